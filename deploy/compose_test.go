@@ -14,10 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/doctor"
 )
 
 // root is the root of the repository. Tests run in the directory of their package.
@@ -112,9 +116,9 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 }
 
 func TestOpsPortStaysPrivate(t *testing.T) {
-	app := compose(t).Services["app"]
-	_, opsPort, _ := strings.Cut(*app.Environment["SECKILL_OPS_ADDR"], ":")
-	for _, p := range app.Ports {
+	service := compose(t).Services["app"]
+	_, opsPort, _ := strings.Cut(*service.Environment["SECKILL_OPS_ADDR"], ":")
+	for _, p := range service.Ports {
 		assert.NotEqual(t, opsPort, strconv.Itoa(int(p.Target)))
 	}
 	assert.Contains(t, read(t, "deploy/prometheus/prometheus.yml"), `"app:`+opsPort+`"`)
@@ -129,6 +133,35 @@ func TestSecretsHaveNoDefault(t *testing.T) {
 		assert.GreaterOrEqual(t, len(*a[name]), 32, name)
 		assert.NotEqual(t, *a[name], *b[name], "%s is the same in every .env", name)
 	}
+}
+
+// TestComposeStartsAsNamedDemo: the settings of a new .env are accepted by the server, and by their names only.
+func TestComposeStartsAsNamedDemo(t *testing.T) {
+	env := compose(t).Services["app"].Environment
+	settings := func(unsafe string) (failed []string) {
+		var cfg app.Config
+		parser, err := kong.New(&cfg)
+		require.NoError(t, err)
+		var args []string
+		for name, value := range env {
+			if *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, safe in a container
+				args = append(args, "--"+strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "SECKILL_")), "_", "-")+"="+*value)
+			}
+		}
+		_, err = parser.Parse(append(args, "--unsafe="+unsafe))
+		require.NoError(t, err)
+		cfg, err = cfg.Finish()
+		require.NoError(t, err)
+		for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Settings()}) {
+			if f.Status == doctor.Fail {
+				failed = append(failed, doctor.SettingName(f.Check))
+			}
+		}
+		return failed
+	}
+	require.Equal(t, []string{"demo", "sandbox"}, settings(""))
+	require.Equal(t, "demo,sandbox", *env["SECKILL_UNSAFE"])
+	require.Empty(t, settings(*env["SECKILL_UNSAFE"]))
 }
 
 // The program ignores unknown variables silently.

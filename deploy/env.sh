@@ -14,7 +14,9 @@ SECKILL_REDIS_PASSWORD=$(secret)
 MYSQL_PASSWORD=$(secret)
 MYSQL_ROOT_PASSWORD=$(secret)
 
-# For this machine only: any client can log in as any user, and 13800000000 is an admin. Before the port is reachable
-# from other machines, set it to false and SECKILL_ADMIN_PHONES to your own number.
+# A demo for this machine only: any client can log in as any user, 13800000000 is an admin, and payments move no money.
+# With a real database the server refuses such settings unless they are named. Before the port is reachable from other
+# machines, delete both lines and follow docs/deployment.md.
 SECKILL_DEMO=true
+SECKILL_UNSAFE=demo,sandbox
 END

@@ -31,13 +31,21 @@ func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	return store, signer, nil
 }
 
-// NewSigner returns a signer with the same secret as a server of this configuration.
+// NewSigner returns a signer with the same secrets as a server of this configuration.
 func NewSigner(cfg Config) (*auth.Tokens, error) {
-	secret, err := SigningSecret(cfg)
+	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return auth.NewTokens(secret, time.Now)
+	return newTokens(cfg, secrets, time.Now)
+}
+
+// newTokens returns the tokens of a server.
+func newTokens(cfg Config, secrets domain.Keyring, now func() time.Time) (*auth.Tokens, error) {
+	if cfg.IsDemo() {
+		return auth.NewDemoTokens(secrets, now)
+	}
+	return auth.NewTokens(secrets, now)
 }
 
 // Buyer is a seeded user with an access token.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,27 +15,32 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/payment"
+	"seckill/internal/phone"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
 // mean "not set".
 type Config struct {
-	Addr          string         `env:"SECKILL_ADDR" default:":8080" placeholder:"ADDR" help:"Address of the public port (${default})."`
-	MySQLDSN      string         `name:"mysql-dsn" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
+	Addr          string         `env:"SECKILL_ADDR" placeholder:"ADDR" help:"Address of the public port. Empty: 127.0.0.1:8080 in the embedded demo, :8080 otherwise."`
+	MySQLDSN      string         `name:"mysql-dsn" file:"" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
 	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Directory of the embedded database and the secrets (${default})."`
 	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several addresses mean a cluster. Empty: an embedded Redis inside the process."`
-	RedisPassword string         `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
+	RedisPassword string         `file:"" env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
 	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the main Redis."`
 	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"Order mode, how orders reach the database: ${enum} (${default})."`
 	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: maximum number of users with waiting orders in each of the 16 streams; further purchases are refused (${default})."`
-	JWTSecret     string         `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Key that signs access tokens, at least 32 bytes. Required with MySQL; otherwise generated in the data directory."`
+	JWTSecret     string         `file:"" env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Secret of tokens, passes and redeem codes, at least 32 bytes. Several, newest first, separated by commas or line breaks: the first signs, all verify. Required with MySQL; otherwise generated in the data directory."`
 	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Phone numbers of the admins. Default in demo mode: 13800000000."`
+	SMSCountries  []string       `name:"sms-countries" env:"SECKILL_SMS_COUNTRIES" default:"CN" placeholder:"COUNTRY" help:"Countries whose mobile numbers can log in, as ISO codes such as CN,DE (${default})."`
 	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Demo mode: login codes in a response header, sample shops and vouchers. Default: on with the embedded database, off otherwise."`
 	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address, session and user, and the pause between login codes: ${enum} (${default}). Off is for load tests."`
 	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty: none."`
 	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Time zone of the hm-dianping pages, whose times have none (${default})."`
 	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"Time after which an unpaid order is closed (${default})."`
-	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Key that signs payment notices. Empty: derived from SECKILL_JWT_SECRET."`
+	PaymentSecret string         `file:"" env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Secret that signs payment notices, or several as in SECKILL_JWT_SECRET. Empty: derived from SECKILL_JWT_SECRET."`
+	CodeURL       string         `name:"code-url" env:"SECKILL_CODE_URL" placeholder:"URL" help:"Receiver of login codes, which sends them to the phones: https, or http on this machine. Requires SECKILL_EVENTS_SECRET."`
+	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL."`
+	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
@@ -42,6 +48,9 @@ type Config struct {
 
 // DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
+
+// DefaultCountry is the country whose numbers can log in if none is configured.
+const DefaultCountry = "CN"
 
 // Embedded reports whether the database is SQLite in the data directory.
 func (c Config) Embedded() bool { return c.MySQLDSN == "" }
@@ -57,11 +66,32 @@ func (c Config) IsDemo() bool {
 	return *c.Demo
 }
 
-// Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized and the
-// demo's admin filled in. Its error has one line per broken rule, which names the flag.
+// embeddedDemo reports whether the server is a demo on the embedded database, the only one that needs no safe settings.
+func (c Config) embeddedDemo() bool { return c.Embedded() && c.IsDemo() }
+
+// onlyLocal reports whether the server is a demo that listens on a loopback address.
+func (c Config) onlyLocal() bool {
+	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	return c.IsDemo() && isLoopback(host)
+}
+
+// Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized, and the
+// default address and the demo's admin filled in. Its error has one line per broken rule, which names the flag.
 func (c Config) Finish() (Config, error) {
-	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.Proxies} {
+	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.SMSCountries, &c.Proxies, &c.Unsafe} {
 		*l = withoutEmpty(*l)
+	}
+	if c.Addr == "" {
+		c.Addr = ":8080"
+		if c.embeddedDemo() {
+			c.Addr = "127.0.0.1:8080" // any client can log in as any user
+		}
+	}
+	if c.IsDemo() && len(c.AdminPhones) == 0 {
+		c.AdminPhones = []string{DemoAdmin}
+	}
+	if len(c.SMSCountries) == 0 {
+		c.SMSCountries = []string{DefaultCountry}
 	}
 	var problems []error
 	rule := func(ok bool, format string, args ...any) {
@@ -80,24 +110,34 @@ func (c Config) Finish() (Config, error) {
 	for _, p := range c.Proxies {
 		rule(isNetwork(p), "--trusted-proxies: %q is neither an address nor a CIDR", p)
 	}
-	rule(c.JWTSecret == "" || len(c.JWTSecret) >= auth.MinSecret,
-		"--jwt-secret has %d bytes; at least %d are required", len(c.JWTSecret), auth.MinSecret)
+	if c.JWTSecret != "" {
+		err := auth.CheckSecrets(domain.ParseKeyring(c.JWTSecret))
+		rule(err == nil, "--jwt-secret: %w", err)
+	}
+	rule(c.PaymentSecret == "" || len(domain.ParseKeyring(c.PaymentSecret)) > 0, "--payment-secret has no secret")
+	rule(c.CodeURL == "" || isReceiver(c.CodeURL), "--code-url is neither an https URL nor an http URL on this machine")
+	rule(c.CodeURL == "" || auth.CheckSecrets(domain.ParseKeyring(c.EventsSecret)) == nil,
+		"--code-url requires --events-secret with at least %d bytes, which the receiver knows, too: it verifies the signature with it", auth.MinSecret)
+	var err error
+	c.Unsafe, err = parseUnsafe(c.Unsafe)
+	if err != nil {
+		problems = append(problems, err)
+	}
 	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
 		"--lock-nodes: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
 		"--lock-nodes: a node is listed twice, so no lock could be acquired")
-	_, err := time.LoadLocation(c.Timezone)
+	_, err = time.LoadLocation(c.Timezone)
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
-	for i, p := range c.AdminPhones {
-		phone, err := domain.ParsePhone(p)
-		rule(err == nil, "--admin-phones: %q is not a phone number", p)
-		c.AdminPhones[i] = phone
-	}
-	if c.IsDemo() && len(c.AdminPhones) == 0 {
-		c.AdminPhones = []string{DemoAdmin}
+	numbers, err := phone.New(c.SMSCountries)
+	rule(err == nil, "--sms-countries: %w", err)
+	for i := 0; numbers != nil && i < len(c.AdminPhones); i++ {
+		number, _, err := numbers.Parse(c.AdminPhones[i])
+		rule(err == nil, "--admin-phones: %q: %w", c.AdminPhones[i], err)
+		c.AdminPhones[i] = number
 	}
 	return c, errors.Join(problems...)
 }
@@ -119,6 +159,20 @@ func isAddr(s string) bool {
 	}
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
+}
+
+// isReceiver reports whether a URL may receive secrets: its scheme is https, or http on a loopback address.
+func isReceiver(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func isNetwork(s string) bool {

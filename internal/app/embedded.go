@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 )
 
 // Files in the data directory.
@@ -135,11 +135,11 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
-// SigningSecret returns the configured secret, or the one in the data directory, which it creates if it is missing.
+// SigningSecrets returns the configured secrets, or those in the data directory, where it creates one if there is none.
 // With MySQL a configured secret is required.
-func SigningSecret(cfg Config) ([]byte, error) {
+func SigningSecrets(cfg Config) (domain.Keyring, error) {
 	if cfg.JWTSecret != "" {
-		return []byte(cfg.JWTSecret), nil
+		return domain.ParseKeyring(cfg.JWTSecret), nil
 	}
 	if !cfg.Embedded() {
 		return nil, errors.New("--jwt-secret is required with --mysql-dsn: the same on every server, " +
@@ -149,8 +149,8 @@ func SigningSecret(cfg Config) ([]byte, error) {
 		return nil, err
 	}
 	path := filepath.Join(cfg.DataDir, SecretFile)
-	if secret, err := ReadSecret(path); !errors.Is(err, fs.ErrNotExist) {
-		return secret, err
+	if secrets, err := ReadSecrets(path); !errors.Is(err, fs.ErrNotExist) {
+		return secrets, err
 	}
 	// Link publishes the complete file at once, or fails if another process has created one.
 	tmp, err := os.CreateTemp(cfg.DataDir, SecretFile+"-*")
@@ -165,18 +165,18 @@ func SigningSecret(cfg Config) ([]byte, error) {
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
-	return ReadSecret(path)
+	return ReadSecrets(path)
 }
 
-// ReadSecret reads a secret file. Its error wraps fs.ErrNotExist if there is none.
-func ReadSecret(path string) ([]byte, error) {
+// ReadSecrets reads a file of secrets, as in domain.ParseKeyring. Its error wraps fs.ErrNotExist if there is none.
+func ReadSecrets(path string) (domain.Keyring, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
-	secret := []byte(strings.TrimSpace(string(text)))
-	if len(secret) < auth.MinSecret {
-		return nil, fmt.Errorf("signing secret: %s has %d bytes; at least %d are required", path, len(secret), auth.MinSecret)
+	secrets := domain.ParseKeyring(string(text))
+	if err := auth.CheckSecrets(secrets); err != nil {
+		return nil, fmt.Errorf("signing secret: %s: %w", path, err)
 	}
-	return secret, nil
+	return secrets, nil
 }

@@ -80,7 +80,10 @@ func Serve(e *Env) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	secret, err := SigningSecret(cfg)
+	if err := refuseUnsafe(e); err != nil {
+		return err
+	}
+	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return err
 	}
@@ -111,7 +114,7 @@ func Serve(e *Env) error {
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
+	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secrets: secrets})
 	if err != nil {
 		return err
 	}
@@ -280,24 +283,15 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 	if !s.cfg.IsDemo() {
 		return
 	}
-	fmt.Fprintf(out, `Demo mode: any mobile number can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
+	fmt.Fprintf(out, `Demo mode: any mobile number of %s can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers
   curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
-`, strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
+`, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 
 // urlOf returns the URL of a listener for clients on this machine.
 func urlOf(addr net.Addr) string {
 	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
-}
-
-// logSender writes login codes to the log. It stands in for a text message service.
-type logSender struct{ log *slog.Logger }
-
-// SendCode implements auth.CodeSender.
-func (s logSender) SendCode(_ context.Context, phone, code string) error {
-	s.log.Info("login code", "phone", phone, "code", code)
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
+	"seckill/internal/phone"
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
@@ -28,12 +29,12 @@ import (
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
 const sharedLimitTimeout = 200 * time.Millisecond
 
-// backends are the connections and the secret that Serve has opened.
+// backends are the connections and the secrets that Serve has opened.
 type backends struct {
 	store     *repo.Store
 	rdb       redis.UniversalClient
 	lockNodes []redis.UniversalClient
-	secret    []byte // signs access tokens
+	secrets   domain.Keyring // as SigningSecrets returns them
 }
 
 // newServer wires the server. It starts nothing: run does.
@@ -52,7 +53,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	tokens, err := auth.NewTokens(b.secret, now)
+	tokens, err := newTokens(cfg, b.secrets, now)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +61,12 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err := revoked.Load(e.Ctx); err != nil {
 		return nil, fmt.Errorf("load the revoked sessions: %w", err)
 	}
+	phones, err := phone.New(cfg.SMSCountries)
+	if err != nil {
+		return nil, fmt.Errorf("--sms-countries: %w", err)
+	}
 	users := auth.New(auth.Config{
-		Store: b.store, Tokens: tokens, Revoked: revoked, Sender: logSender{log},
+		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
 
@@ -93,13 +98,13 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 	entries := &entry.Service{
 		Sales: sales, Rooms: rooms, Limits: unpaid, Solutions: usedSolutions{b.rdb}, Now: now,
-		Human:   entry.NewWork(domain.DeriveSecret(b.secret, "entry challenges"), now),
-		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")}),
-		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry tickets")}),
+		Human:   entry.NewWork(b.secrets.Derive("entry challenges"), now),
+		Passes:  entry.NewPasses(b.secrets.Derive("entry passes")),
+		Tickets: entry.NewTickets(b.secrets.Derive("entry tickets")),
 	}
 	orders := service.NewOrders(service.OrdersConfig{
 		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
-		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
+		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secrets), Phones: phones, Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
@@ -110,11 +115,8 @@ func newServer(e *Env, b backends) (*server, error) {
 	returns := service.UnitReleaser{Sales: sales, Queue: mode.queue, Moved: movedOrders.publish}
 	closer := &service.Closer{Store: b.store, Returns: returns, Log: log, Closed: m.closed}
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
-		Secret: paymentSecret(cfg, b.secret), Now: now, Log: log, Faults: cfg.Sandbox,
+		Secrets: paymentSecrets(cfg, b.secrets), Now: now, Log: log, Faults: cfg.Sandbox,
 	})
-	if !cfg.IsDemo() {
-		log.Warn("the payment provider is the sandbox, which moves no money")
-	}
 	payments := service.NewPayments(service.PaymentsConfig{
 		Store: b.store, Providers: map[string]domain.PaymentProvider{service.DefaultProvider: sandbox},
 		Returns: returns, Now: now, Log: log, Observe: m.payment,
@@ -130,12 +132,13 @@ func newServer(e *Env, b backends) (*server, error) {
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
-		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
-		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+		CursorSecret: domain.DeriveSecret(b.secrets.Signer(), "cursors"),
+		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
+		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	}
 	if !cfg.EmbeddedRedis() { // which only this server uses
 		api.SharedLimits = &ratelimit.Shared{
-			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secret, "rate limits"), Log: log,
+			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secrets.Signer(), "rate limits"), Log: log,
 		}
 	}
 	var rushes *rushRunner
@@ -149,7 +152,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,
@@ -215,12 +218,12 @@ func newPages() (map[string]http.Handler, error) {
 	return web.Routes(pages)
 }
 
-// paymentSecret returns the key that signs payment notices: the configured one, or one derived from secret.
-func paymentSecret(cfg Config, secret []byte) []byte {
+// paymentSecrets returns the keys of payment notices: the configured ones, or those derived from secrets.
+func paymentSecrets(cfg Config, secrets domain.Keyring) domain.Keyring {
 	if cfg.PaymentSecret != "" {
-		return []byte(cfg.PaymentSecret)
+		return domain.ParseKeyring(cfg.PaymentSecret)
 	}
-	return domain.DeriveSecret(secret, "payment notices")
+	return secrets.Derive("payment notices")
 }
 
 // newIdempotency returns the service that stores the answers to requests with an Idempotency-Key.

@@ -8,11 +8,13 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,8 +32,14 @@ const (
 	codesPerDay  = 20 // per phone; bounds the cost and, with codeTries, an attacker to 100 guesses in a million
 )
 
-// sessionTTL is the lifetime of a session after its last refresh.
-const sessionTTL = 30 * 24 * time.Hour
+const (
+	// sessionTTL is the lifetime of a session after its last refresh.
+	sessionTTL = 30 * 24 * time.Hour
+	// SessionMaxAge is the age at which a session ends even if it is refreshed. Its last access token may outlive it.
+	SessionMaxAge = 90 * 24 * time.Hour
+	// MaxSessions bounds the sessions of a user. A login beyond it ends the oldest one.
+	MaxSessions = 50
+)
 
 // LoginCode is the last code sent to a phone. The zero value stands for a phone without a code.
 type LoginCode struct {
@@ -51,12 +59,14 @@ type Session struct {
 	Generation int64 // of the valid refresh token
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
+	DeviceHash string // of the browser that opened it; empty for other clients
 }
 
 // Rotation is the exchange of a refresh token for its successor.
 type Rotation struct {
 	SessionID  string
-	Generation int64 // of the token to exchange
+	Generation int64  // of the token to exchange
+	DeviceHash string // empty without a device
 	Now        time.Time
 	Expires    time.Time // the new end of the session
 	KeepUntil  time.Time // the KeepUntil of the Revocation, if the exchange revokes the session
@@ -72,28 +82,41 @@ type Store interface {
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
 	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
 	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
-	// returns the user. Otherwise the error is ErrWrongCode.
+	// returns the user. Otherwise the error is ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
 	User(ctx context.Context, id int64) (domain.User, error)
+	// DeletedUsers returns those ids that have a session but no user.
+	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
-	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
-	// error is the same and the session is revoked, unless r.Grace allows a repetition.
+	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
+	// another device or another generation, the error is the same and the session is revoked, unless r.Grace allows a
+	// repetition. A session from a version without devices is bound to that of r, if r has one.
 	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
-	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
-	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
+	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
+	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
+	// RevokeSessions ends all sessions of a user and returns their ids.
+	RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error)
 }
 
 // CodeSender delivers login codes, for example by SMS.
 type CodeSender interface {
-	SendCode(ctx context.Context, phone, code string) error
+	// SendCode delivers a code, which is valid until expires. After an error the code is void.
+	SendCode(ctx context.Context, phone, code string, expires time.Time) error
+}
+
+// PhoneNumbers parses the phone numbers to which codes may be sent.
+type PhoneNumbers interface {
+	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
+	Parse(text string) (phone, country string, err error)
 }
 
 // Config configures a Service.
 type Config struct {
 	Store       Store
+	Phones      PhoneNumbers
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
@@ -106,6 +129,7 @@ type Config struct {
 type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
+	roles        roleCache
 }
 
 // New returns a Service.
@@ -122,7 +146,7 @@ type Login struct {
 // SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
 // Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
 func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, err := domain.ParsePhone(phone)
+	phone, _, err := a.cfg.Phones.Parse(phone)
 	if err != nil {
 		return "", err
 	}
@@ -138,7 +162,7 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
+	if err := a.cfg.Sender.SendCode(ctx, phone, code, now.Add(codeTTL)); err != nil {
 		return "", errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.endCooldown(ctx, phone))
 	}
 	return code, nil
@@ -172,39 +196,40 @@ func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
 	return nil
 }
 
-// Login exchanges a login code for a session. The first login of a phone creates its user.
+// Login exchanges a login code for a session. The first login of a phone creates its user. The session is bound to the
+// browser with the id device; device is empty for clients that keep the refresh token themselves.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
-	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
+func (a *Service) Login(ctx context.Context, phone, code, device string) (Login, error) {
+	u, s, err := a.openSession(ctx, phone, code, deviceHash(device), sessionTTL)
 	if err != nil {
 		return Login{}, err
 	}
 	return a.login(u, s.ID, s.Generation)
 }
 
-// openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (domain.User, Session, error) {
-	phone, err := domain.ParsePhone(phone)
+// openSession exchanges a login code for a session with the lifetime ttl. device is the hash of the browser's id.
+func (a *Service) openSession(ctx context.Context, phone, code, device string, ttl time.Duration) (domain.User, Session, error) {
+	phone, _, err := a.cfg.Phones.Parse(phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: device}
 	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
 	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
-		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+		return checkCode(lc, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, phone, code) }, now)
 	})
 	u.Role = a.role(u)
 	return u, s, err
 }
 
-// checkCode reports whether hash is that of the code, and counts the guess. A correct guess uses up the code.
-func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
+// checkCode reports whether the guess is correct by the hash of the code, and counts it. A correct guess uses up the code.
+func checkCode(lc *LoginCode, correct func(hash []byte) bool, now time.Time) bool {
 	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
 		return false
 	}
 	lc.Attempts++
-	if !hmac.Equal(lc.Hash, hash) {
+	if !correct(lc.Hash) {
 		return false
 	}
 	lc.Hash = nil
@@ -218,10 +243,21 @@ func (a *Service) login(u domain.User, sessionID string, generation int64) (Logi
 	if err != nil {
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
+	_, _ = a.cfg.Tokens.verify(access) // caches it, so that Run covers the token before its first use
 	return Login{
 		AccessToken: access, ExpiresIn: AccessTTL,
 		RefreshToken: a.cfg.Tokens.refresh(sessionID, generation), User: u,
 	}, nil
+}
+
+// deviceHash returns the hash of a browser's id for the database. The hash needs no key, because the id is 128 random
+// bits.
+func deviceHash(device string) string {
+	if device == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(device))
+	return hex.EncodeToString(sum[:])
 }
 
 // role returns the user's role by configuration or, without one, by database.
@@ -234,11 +270,10 @@ func (a *Service) role(u domain.User) domain.Role {
 	return u.Role
 }
 
-// BrowserGrace is the time during which a browser may repeat the refresh token that it has just exchanged. A page
-// that is reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It
-// is far longer than the 10 s after which a page gives up on an answer, because the page then retries with pauses and
-// must not lose its session.
-const BrowserGrace = 2 * time.Minute
+// BrowserGrace is the time during which a browser may repeat the refresh token that it has just exchanged. A page that
+// is reloaded twice sends its cookie before the first answer can replace it, two tabs may refresh at once, and a page
+// retries for 13 s if it receives no answer.
+const BrowserGrace = 30 * time.Second
 
 // RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only
 // the signature. Error: ErrUnauthenticated.
@@ -247,18 +282,20 @@ func (a *Service) RefreshedSession(token string) (string, error) {
 	return id, err
 }
 
-// Refresh exchanges a refresh token for new tokens. Repeating the exchange within grace returns the same refresh token
-// again, so a stolen copy is detected at the next exchange. A later repetition indicates theft: it revokes the session
+// Refresh exchanges a refresh token for new tokens. device is the id of the browser; it is empty for clients that keep the
+// token themselves, and for browsers without an id. A browser that repeats the exchange within grace receives the same
+// refresh token again. Any other repetition, and an exchange by another browser, indicates theft: it revokes the session
 // and its access tokens (RFC 9700, 4.14.2).
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token, device string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
-		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Grace: grace,
+		SessionID: id, Generation: generation, DeviceHash: deviceHash(device), Now: now, Expires: now.Add(sessionTTL),
+		KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
@@ -280,6 +317,24 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 	return nil
 }
 
+// LogoutAll ends all sessions of the user. It takes effect like Logout. Error: ErrUnavailable.
+func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
+	return a.endSessions(ctx, id.UserID, id.SessionID)
+}
+
+// endSessions ends the stored sessions of a user, and on this instance the sessions in known even if they are not stored.
+func (a *Service) endSessions(ctx context.Context, userID int64, known ...string) error {
+	now := domain.Moment(a.cfg.Now())
+	stored, err := a.cfg.Store.RevokeSessions(ctx, userID, now, now.Add(SeedTTL))
+	if err != nil {
+		return err
+	}
+	for _, session := range slices.Concat(known, stored) {
+		a.cfg.Revoked.Add(session, now.Add(SeedTTL))
+	}
+	return nil
+}
+
 // Authenticate verifies an access token and returns its identity. It uses neither database nor Redis.
 // Errors: ErrTokenExpired, ErrUnauthenticated.
 func (a *Service) Authenticate(token string) (Identity, error) {
@@ -291,6 +346,43 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 		return Identity{}, domain.ErrUnauthenticated
 	}
 	return id, nil
+}
+
+// Watch calls end when the token stops being valid: with true at its expiry, and with false when its session is revoked on
+// any instance, on this one before Logout returns. end must not block, and may be called twice. The returned function ends
+// the watch; end may still be running then. Watch starts no goroutine. Errors: ErrTokenExpired, ErrUnauthenticated.
+func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err error) {
+	v, err := a.cfg.Tokens.verify(token)
+	if err != nil {
+		return nil, err
+	}
+	unwatch, err := a.cfg.Revoked.watch(v.identity.SessionID, func() { end(false) })
+	if err != nil {
+		return nil, err
+	}
+	timer := time.AfterFunc(v.expires.Sub(a.cfg.Now()), func() { end(true) })
+	return func() { timer.Stop(); unwatch() }, nil
+}
+
+// CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
+// valid. It is read from the database at most once a second per session. A session whose user no longer exists is refused
+// from then on. Errors: ErrUnauthenticated, ErrUnavailable.
+func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
+	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
+		return role, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	asked := a.cfg.Now()
+	u, err := a.Me(ctx, id)
+	if errors.Is(err, domain.ErrUnauthenticated) {
+		a.cfg.Revoked.Add(id.SessionID, asked.Add(SeedTTL))
+	}
+	if err != nil {
+		return "", err
+	}
+	a.roles.set(id.SessionID, u.Role, asked)
+	return u.Role, nil
 }
 
 // Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.

@@ -15,6 +15,8 @@ import (
 const (
 	// SlidingTTL is the idle timeout: the lifetime of an idle-timeout session after its last use.
 	SlidingTTL = 30 * time.Minute
+	// IdleSessionMaxAge is the age at which an idle-timeout session ends even if it is used.
+	IdleSessionMaxAge = 7 * 24 * time.Hour
 	// extendEvery is the shortest interval at which a process extends a session in the store. Sessions are stored with
 	// this much extra lifetime, so that uses within the interval are not lost.
 	extendEvery = time.Minute
@@ -59,7 +61,7 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 // LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
 // last use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
-	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+extendEvery)
+	u, s, err := a.openSession(ctx, phone, code, "", SlidingTTL+extendEvery)
 	if err != nil {
 		return "", err
 	}

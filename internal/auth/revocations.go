@@ -3,9 +3,11 @@ package auth
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
 
@@ -46,8 +48,9 @@ type Revocations struct {
 	now   func() time.Time
 	log   *slog.Logger
 
-	mu    sync.RWMutex
-	ended map[string]time.Time // session id -> keep until
+	mu       sync.RWMutex
+	ended    map[string]time.Time  // session id -> keep until
+	watchers map[string][]*watcher // by session id
 
 	// Used by Load only.
 	from     Revocation // the row at which the next poll begins
@@ -55,9 +58,12 @@ type Revocations struct {
 	markedAt time.Time  // when from last changed
 }
 
+// watcher waits for the end of a session.
+type watcher struct{ revoked func() }
+
 // NewRevocations returns an empty copy. Call Load before serving requests, and Run afterwards.
 func NewRevocations(store RevocationStore, now func() time.Time, log *slog.Logger) *Revocations {
-	return &Revocations{store: store, now: now, log: log, ended: map[string]time.Time{}}
+	return &Revocations{store: store, now: now, log: log, ended: map[string]time.Time{}, watchers: map[string][]*watcher{}}
 }
 
 // Has reports whether the session is in the list.
@@ -68,11 +74,48 @@ func (r *Revocations) Has(sessionID string) bool {
 	return ended
 }
 
-// Add adds an ended session to the copy before the next poll finds it.
+// Add adds an ended session to the copy before the next poll finds it, and calls the watchers of the session.
 func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
+	r.add(Revocation{SessionID: sessionID, KeepUntil: keepUntil})
+}
+
+func (r *Revocations) add(list ...Revocation) {
+	var ended []*watcher
+	r.mu.Lock()
+	for _, row := range list {
+		r.ended[row.SessionID] = row.KeepUntil
+		ended = append(ended, r.watchers[row.SessionID]...)
+		delete(r.watchers, row.SessionID)
+	}
+	r.mu.Unlock()
+	for _, w := range ended {
+		w.revoked()
+	}
+}
+
+// watch calls revoked once when the session ends: before Add returns, or in the poll that finds it. revoked must not
+// block. The returned function ends the watch; revoked may still be running then. Error: ErrUnauthenticated if the session
+// has ended already.
+func (r *Revocations) watch(sessionID string, revoked func()) (stop func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended[sessionID] = keepUntil
+	if _, ended := r.ended[sessionID]; ended {
+		return nil, domain.ErrUnauthenticated
+	}
+	w := &watcher{revoked}
+	r.watchers[sessionID] = append(r.watchers[sessionID], w)
+	return func() { r.unwatch(sessionID, w) }, nil
+}
+
+func (r *Revocations) unwatch(sessionID string, w *watcher) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	same := slices.DeleteFunc(r.watchers[sessionID], func(other *watcher) bool { return other == w })
+	if len(same) == 0 {
+		delete(r.watchers, sessionID)
+		return
+	}
+	r.watchers[sessionID] = same
 }
 
 // Load reads the rows that were added since the last call, with an overlap of revocationOverlap. It reads the whole
@@ -91,12 +134,10 @@ func (r *Revocations) Load(ctx context.Context) error {
 		return err
 	}
 	var last Revocation
-	r.mu.Lock()
-	for _, row := range rows {
-		r.ended[row.SessionID] = row.KeepUntil
-		last = row
+	if len(rows) > 0 {
+		last = rows[len(rows)-1]
+		r.add(rows...)
 	}
-	r.mu.Unlock()
 	if now.Sub(r.markedAt) >= revocationOverlap {
 		r.from, r.nextMark, r.markedAt = r.nextMark, last, now
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // revocationRows is a RevocationStore that records the sequence numbers it is queried from.
@@ -54,4 +56,34 @@ func TestPollFindsLateCommits(t *testing.T) {
 	require.NoError(t, r.purge(t.Context()))
 	require.False(t, r.Has("a"))
 	require.False(t, r.Has("c"))
+}
+
+// A watcher is called once, before Add returns or in the poll that finds the end of its session.
+func TestWatchEndOfSession(t *testing.T) {
+	rows := &revocationRows{}
+	r := NewRevocations(rows, func() time.Time { return testNow }, nil)
+	calls := map[string]int{}
+	watch := func(session, name string) (stop func()) {
+		stop, err := r.watch(session, func() { calls[name]++ })
+		require.NoError(t, err)
+		return stop
+	}
+	watch("a", "a1")
+	watch("a", "a2")
+	watch("b", "b")
+	watch("c", "c")
+	watch("b", "stopped")()
+	r.Add("a", testNow.Add(time.Hour))
+	require.Equal(t, map[string]int{"a1": 1, "a2": 1}, calls)
+	for i, session := range []string{"a", "b"} {
+		rows.rows = append(rows.rows, Revocation{Seq: int64(i + 1), SessionID: session, KeepUntil: testNow.Add(time.Hour)})
+	}
+	for range 2 {
+		require.NoError(t, r.Load(t.Context()))
+	}
+	require.Equal(t, map[string]int{"a1": 1, "a2": 1, "b": 1}, calls)
+	_, err := r.watch("a", func() {})
+	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	watch("c", "c2")()
+	require.Len(t, r.watchers, 1)
 }

@@ -27,6 +27,8 @@ const (
 	MinSecret = 32
 
 	tokenParty = "seckill" // iss and aud
+	// maxSkew is how far the clock of the server that signed a token may be ahead.
+	maxSkew = time.Minute
 )
 
 // Identity is the user and the session of a verified token.
@@ -39,13 +41,14 @@ type Identity struct {
 // Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
 // safe for concurrent use.
 type Tokens struct {
-	accessKey  []byte
-	refreshKey []byte
-	idleKey    []byte
-	codeKey    []byte
-	parser     *jwt.Parser
-	now        func() time.Time
-	verified   *otter.Cache[string, verified]
+	accessKeys  domain.Keyring
+	refreshKeys domain.Keyring
+	idleKeys    domain.Keyring
+	codeKeys    domain.Keyring
+	parser      *jwt.Parser
+	demo        bool // marks access tokens as those of a demo, and accepts marked ones
+	now         func() time.Time
+	verified    *otter.Cache[string, verified]
 }
 
 // maxVerified bounds the cache of verified access tokens, at about 500 bytes each.
@@ -57,25 +60,58 @@ type verified struct {
 	expires  time.Time
 }
 
-// NewTokens returns Tokens that sign with keys derived from secret. It returns an error if the secret is shorter than
-// MinSecret bytes.
-func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
-	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("the signing secret has %d bytes but needs at least %d", len(secret), MinSecret)
+// CheckSecrets returns an error if there is no secret, or if one is shorter than MinSecret bytes.
+func CheckSecrets(secrets domain.Keyring) error {
+	if len(secrets) == 0 {
+		return errors.New("there is no secret")
+	}
+	for _, k := range secrets {
+		if len(k.Secret) < MinSecret {
+			return fmt.Errorf("a secret has %d bytes; at least %d are required", len(k.Secret), MinSecret)
+		}
+	}
+	return nil
+}
+
+// NewTokens returns Tokens that sign with the first secret and verify with all. Errors: those of CheckSecrets.
+func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
+	if err := CheckSecrets(secrets); err != nil {
+		return nil, err
 	}
 	return &Tokens{
-		accessKey:  secret,
-		refreshKey: mac(secret, "seckill/refresh"),
-		idleKey:    mac(secret, "seckill/sliding"),
-		codeKey:    mac(secret, "seckill/login-code"),
-		now:        now,
-		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
+		accessKeys:  secrets,
+		refreshKeys: derive(secrets, "seckill/refresh"),
+		idleKeys:    derive(secrets, "seckill/sliding"),
+		codeKeys:    derive(secrets, "seckill/login-code"),
+		now:         now,
+		verified:    otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-			jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
+			jwt.WithStrictDecoding(), jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
 			jwt.WithTimeFunc(now),
 		),
 	}, nil
+}
+
+// NewDemoTokens is NewTokens for demo mode, in which any client can log in as any user. Outside demo mode none of its
+// tokens is valid.
+func NewDemoTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
+	t, err := NewTokens(secrets, now)
+	if err != nil {
+		return nil, err
+	}
+	t.demo = true
+	t.refreshKeys, t.idleKeys = t.refreshKeys.Derive("demo sessions"), t.idleKeys.Derive("demo sessions")
+	return t, nil
+}
+
+// derive returns the keys for one kind of token. Its labels are older than those of domain.Keyring.Derive.
+func derive(secrets domain.Keyring, label string) domain.Keyring {
+	keys := make([][]byte, len(secrets))
+	for i, k := range secrets {
+		keys[i] = mac(k.Secret, label)
+	}
+	return domain.NewKeyring(keys...)
 }
 
 // claims is the payload of an access token.
@@ -83,40 +119,65 @@ type claims struct {
 	jwt.RegisteredClaims
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
+	Demo      bool        `json:"demo"`
 }
 
-// Access returns a signed access token with the lifetime ttl.
+// plausible reports whether the token was issued before now and for no longer than its role allows. Load tests have
+// tokens of buyers that live for SeedTTL.
+func (c *claims) plausible(now time.Time) bool {
+	issued, longest := now, AccessTTL
+	if c.IssuedAt != nil {
+		issued = c.IssuedAt.Time
+	}
+	if c.Role == domain.RoleBuyer {
+		longest = SeedTTL
+	}
+	return !issued.After(now.Add(maxSkew)) && c.ExpiresAt.Sub(issued) <= longest
+}
+
+// Access returns a signed access token with the lifetime ttl: at most AccessTTL, for load tests SeedTTL.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
 	// The claims type would encode the single audience as a list.
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+	c := jwt.MapClaims{
 		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
 		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
-	}).SignedString(t.accessKey)
+	}
+	if t.demo {
+		c["demo"] = true
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
+	token.Header["kid"] = keyID(t.accessKeys[0])
+	return token.SignedString(t.accessKeys.Signer())
 }
 
 // Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
 // has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
+	v, err := t.verify(token)
+	return v.identity, err
+}
+
+func (t *Tokens) verify(token string) (verified, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
 		var err error
 		if v, err = t.parse(token); err != nil {
-			return Identity{}, err
+			return verified{}, err
 		}
 		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, domain.ErrTokenExpired
+		return verified{}, domain.ErrTokenExpired
 	}
-	return v.identity, nil
+	return v, nil
 }
 
 // parse parses and verifies a token without the cache.
 func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
-	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
+	_, err := t.parser.ParseWithClaims(token, &c, t.verificationKeys)
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return verified{}, domain.ErrTokenExpired
@@ -124,17 +185,36 @@ func (t *Tokens) parse(token string) (verified, error) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
-	if err != nil || id <= 0 || c.SessionID == "" {
+	if err != nil || id <= 0 || c.SessionID == "" || c.Demo && !t.demo || !c.plausible(t.now()) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
+}
+
+// keyID returns the kid of a key.
+func keyID(k domain.Key) string { return fmt.Sprintf("%08x", k.ID) }
+
+// verificationKeys returns the keys that may have signed a token: the one that its kid names, or all for a token without
+// kid, as servers before the key ids signed them.
+func (t *Tokens) verificationKeys(token *jwt.Token) (any, error) {
+	if _, ok := token.Header["crit"]; ok { // extensions that must be understood (RFC 7515, 4.1.11); there are none
+		return nil, domain.ErrUnauthenticated
+	}
+	kid, named := token.Header["kid"]
+	var set jwt.VerificationKeySet
+	for _, k := range t.accessKeys {
+		if !named || kid == keyID(k) {
+			set.Keys = append(set.Keys, k.Secret)
+		}
+	}
+	return set, nil // an empty set is an error of the parser
 }
 
 // refresh returns the refresh token of a session's generation: both in plain text, with a signature. Tokens of earlier
 // generations remain verifiable, which distinguishes a stolen token from a forged one.
 func (t *Tokens) refresh(sessionID string, generation int64) string {
 	body := sessionID + "." + strconv.FormatInt(generation, 10)
-	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKey, body))
+	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKeys.Signer(), body))
 }
 
 // parseRefresh verifies the signature of a refresh token and parses it. Error: ErrUnauthenticated.
@@ -145,7 +225,7 @@ func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64,
 	}
 	body := token[:i]
 	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
-	if err != nil || !hmac.Equal(sum, mac(t.refreshKey, body)) {
+	if err != nil || !t.refreshKeys.Any(func(key []byte) bool { return hmac.Equal(sum, mac(key, body)) }) {
 		return "", 0, domain.ErrUnauthenticated
 	}
 	sessionID, gen, _ := strings.Cut(body, ".")
@@ -156,14 +236,16 @@ func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64,
 }
 
 // idleToken returns the token of an idle-timeout session.
-func (t *Tokens) idleToken(sessionID string) string {
-	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(t.idleKey, sessionID))
+func (t *Tokens) idleToken(sessionID string) string { return signIdle(t.idleKeys.Signer(), sessionID) }
+
+func signIdle(key []byte, sessionID string) string {
+	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(key, sessionID))
 }
 
 // parseIdleToken verifies the token of an idle-timeout session and returns the session. Error: ErrUnauthenticated.
 func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 	sessionID, _, _ = strings.Cut(token, ".")
-	if !hmac.Equal([]byte(token), []byte(t.idleToken(sessionID))) {
+	if !t.idleKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signIdle(key, sessionID))) }) {
 		return "", domain.ErrUnauthenticated
 	}
 	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory
@@ -171,7 +253,12 @@ func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 
 // codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
 // unkeyed hash in a stolen table.
-func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKey, phone+"/"+code) }
+func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKeys.Signer(), phone+"/"+code) }
+
+// isCode reports whether hash is that of a login code.
+func (t *Tokens) isCode(hash []byte, phone, code string) bool {
+	return t.codeKeys.Any(func(key []byte) bool { return hmac.Equal(hash, mac(key, phone+"/"+code)) })
+}
 
 func mac(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)

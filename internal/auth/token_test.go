@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
 )
 
-var testSecret = []byte("a-secret-for-tests-only-0123456789")
+var testSecret = domain.NewKeyring([]byte("a-secret-for-tests-only-0123456789"))
 
 // Other systems read the claims, so their encoding must not change.
 func TestAccessTokenClaims(t *testing.T) {
@@ -41,14 +42,14 @@ func TestAccessTokenClaims(t *testing.T) {
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
-	_, err := NewTokens(testSecret[:MinSecret-1], time.Now)
+	_, err := NewTokens(domain.NewKeyring(testSecret.Signer(), testSecret.Signer()[:MinSecret-1]), time.Now)
 	require.ErrorContains(t, err, "32")
 }
 
 func TestForgedRefreshTokenIsRefused(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
-	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
 	require.NoError(t, err)
 	good := tokens.refresh("s", 3)
 	id, generation, err := tokens.parseRefresh(good)
@@ -63,7 +64,7 @@ func TestForgedRefreshTokenIsRefused(t *testing.T) {
 
 func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
-	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
+	tokens, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("k", MinSecret))), func() time.Time { return now })
 	require.NoError(t, err)
 	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
@@ -88,7 +89,7 @@ func TestCachedTokenStillExpires(t *testing.T) {
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
-	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
 	require.NoError(t, err)
 	good := tokens.idleToken("s")
 	id, err := tokens.parseIdleToken(good)
@@ -112,4 +113,98 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 		_, _, err = tokens.parseRefresh(bad)
 		require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	}
+}
+
+// TestChangeOfSecretKeepsTokens: a new secret signs, and the old one verifies until it is dropped. Other systems select
+// the key by kid.
+func TestChangeOfSecretKeepsTokens(t *testing.T) {
+	oldSecret, newSecret := []byte(strings.Repeat("o", MinSecret)), []byte(strings.Repeat("n", MinSecret))
+	build := func(secrets ...[]byte) *Tokens {
+		tokens, err := NewTokens(domain.NewKeyring(secrets...), func() time.Time { return testNow })
+		require.NoError(t, err)
+		return tokens
+	}
+	user := Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}
+	before, during, after := build(oldSecret), build(newSecret, oldSecret), build(newSecret)
+	verify := func(issuer, verifier *Tokens) []error {
+		access, err := issuer.Access(user, AccessTTL)
+		require.NoError(t, err)
+		_, errAccess := verifier.Verify(access)
+		_, _, errRefresh := verifier.parseRefresh(issuer.refresh("s", 3))
+		_, errIdle := verifier.parseIdleToken(issuer.idleToken("s"))
+		var errCode error
+		if !verifier.isCode(issuer.codeHash("13800000001", "123456"), "13800000001", "123456") {
+			errCode = domain.ErrUnauthenticated
+		}
+		return []error{errAccess, errRefresh, errIdle, errCode}
+	}
+	valid := []error{nil, nil, nil, nil}
+	require.Equal(t, valid, verify(before, during))
+	require.Equal(t, valid, verify(during, during))
+	require.Equal(t, valid, verify(during, after), "the new secret signs")
+	for _, err := range append(verify(before, after), verify(during, before)...) {
+		require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	}
+	require.False(t, during.isCode(before.codeHash("13800000001", "123456"), "13800000001", "123457"))
+
+	kid := func(tokens *Tokens) any {
+		access, err := tokens.Access(user, AccessTTL)
+		require.NoError(t, err)
+		token, _, err := jwt.NewParser().ParseUnverified(access, jwt.MapClaims{})
+		require.NoError(t, err)
+		return token.Header["kid"]
+	}
+	require.Equal(t, kid(after), kid(during))
+	require.NotEqual(t, kid(before), kid(after))
+}
+
+// TestDemoTokens: no token of a demo is valid outside it.
+func TestDemoTokens(t *testing.T) {
+	now := func() time.Time { return testNow }
+	demo, err := NewDemoTokens(testSecret, now)
+	require.NoError(t, err)
+	server, err := NewTokens(testSecret, now)
+	require.NoError(t, err)
+	access, err := demo.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
+	require.NoError(t, err)
+	verify := func(tokens *Tokens) []error {
+		_, errAccess := tokens.Verify(access)
+		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))
+		_, errIdle := tokens.parseIdleToken(demo.idleToken("s"))
+		return []error{errAccess, errRefresh, errIdle}
+	}
+	require.Equal(t, []error{nil, nil, nil}, verify(demo))
+	for _, err := range verify(server) {
+		require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	}
+}
+
+// TestTokenWithoutKeyID: earlier versions signed tokens without kid, and an upgrade keeps their sessions.
+func TestTokenWithoutKeyID(t *testing.T) {
+	oldSecret, newSecret := []byte(strings.Repeat("o", MinSecret)), []byte(strings.Repeat("n", MinSecret))
+	tokens, err := NewTokens(domain.NewKeyring(newSecret, oldSecret), func() time.Time { return testNow })
+	require.NoError(t, err)
+	sign := func(secret []byte, kid any) string {
+		token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+			"iss": "seckill", "aud": "seckill", "sub": "7", "sid": "s", "role": "buyer", "exp": testNow.Add(time.Minute).Unix(),
+		})
+		if kid != nil {
+			token.Header["kid"] = kid
+		}
+		text, err := token.SignedString(secret)
+		require.NoError(t, err)
+		return text
+	}
+	for _, secret := range [][]byte{newSecret, oldSecret} {
+		_, err = tokens.Verify(sign(secret, nil))
+		require.NoError(t, err)
+		for _, kid := range []any{"", "unknown", 7, []string{"a"}, map[string]any{}} {
+			_, err = tokens.Verify(sign(secret, kid))
+			require.ErrorIs(t, err, domain.ErrUnauthenticated, kid)
+		}
+	}
+	_, err = tokens.Verify(sign(oldSecret, keyID(domain.NewKeyring(newSecret)[0])))
+	require.ErrorIs(t, err, domain.ErrUnauthenticated, "the kid of another secret")
+	_, err = tokens.Verify(sign([]byte(strings.Repeat("x", MinSecret)), nil))
+	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 }

@@ -91,7 +91,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	parser, err := kong.New(&c,
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Resolvers(kong.ResolverFunc(secretFile)), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)

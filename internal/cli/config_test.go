@@ -33,12 +33,21 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"rate limit":             {[]string{"--rate-limit", "maybe"}, []string{"--rate-limit (SECKILL_RATE_LIMIT)"}},
 		"proxies":                {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"--trusted-proxies (SECKILL_TRUSTED_PROXIES)"}},
 		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)"}},
+		"admin phone abroad":     {[]string{"--admin-phones", "+4915112345678"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", "mobile number of CN"}},
+		"country":                {[]string{"--sms-countries", "CN,Germany"}, []string{"--sms-countries (SECKILL_SMS_COUNTRIES)", `"GERMANY"`}},
+		"demo admin abroad":      {[]string{"--sms-countries", "DE"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", app.DemoAdmin, "of DE"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
 		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"short second secret":    {[]string{"--jwt-secret", strings.Repeat("s", 32) + ",short"}, []string{"--jwt-secret (SECKILL_JWT_SECRET)", "32"}},
+		"only separators":        {[]string{"--payment-secret", " , "}, []string{"--payment-secret (SECKILL_PAYMENT_SECRET)"}},
+		"unsafe name":            {[]string{"--unsafe", "demo,sandbx"}, []string{"--unsafe (SECKILL_UNSAFE)", `"sandbx"`, "sandbox"}},
+		"code URL":               {[]string{"--code-url", "http://sms.example", "--events-secret", strings.Repeat("e", 32)}, []string{"--code-url (SECKILL_CODE_URL)", "https"}},
+		"code URL alone":         {[]string{"--code-url", "https://sms.example"}, []string{"--events-secret (SECKILL_EVENTS_SECRET)", "32"}},
+		"unsafe settings":        {[]string{"--no-demo", "--rate-limit=off"}, []string{"\n  codes: ", "\n  rate_limit: ", "\n  sandbox: ", "SECKILL_UNSAFE=codes,rate_limit,sandbox\n"}},
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},
 		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
-		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
+		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--unsafe=all", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

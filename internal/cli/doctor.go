@@ -20,7 +20,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
-	"seckill/internal/payment"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
 	"seckill/migrations"
@@ -108,7 +107,7 @@ func (x *examination) close() {
 // groups returns all checks that apply to the configuration.
 func (x *examination) groups(ctx context.Context) []doctor.Group {
 	return slices.Concat(
-		[]doctor.Group{configToCheck(x.env.Config).Group()}, []doctor.Group{doctor.ThisMachine().Group()},
+		[]doctor.Group{app.ConfigToCheck(x.env.Config).Group()}, []doctor.Group{doctor.ThisMachine().Group()},
 		x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()},
 	)
 }
@@ -228,22 +227,6 @@ func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error
 	return lag.Unsettled, lag.Dead, err
 }
 
-// configToCheck returns what the doctor checks of a configuration that Config.Finish has validated.
-func configToCheck(cfg app.Config) doctor.Config {
-	c := doctor.Config{
-		Secret: []byte(cfg.JWTSecret), PaymentSecret: cfg.PaymentSecret, DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
-		Demo: cfg.IsDemo(), DemoAdmin: app.DemoAdmin, Admins: cfg.AdminPhones, RateLimit: cfg.RateLimit == "on",
-		Proxies: cfg.Proxies, Addr: cfg.Addr, OpsAddr: cfg.OpsAddr, PayTimeout: cfg.PayTimeout,
-		Faults: cfg.Sandbox != (payment.Faults{}), Lane: cfg.OrderLane, EmbeddedRedis: cfg.EmbeddedRedis(), LockNodes: cfg.LockNodes,
-	}
-	if cfg.JWTSecret == "" && !cfg.Embedded() {
-		_, c.SecretErr = app.SigningSecret(cfg) // returns the error for a missing secret; creates nothing
-	} else if cfg.JWTSecret == "" {
-		c.Secret, c.SecretErr = app.ReadSecret(filepath.Join(cfg.DataDir, app.SecretFile))
-	}
-	return c
-}
-
 // knownMigrations returns the versions of the migrations for a dialect.
 func knownMigrations(dialect string) []int64 {
 	files, err := fs.Glob(migrations.FS, dialect+"/*.sql")
@@ -262,7 +245,12 @@ func knownMigrations(dialect string) []int64 {
 
 // secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
-	secrets := []string{cfg.RedisPassword, cfg.JWTSecret, cfg.PaymentSecret}
+	secrets := []string{cfg.RedisPassword}
+	for _, text := range []string{cfg.JWTSecret, cfg.PaymentSecret, cfg.EventsSecret} {
+		for _, k := range domain.ParseKeyring(text) {
+			secrets = append(secrets, string(k.Secret))
+		}
+	}
 	if dsn, err := mysql.ParseDSN(cfg.MySQLDSN); err == nil {
 		secrets = append(secrets, dsn.Passwd)
 	}

@@ -113,19 +113,16 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 	}
 	if admin == "" || tokens == nil {
 		seededAdmin, seeded, err := r.seed(e, client)
-		if err == nil {
-			if tokens == nil {
-				tokens = seeded
-			}
-			return cmp.Or(admin, seededAdmin), tokens, nil
+		if err != nil {
+			e.Log.Debug("cannot seed the buyers", "err", err)
 		}
-		e.Log.Debug("cannot seed the buyers", "err", err)
+		admin = cmp.Or(admin, seededAdmin)
+		if tokens == nil {
+			tokens = seeded
+		}
 	}
 	if admin == "" {
-		phone := app.DemoAdmin
-		if len(e.Config.AdminPhones) > 0 {
-			phone = e.Config.AdminPhones[0]
-		}
+		phone := adminPhone(e.Config)
 		if admin, err = client.Login(e.Ctx, phone); err != nil {
 			return "", nil, fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
 		}
@@ -139,11 +136,20 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 	return admin, tokens, nil
 }
 
+// adminPhone returns the phone number of an admin of the configured server.
+func adminPhone(cfg app.Config) string {
+	if len(cfg.AdminPhones) > 0 {
+		return cfg.AdminPhones[0]
+	}
+	return app.DemoAdmin
+}
+
 // errOtherServer reports that this configuration is not that of the server.
 var errOtherServer = errors.New("the server does not accept tokens that are signed with the configured secret")
 
-// seed stores the buyers in the server's database and signs an admin's token with the server's secret. As for the seed
-// command, demo mode is required. Nothing is written before the server has accepted a token signed with the secret.
+// seed stores the buyers in the server's database and signs an admin's token with the server's secret; the token is empty
+// if the admin has never logged in. As for the seed command, demo mode is required. Nothing is written before the server
+// has accepted a token signed with the secret.
 func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
 	if !e.Config.IsDemo() {
 		return "", nil, errNoSeeding
@@ -157,12 +163,11 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	if err != nil {
 		return "", nil, err
 	}
-	// The session need not be stored: servers check only whether it was revoked.
-	admin, err = signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, auth.AccessTTL)
+	probe, err := signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, auth.AccessTTL)
 	if err != nil {
 		return "", nil, err
 	}
-	if !client.Accepts(e.Ctx, admin) {
+	if !client.Accepts(e.Ctx, probe) {
 		return "", nil, errOtherServer
 	}
 	store, err := app.OpenStore(e.Config)
@@ -180,7 +185,16 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	if !client.HasUser(e.Ctx, tokens[0]) {
 		return "", nil, errOtherServer // same secret, other database
 	}
-	return admin, tokens, nil
+	id, err := store.UserIDByPhone(e.Ctx, adminPhone(e.Config))
+	switch {
+	case errors.Is(err, domain.ErrNotFound):
+		return "", tokens, nil
+	case err != nil:
+		return "", nil, err
+	}
+	// The session need not be stored: servers check only whether it was revoked.
+	admin, err = signer.Access(auth.Identity{UserID: id, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, auth.AccessTTL)
+	return admin, tokens, err
 }
 
 // logins logs in the buyers through the server's demo mode, as fast as the rate limit per address allows.

@@ -39,6 +39,8 @@ type Result struct {
 	Change string `json:"change,omitempty"` // the setting, SQL or command that fixes it; empty if no change is needed
 	// Unasked reports that a required server did not answer, so the state is unknown.
 	Unasked bool `json:"unasked,omitempty"`
+	// Accepted reports that a failure is only a warning because SECKILL_UNSAFE names the check.
+	Accepted bool `json:"accepted,omitempty"`
 	// ErrorText is the suffix of Found that comes from an error, possibly a server's. It may contain secrets; see
 	// Masked.
 	ErrorText string `json:"-"`

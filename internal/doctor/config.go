@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,66 +17,127 @@ import (
 	"unicode"
 
 	"github.com/go-sql-driver/mysql"
+
+	"seckill/internal/domain"
 )
 
 // Config contains the validated settings of a server, and facts about this machine.
 type Config struct {
-	Secret        []byte // signs access tokens
-	SecretErr     error  // why Secret is not known; fs.ErrNotExist means that the first start creates it in DataDir
-	PaymentSecret string
-	DSN           string // of MySQL; empty: the embedded database in DataDir
-	DataDir       string
-	Demo          bool
-	DemoAdmin     string // the default admin of demo mode
-	Admins        []string
-	RateLimit     bool
-	Proxies       []string
-	Addr, OpsAddr string
-	PayTimeout    time.Duration
-	Faults        bool // the payment sandbox has faults
-	Lane          string
-	EmbeddedRedis bool
-	LockNodes     []string
+	Secrets        domain.Keyring // sign access tokens
+	SecretErr      error          // why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir
+	PaymentSecrets domain.Keyring // empty: derived from Secrets
+	CodeURL        string         // receives login codes; empty: no sender
+	DSN            string         // of MySQL; empty: the embedded database in DataDir
+	DataDir        string
+	Demo           bool
+	DemoAdmin      string // the default admin of demo mode
+	Admins         []string
+	RateLimit      bool
+	Proxies        []string
+	Addr, OpsAddr  string
+	PayTimeout     time.Duration
+	Faults         bool // the payment sandbox has faults
+	Lane           string
+	EmbeddedRedis  bool
+	LockNodes      []string
+	Unsafe         []string // names of checks whose failure is accepted, as Settings names them
 
 	container bool         // this process runs in a container
 	addresses []netip.Addr // of this machine; empty if unknown
 	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Group returns the checks. It reads facts about this machine.
+// Group returns all checks of the configuration. It reads facts about this machine.
 func (c Config) Group() Group {
-	if c.lookup == nil { // in tests it is set
-		c.lookup = net.DefaultResolver.LookupNetIP
-		for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
-			_, err := os.Stat(mark)
-			c.container = c.container || err == nil
-		}
-		c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-		addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				c.addresses = append(c.addresses, p.Addr())
-			}
+	c = c.onThisMachine()
+	g := c.settings()
+	g.Checks = append(g.Checks, Check{Name: "config.addr", Run: c.checkAddr})
+	return g
+}
+
+// Settings returns the checks without I/O. A server refuses to start while one fails whose name is not in c.Unsafe. An
+// accepted failure becomes a warning with Result.Accepted. Settings reads facts about this machine.
+func (c Config) Settings() Group {
+	return c.onThisMachine().settings()
+}
+
+// SettingNames returns the names of the checks of Settings, without the prefix "config.".
+func SettingNames() []string {
+	var names []string
+	for _, check := range (Config{}).settings().Checks {
+		names = append(names, SettingName(check.Name))
+	}
+	return names
+}
+
+// SettingName returns the name of a check of the configuration without its prefix.
+func SettingName(check string) string { return strings.TrimPrefix(check, "config.") }
+
+// onThisMachine returns c with the facts about this machine.
+func (c Config) onThisMachine() Config {
+	if c.lookup != nil { // in tests
+		return c
+	}
+	c.lookup = net.DefaultResolver.LookupNetIP
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		_, err := os.Stat(mark)
+		c.container = c.container || err == nil
+	}
+	c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+	addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			c.addresses = append(c.addresses, p.Addr())
 		}
 	}
-	return Group{Checks: []Check{
+	return c
+}
+
+// settings returns the checks of Settings.
+func (c Config) settings() Group {
+	checks := []Check{
 		{Name: "config.jwt_secret", Run: c.checkSecret},
 		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
 		{Name: "config.database_password", Run: c.checkDatabasePassword},
 		{Name: "config.demo", Run: c.checkDemo},
+		{Name: "config.codes", Run: c.checkCodes},
 		{Name: "config.admins", Run: c.checkAdmins},
 		{Name: "config.rate_limit", Run: c.checkRateLimit},
 		{Name: "config.proxies", Run: c.checkProxies},
-		{Name: "config.addr", Run: c.checkAddr},
 		{Name: "config.ops_addr", Run: c.checkOpsAddr},
 		{Name: "config.pay_timeout", Run: c.checkPayTimeout},
 		{Name: "config.sandbox", Run: c.checkSandbox},
 		{Name: "config.lane", Run: c.checkLane},
-	}}
+	}
+	for i, check := range checks {
+		if slices.Contains(c.Unsafe, SettingName(check.Name)) {
+			checks[i].Run = accepted(check.Run)
+		}
+	}
+	return Group{Checks: checks}
 }
 
-// production reports whether to expect real orders: the database is not the embedded one.
-func (c Config) production() bool { return c.DSN != "" }
+// accepted returns a check whose failure is a warning.
+func accepted(run func(context.Context) Result) func(context.Context) Result {
+	return func(ctx context.Context) Result {
+		r := run(ctx)
+		if r.Status == Fail {
+			r.Status, r.Accepted = Warn, true
+		}
+		return r
+	}
+}
+
+// production reports whether to expect real orders: the server is not the embedded demo.
+func (c Config) production() bool { return c.DSN != "" || !c.Demo }
+
+// unsafe is the status of a setting that only the embedded demo may have.
+func (c Config) unsafe() Status {
+	if c.production() {
+		return Fail
+	}
+	return Warn
+}
 
 // minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
 // unevenly frequent by chance: the output of openssl rand -hex 16 has 128 bits and an estimate of about 116. The lowest
@@ -139,22 +201,40 @@ func (c Config) checkSecret(context.Context) Result {
 	case c.SecretErr != nil:
 		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
 	}
-	if why := weakness(string(c.Secret)); why != "" {
+	if why := weakest(c.Secrets); why != "" {
 		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
-	return Good("%d bytes that look random", len(c.Secret))
+	return strong(c.Secrets)
+}
+
+// weakest returns why one of the secrets can be guessed, or "" if all look random. The old ones count as well, because
+// what they sign is accepted.
+func weakest(secrets domain.Keyring) string {
+	for _, k := range secrets {
+		if why := weakness(string(k.Secret)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func strong(secrets domain.Keyring) Result {
+	if len(secrets) == 1 {
+		return Good("%d bytes that look random", len(secrets.Signer()))
+	}
+	return Good("%d secrets that look random; the first signs", len(secrets))
 }
 
 func (c Config) checkPaymentSecret(context.Context) Result {
-	switch why := weakness(c.PaymentSecret); {
-	case c.PaymentSecret == "":
+	switch why := weakest(c.PaymentSecrets); {
+	case len(c.PaymentSecrets) == 0:
 		return Good("derived from the token secret")
-	case c.PaymentSecret == string(c.Secret):
+	case slices.ContainsFunc(c.PaymentSecrets, func(k domain.Key) bool { return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) }) }):
 		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "it equals the token secret: a payment provider could forge any user's token")
 	case why != "":
 		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "the secret can be guessed, which allows forging payments: %s", why)
 	}
-	return Good("%d bytes that look random", len(c.PaymentSecret))
+	return strong(c.PaymentSecrets)
 }
 
 // minPassword is the minimum length of the database password, in bytes. It is shorter than that of secrets, because the
@@ -162,7 +242,7 @@ func (c Config) checkPaymentSecret(context.Context) Result {
 const minPassword = 8
 
 func (c Config) checkDatabasePassword(context.Context) Result {
-	if !c.production() {
+	if c.DSN == "" {
 		return Good("not needed: the database is a file")
 	}
 	dsn, err := mysql.ParseDSN(c.DSN)
@@ -183,12 +263,23 @@ func (c Config) checkDatabasePassword(context.Context) Result {
 
 func (c Config) checkDemo(context.Context) Result {
 	switch {
-	case c.Demo && c.production():
+	case c.Demo && c.DSN != "":
 		return Bad(Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
 	case c.Demo:
 		return Bad(Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
 	}
-	return Good("off; login codes are written to the log until an auth.CodeSender is supplied")
+	return Good("off")
+}
+
+func (c Config) checkCodes(context.Context) Result {
+	switch {
+	case c.CodeURL != "":
+		return Good("login codes are sent to SECKILL_CODE_URL")
+	case c.Demo:
+		return Good("demo mode returns login codes to the caller")
+	}
+	return Bad(Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
+		"there is no sender of login codes: no user can log in")
 }
 
 func (c Config) checkAdmins(context.Context) Result {
@@ -207,11 +298,7 @@ func (c Config) checkRateLimit(context.Context) Result {
 	if c.RateLimit {
 		return Good("on")
 	}
-	status := Fail
-	if !c.production() {
-		status = Warn
-	}
-	return Bad(status, "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
+	return Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
 // Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
@@ -284,13 +371,17 @@ func (c Config) checkAddr(ctx context.Context) Result {
 func (c Config) checkOpsAddr(context.Context) Result {
 	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
 	ip, err := netip.ParseAddr(host)
+	everywhere := host == "" || err == nil && ip.IsUnspecified()
+	status := c.unsafe()
 	switch {
 	case c.OpsAddr == "":
 		return Good("no private port: neither metrics nor profiles")
-	case isLoopbackHost(host), err == nil && ip.IsPrivate():
+	case isLoopbackHost(host), err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast()):
 		return Good("%s", c.OpsAddr)
+	case everywhere && c.container, !everywhere && err != nil: // published by the operator, or a name
+		status = Warn
 	}
-	return Bad(Warn, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a firewall",
+	return Bad(status, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address",
 		"%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
 }
 
@@ -311,14 +402,14 @@ func (c Config) checkPayTimeout(context.Context) Result {
 }
 
 func (c Config) checkSandbox(context.Context) Result {
-	if !c.Faults {
-		return Good("no faults; the sandbox moves no money until a domain.PaymentProvider is supplied")
+	switch {
+	case c.Faults:
+		return Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+	case c.production():
+		return Bad(Fail, "supply a domain.PaymentProvider: CONTRIBUTING.md, A payment provider",
+			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
-	status := Fail
-	if !c.production() {
-		status = Warn
-	}
-	return Bad(status, "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+	return Good("no faults; the sandbox moves no money")
 }
 
 func (c Config) checkLane(context.Context) Result {
@@ -326,7 +417,7 @@ func (c Config) checkLane(context.Context) Result {
 	case c.Lane == "queue" && c.EmbeddedRedis:
 		return Bad(Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
 			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
-	case c.production() && c.EmbeddedRedis:
+	case c.DSN != "" && c.EmbeddedRedis:
 		return Bad(Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
 	case c.Lane != "lock" && len(c.LockNodes) > 0:
 		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",

@@ -15,12 +15,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 const (
-	testSecret = "a-secret-for-tests-only-0123456789"
-	goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
+	testSecret  = "a-secret-for-tests-only-0123456789"
+	goodSecret  = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
+	otherSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 )
+
+func keyring(secrets ...string) domain.Keyring {
+	return domain.ParseKeyring(strings.Join(secrets, ","))
+}
 
 func TestDoctorChecksConfiguration(t *testing.T) {
 	t.Parallel()
@@ -31,53 +38,70 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 	}{
 		"good": {func(*Config) {}, map[string]Status{
 			"jwt_secret": OK, "payment_secret": OK, "database_password": OK, "demo": OK, "admins": OK, "rate_limit": OK,
-			"proxies": OK, "addr": OK, "ops_addr": OK, "pay_timeout": OK, "sandbox": OK, "lane": OK,
+			"proxies": OK, "addr": OK, "ops_addr": OK, "pay_timeout": OK, "lane": OK, "codes": OK,
 		}},
-		"example secret":                {func(f *Config) { f.Secret = []byte(testSecret) }, map[string]Status{"jwt_secret": Fail}},
-		"no secret":                     {func(f *Config) { f.Secret, f.SecretErr = nil, errors.New("required") }, map[string]Status{"jwt_secret": Fail}},
-		"no secret yet":                 {func(f *Config) { f.Secret, f.SecretErr = nil, fs.ErrNotExist }, map[string]Status{"jwt_secret": OK}},
-		"payment secret = token secret": {func(f *Config) { f.PaymentSecret = goodSecret }, map[string]Status{"payment_secret": Fail}},
-		"weak payment secret":           {func(f *Config) { f.PaymentSecret = "shop" }, map[string]Status{"payment_secret": Fail}},
-		"own payment secret":            {func(f *Config) { f.PaymentSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd" }, map[string]Status{"payment_secret": OK}},
-		"no password":                   {func(f *Config) { f.DSN = "seckill@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"example password":              {func(f *Config) { f.DSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"short password":                {func(f *Config) { f.DSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"user as password":              {func(f *Config) { f.DSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"socket":                        {func(f *Config) { f.DSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]Status{"database_password": OK}},
-		"no DSN":                        {func(f *Config) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
-		"demo":                          {func(f *Config) { f.Demo = true }, map[string]Status{"demo": Fail}},
-		"demo, embedded":                {func(f *Config) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
-		"no admin":                      {func(f *Config) { f.Admins = nil }, map[string]Status{"admins": Warn}},
-		"demo admin":                    {func(f *Config) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
-		"demo admin in demo mode":       {func(f *Config) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
-		"no rate limit":                 {func(f *Config) { f.RateLimit = false }, map[string]Status{"rate_limit": Fail}},
-		"no rate limit, embedded":       {func(f *Config) { f.RateLimit, f.DSN = false, "" }, map[string]Status{"rate_limit": Warn}},
-		"all addresses trusted":         {func(f *Config) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]Status{"proxies": Fail}},
-		"all IPv6 trusted":              {func(f *Config) { f.Proxies = []string{"::/0"} }, map[string]Status{"proxies": Fail}},
-		"wide network":                  {func(f *Config) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]Status{"proxies": Warn}},
-		"wide IPv6 network":             {func(f *Config) { f.Proxies = []string{"fd00::/8"} }, map[string]Status{"proxies": Warn}},
-		"narrow networks":               {func(f *Config) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]Status{"proxies": OK}},
-		"container":                     {func(f *Config) { f.container = true }, map[string]Status{"proxies": Warn}},
-		"container, loopback":           {func(f *Config) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]Status{"proxies": OK, "addr": OK}},
-		"own address":                   {func(f *Config) { f.Addr = "ours:80" }, map[string]Status{"addr": OK}},
-		"foreign address":               {func(f *Config) { f.Addr = "other:80" }, map[string]Status{"addr": Warn}},
-		"unknown host":                  {func(f *Config) { f.Addr = "unknown:80" }, map[string]Status{"addr": Fail}},
-		"ops on all addresses":          {func(f *Config) { f.OpsAddr = ":9090" }, map[string]Status{"ops_addr": Warn}},
-		"ops on public address":         {func(f *Config) { f.OpsAddr = "203.0.113.5:9090" }, map[string]Status{"ops_addr": Warn}},
-		"ops on private address":        {func(f *Config) { f.OpsAddr = "10.1.2.3:9090" }, map[string]Status{"ops_addr": OK}},
-		"short pay timeout":             {func(f *Config) { f.PayTimeout = 59 * time.Second }, map[string]Status{"pay_timeout": Warn}},
-		"long pay timeout":              {func(f *Config) { f.PayTimeout = 24 * time.Hour }, map[string]Status{"pay_timeout": Warn}},
-		"faults":                        {func(f *Config) { f.Faults = true }, map[string]Status{"sandbox": Fail}},
-		"faults, embedded":              {func(f *Config) { f.Faults, f.DSN = true, "" }, map[string]Status{"sandbox": Warn}},
-		"queue on embedded Redis":       {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]Status{"lane": Warn}},
-		"embedded Redis only":           {func(f *Config) { f.EmbeddedRedis = true }, map[string]Status{"lane": Warn}},
-		"unused lock nodes":             {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]Status{"lane": Warn}},
-		"all embedded":                  {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]Status{"lane": OK, "database_password": OK}},
+		"example secret":  {func(f *Config) { f.Secrets = keyring(testSecret) }, map[string]Status{"jwt_secret": Fail}},
+		"no secret":       {func(f *Config) { f.Secrets, f.SecretErr = nil, errors.New("required") }, map[string]Status{"jwt_secret": Fail}},
+		"no secret yet":   {func(f *Config) { f.Secrets, f.SecretErr = nil, fs.ErrNotExist }, map[string]Status{"jwt_secret": OK}},
+		"weak old secret": {func(f *Config) { f.Secrets = keyring(goodSecret, testSecret) }, map[string]Status{"jwt_secret": Fail}},
+		"two secrets":     {func(f *Config) { f.Secrets = keyring(goodSecret, otherSecret) }, map[string]Status{"jwt_secret": OK}},
+		"payment secret = old token secret": {func(f *Config) {
+			f.Secrets, f.PaymentSecrets = keyring(otherSecret, goodSecret), keyring(goodSecret)
+		}, map[string]Status{"payment_secret": Fail}},
+		"payment secret = token secret":        {func(f *Config) { f.PaymentSecrets = keyring(goodSecret) }, map[string]Status{"payment_secret": Fail}},
+		"weak payment secret":                  {func(f *Config) { f.PaymentSecrets = keyring("shop") }, map[string]Status{"payment_secret": Fail}},
+		"own payment secret":                   {func(f *Config) { f.PaymentSecrets = keyring(otherSecret) }, map[string]Status{"payment_secret": OK}},
+		"no password":                          {func(f *Config) { f.DSN = "seckill@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"example password":                     {func(f *Config) { f.DSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"short password":                       {func(f *Config) { f.DSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"user as password":                     {func(f *Config) { f.DSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"socket":                               {func(f *Config) { f.DSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]Status{"database_password": OK}},
+		"no DSN":                               {func(f *Config) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
+		"demo":                                 {func(f *Config) { f.Demo = true }, map[string]Status{"demo": Fail}},
+		"demo, embedded":                       {func(f *Config) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
+		"no admin":                             {func(f *Config) { f.Admins = nil }, map[string]Status{"admins": Warn}},
+		"demo admin":                           {func(f *Config) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
+		"demo admin in demo mode":              {func(f *Config) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
+		"no rate limit":                        {func(f *Config) { f.RateLimit = false }, map[string]Status{"rate_limit": Fail}},
+		"no rate limit, embedded":              {func(f *Config) { f.RateLimit, f.DSN = false, "" }, map[string]Status{"rate_limit": Fail}},
+		"no rate limit, embedded demo":         {func(f *Config) { f.RateLimit, f.DSN, f.Demo = false, "", true }, map[string]Status{"rate_limit": Warn}},
+		"all addresses trusted":                {func(f *Config) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]Status{"proxies": Fail}},
+		"all IPv6 trusted":                     {func(f *Config) { f.Proxies = []string{"::/0"} }, map[string]Status{"proxies": Fail}},
+		"wide network":                         {func(f *Config) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]Status{"proxies": Warn}},
+		"wide IPv6 network":                    {func(f *Config) { f.Proxies = []string{"fd00::/8"} }, map[string]Status{"proxies": Warn}},
+		"narrow networks":                      {func(f *Config) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]Status{"proxies": OK}},
+		"container":                            {func(f *Config) { f.container = true }, map[string]Status{"proxies": Warn}},
+		"container, loopback":                  {func(f *Config) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]Status{"proxies": OK, "addr": OK}},
+		"own address":                          {func(f *Config) { f.Addr = "ours:80" }, map[string]Status{"addr": OK}},
+		"foreign address":                      {func(f *Config) { f.Addr = "other:80" }, map[string]Status{"addr": Warn}},
+		"unknown host":                         {func(f *Config) { f.Addr = "unknown:80" }, map[string]Status{"addr": Fail}},
+		"ops on all addresses":                 {func(f *Config) { f.OpsAddr = ":9090" }, map[string]Status{"ops_addr": Fail}},
+		"ops on all IPv6 addresses":            {func(f *Config) { f.OpsAddr = "[::]:9090" }, map[string]Status{"ops_addr": Fail}},
+		"ops on public address":                {func(f *Config) { f.OpsAddr = "203.0.113.5:9090" }, map[string]Status{"ops_addr": Fail}},
+		"ops, embedded demo":                   {func(f *Config) { f.OpsAddr, f.DSN, f.Demo = ":9090", "", true }, map[string]Status{"ops_addr": Warn}},
+		"ops in a container":                   {func(f *Config) { f.OpsAddr, f.container = "0.0.0.0:9090", true }, map[string]Status{"ops_addr": Warn}},
+		"ops on public address in a container": {func(f *Config) { f.OpsAddr, f.container = "203.0.113.5:9090", true }, map[string]Status{"ops_addr": Fail}},
+		"ops on a name":                        {func(f *Config) { f.OpsAddr = "ours:9090" }, map[string]Status{"ops_addr": Warn}},
+		"ops on private address":               {func(f *Config) { f.OpsAddr = "10.1.2.3:9090" }, map[string]Status{"ops_addr": OK}},
+		"short pay timeout":                    {func(f *Config) { f.PayTimeout = 59 * time.Second }, map[string]Status{"pay_timeout": Warn}},
+		"long pay timeout":                     {func(f *Config) { f.PayTimeout = 24 * time.Hour }, map[string]Status{"pay_timeout": Warn}},
+		"faults":                               {func(f *Config) { f.Faults = true }, map[string]Status{"sandbox": Fail}},
+		"sandbox":                              {func(*Config) {}, map[string]Status{"sandbox": Fail}},
+		"sandbox, embedded":                    {func(f *Config) { f.DSN = "" }, map[string]Status{"sandbox": Fail}},
+		"sandbox, embedded demo":               {func(f *Config) { f.DSN, f.Demo = "", true }, map[string]Status{"sandbox": OK}},
+		"faults, embedded demo":                {func(f *Config) { f.Faults, f.DSN, f.Demo = true, "", true }, map[string]Status{"sandbox": Warn}},
+		"no sender of codes":                   {func(f *Config) { f.CodeURL = "" }, map[string]Status{"codes": Fail}},
+		"no sender of codes, demo":             {func(f *Config) { f.CodeURL, f.Demo = "", true }, map[string]Status{"codes": OK}},
+		"accepted":                             {func(f *Config) { f.Demo, f.Unsafe = true, []string{"demo"} }, map[string]Status{"demo": Warn, "sandbox": Fail}},
+		"queue on embedded Redis":              {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]Status{"lane": Warn}},
+		"embedded Redis only":                  {func(f *Config) { f.EmbeddedRedis = true }, map[string]Status{"lane": Warn}},
+		"unused lock nodes":                    {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]Status{"lane": Warn}},
+		"all embedded":                         {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]Status{"lane": OK, "database_password": OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := Config{
-				Secret: []byte(goodSecret), addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3")}, Addr: ":8080", DSN: dsn, Lane: "lock",
+				Secrets: keyring(goodSecret), CodeURL: "https://sms.example/codes", addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3")}, Addr: ":8080", DSN: dsn, Lane: "lock",
 				DemoAdmin: "13800000000", Admins: []string{"13912345678"}, RateLimit: true, PayTimeout: 15 * time.Minute, OpsAddr: "127.0.0.1:9090",
 			}
 			f.lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {

@@ -20,6 +20,8 @@ var (
 	ErrWrongCode       = errors.New("login code wrong, used up or expired")
 	ErrForbidden       = errors.New("forbidden")
 	ErrInvalidState    = errors.New("not possible in the present state")
+	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.
+	ErrForeignHost = errors.New("this demo is for its own machine: use the address that it listens on, or localhost")
 
 	ErrSaleNotStarted = errors.New("the sale has not started")
 	ErrSaleEnded      = errors.New("the sale has ended")

@@ -3,7 +3,7 @@ package domain
 import "time"
 
 // VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers
-// that are on.
+// that are on and, with StateEnded, expired ones.
 type VoucherFilter struct {
 	ShopID int64
 	Status VoucherStatus
@@ -30,7 +30,9 @@ func (f *VoucherFilter) Matches(v *Voucher, now time.Time) bool {
 	switch {
 	case f.Page.Before > 0 && v.ID >= f.Page.Before, f.ShopID > 0 && v.ShopID != f.ShopID:
 		return false
-	case f.Status != 0 && v.Status != f.Status, f.Status == 0 && f.State != StateEnded && v.Status != VoucherOn:
+	case f.Status != 0 && v.Status != f.Status, f.Status == 0 && v.Unpublished():
+		return false
+	case f.Status == 0 && f.State != StateEnded && v.Status != VoucherOn:
 		return false
 	case f.State != "" && v.State(now) != f.State:
 		return false

@@ -85,10 +85,10 @@ type PaymentStore interface {
 	// with the amount and currency of the order. If an earlier run of the request began a payment, it returns that
 	// payment in its present state. Errors: ErrNotFound, ErrInvalidState.
 	BeginPayment(ctx context.Context, claim *Claim, userID int64, p Payment) (Order, Payment, error)
-	// SettlePayment stores a provider's notice. An unknown ref becomes a new payment. A success pays the order
-	// (MovePay) if the order is unpaid and amount and currency match. Otherwise the payment is unmatched and its refund
-	// begins, even if the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.
-	// Errors: ErrNotFound (a failure for an order that does not exist), *InvalidError (the ref belongs to another
+	// SettlePayment stores a provider's notice. A success pays the order (MovePay) if BeginPayment has stored its ref, the
+	// order is unpaid, and amount and currency match. Otherwise the payment is unmatched and its refund begins, even if
+	// the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.
+	// Errors: ErrNotFound (a failure under a ref that was not begun), *InvalidError (the ref belongs to another
 	// payment, or an earlier notice had another amount).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order

@@ -10,20 +10,13 @@ import (
 
 // RedeemCodes makes and parses the codes that buyers show to the merchant. A code contains the order id and a truncated
 // HMAC of it, so codes need no storage and cannot be guessed from other codes. The status of the order prevents a
-// second use. RedeemCodes is safe for concurrent use.
-type RedeemCodes struct{ key []byte }
+// second use. After a change of the secret, both the new codes and those made with the previous secret are valid.
+// RedeemCodes is safe for concurrent use.
+type RedeemCodes struct{ keys Keyring }
 
-// NewRedeemCodes derives the key of the codes from a secret that all instances share.
-func NewRedeemCodes(secret []byte) RedeemCodes {
-	return RedeemCodes{key: DeriveSecret(secret, "redeem codes")}
-}
-
-// DeriveSecret derives the secret for one purpose from a master secret. A leaked one reveals neither the master secret
-// nor those for other purposes.
-func DeriveSecret(secret []byte, purpose string) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("seckill " + purpose))
-	return mac.Sum(nil)
+// NewRedeemCodes derives the keys of the codes from the secrets that all instances share.
+func NewRedeemCodes(secrets Keyring) RedeemCodes {
+	return RedeemCodes{keys: secrets.Derive("redeem codes")}
 }
 
 const (
@@ -39,7 +32,7 @@ var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPaddi
 // Of returns the code of an order.
 func (c RedeemCodes) Of(orderID int64) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(orderID)) //nolint:gosec // ids are positive
-	text := crockford.EncodeToString(append(raw, c.tag(raw)...))
+	text := crockford.EncodeToString(append(raw, redeemTag(c.keys.Signer(), raw)...))
 	var b strings.Builder
 	for i := 0; i < len(text); i += codeGroup {
 		if i > 0 {
@@ -50,9 +43,9 @@ func (c RedeemCodes) Of(orderID int64) string {
 	return b.String()
 }
 
-// tag returns the truncated HMAC of an order id.
-func (c RedeemCodes) tag(id []byte) []byte {
-	mac := hmac.New(sha256.New, c.key)
+// redeemTag returns the truncated HMAC of an order id.
+func redeemTag(secret, id []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write(id)
 	return mac.Sum(nil)[:codeTag]
 }
@@ -68,7 +61,7 @@ func (c RedeemCodes) Parse(code string) (orderID int64, ok bool) {
 		return 0, false
 	}
 	id, tag := raw[:codeID], raw[codeID:]
-	if !hmac.Equal(tag, c.tag(id)) {
+	if !c.keys.Any(func(secret []byte) bool { return hmac.Equal(tag, redeemTag(secret, id)) }) {
 		return 0, false
 	}
 	return int64(binary.BigEndian.Uint64(id)), true //nolint:gosec // encoded from a positive id

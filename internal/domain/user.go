@@ -1,10 +1,6 @@
 package domain
 
-import (
-	"regexp"
-	"strings"
-	"time"
-)
+import "time"
 
 // Role is the set of permissions of a user.
 type Role string
@@ -15,7 +11,7 @@ const (
 	RoleAdmin Role = "admin"
 )
 
-// User is an account, identified by its phone number.
+// User is an account, identified by its phone number in canonical form (package phone).
 type User struct {
 	ID        int64
 	Phone     string
@@ -23,22 +19,4 @@ type User struct {
 	Icon      string
 	Role      Role
 	CreatedAt time.Time
-}
-
-var (
-	mainlandPhone = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
-	foreignPhone  = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`) // E.164
-)
-
-// ParsePhone validates a phone number and returns its canonical form: 11 digits for mainland China (without +86), E.164
-// for other countries. Error: *InvalidError.
-func ParsePhone(s string) (string, error) {
-	local, mainland := strings.CutPrefix(s, "+86")
-	if mainlandPhone.MatchString(local) {
-		return local, nil
-	}
-	if !mainland && foreignPhone.MatchString(s) {
-		return s, nil
-	}
-	return "", Invalid("phone", "must be a mobile number such as 13800000001 or +4915112345678")
 }

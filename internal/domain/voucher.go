@@ -92,6 +92,9 @@ type Sale struct {
 	EndedUnpaid bool
 }
 
+// Unpublished reports whether only admins may know that the voucher exists.
+func (v *Voucher) Unpublished() bool { return v.Status == VoucherOff }
+
 // State returns the state of the voucher at now.
 func (v *Voucher) State(now time.Time) SaleState {
 	switch {
@@ -109,9 +112,12 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
-// CheckOpen returns the reason why the voucher is not on sale at now: ErrSaleNotStarted, ErrSaleEnded or
-// ErrInvalidState (not a flash-sale voucher). It does not check the stock.
+// CheckOpen returns the reason why the voucher is not on sale at now: ErrNotFound (unpublished), ErrSaleNotStarted,
+// ErrSaleEnded or ErrInvalidState (not a flash-sale voucher). It does not check the stock.
 func (v *Voucher) CheckOpen(now time.Time) error {
+	if v.Unpublished() {
+		return ErrNotFound
+	}
 	switch v.State(now) {
 	case StateUpcoming:
 		return ErrSaleNotStarted

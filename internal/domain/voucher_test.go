@@ -185,22 +185,6 @@ func TestVoucherState(t *testing.T) {
 	}
 }
 
-func TestParsePhone(t *testing.T) {
-	for in, want := range map[string]string{
-		"13800000001": "13800000001", "+8613800000001": "13800000001", "+4915112345678": "+4915112345678",
-	} {
-		got, err := ParsePhone(in)
-		require.NoError(t, err, in)
-		require.Equal(t, want, got)
-	}
-	for _, in := range []string{"", "1", "12800000001", "138000000011", "1380000000a", " 13800000001", "13800000001\n", "+0123456789", "+1234567890123456", "１３８００００００００", "10000000000", "+86+8613800000001", "+86+4915112345678", "+8612345678"} {
-		_, err := ParsePhone(in)
-		var invalid *InvalidError
-		require.ErrorAs(t, err, &invalid, in)
-		require.Equal(t, "phone", invalid.Fields[0].Field)
-	}
-}
-
 func TestTotalsViolateInvariants(t *testing.T) {
 	good := SaleTotals{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
 	require.Empty(t, good.Check())

@@ -490,13 +490,13 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.
 func TestSigningSecretIsPersisted(t *testing.T) {
 	cfg := app.Config{DataDir: t.TempDir()}
-	first, err := app.SigningSecret(cfg)
+	first, err := app.SigningSecrets(cfg)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(first), auth.MinSecret)
-	again, err := app.SigningSecret(cfg)
+	require.GreaterOrEqual(t, len(first.Signer()), auth.MinSecret)
+	again, err := app.SigningSecrets(cfg)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.DataDir, app.SecretFile), []byte("short"), 0o600))
-	_, err = app.SigningSecret(cfg)
+	_, err = app.SigningSecrets(cfg)
 	require.ErrorContains(t, err, "at least 32")
 }

@@ -64,7 +64,7 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 	p := s.serve(t, "")
 	found := s.diagnose(t, 0, "--instances", "3")
 	for name, f := range found {
-		if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "machine.memory" {
+		if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "machine.memory" {
 			require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
 		}
 	}
@@ -95,6 +95,7 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
 		"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
+		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + goodSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
 	}
 	return s, dsn
 }
@@ -103,7 +104,7 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)
+	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
 	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
 	s.diagnose(t, 1, "--strict")
 	requireStatus(t, s.with("SECKILL_JWT_SECRET="+testSecret).diagnose(t, 1), doctor.Fail, "config.jwt_secret")

@@ -325,20 +325,20 @@ func (l *purchaseLog) count(code string) int {
 // that is sent more than a second after the admin's answer, in the best of three tries.
 func TestSaleIsClosedInMidRush(t *testing.T) {
 	t.Parallel()
-	changes := map[string]func() map[string]any{
-		"off":    func() map[string]any { return map[string]any{"status": "off"} },
-		"window": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
+	changes := map[string]func() map[string]any{ // by the code of purchases after the change
+		"not_found":  func() map[string]any { return map[string]any{"status": "off"} },
+		"sale_ended": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
 	}
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 4000)
-		for name, change := range changes {
-			last := lastAccepted(t, servers, tokens, change)
+		for code, change := range changes {
+			last := lastAccepted(t, servers, tokens, change, code)
 			for try := 1; try < 3 && last >= time.Second; try++ {
-				last = lastAccepted(t, servers, tokens, change)
+				last = lastAccepted(t, servers, tokens, change, code)
 			}
-			t.Logf("%s: the last accepted purchase was sent %s after the answer", name, last)
-			require.Less(t, last, time.Second, name)
+			t.Logf("%s: the last accepted purchase was sent %s after the answer", code, last)
+			require.Less(t, last, time.Second, code)
 		}
 		s.verify(t)
 	})
@@ -346,7 +346,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 
 // lastAccepted changes a sale in mid-rush. It returns the time from the admin's answer to the sending of the last
 // accepted purchase, which is negative if there is none.
-func lastAccepted(t *testing.T, servers []*process, tokens []string, change func() map[string]any) time.Duration {
+func lastAccepted(t *testing.T, servers []*process, tokens []string, change func() map[string]any, code string) time.Duration {
 	t.Helper()
 	admin, sale, log := servers[0].admin(t), servers[0].sale(t, 100_000), &purchaseLog{codes: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -360,7 +360,7 @@ func lastAccepted(t *testing.T, servers []*process, tokens []string, change func
 	servers[0].must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, change())
 	answered := time.Now()
 	// Both servers must have answered purchases that were sent more than a second after the change.
-	eventually(t, "purchases are refused", func() bool { return log.count("sale_ended") > 50 && time.Since(answered) > 1500*time.Millisecond })
+	eventually(t, "purchases are refused", func() bool { return log.count(code) > 50 && time.Since(answered) > 1500*time.Millisecond })
 	stop()
 	wg.Wait()
 	last := time.Duration(-1)

@@ -51,6 +51,9 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
+// testUnsafe accepts the settings of test servers.
+const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
+
 // smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every
 // request in every lane. The others cover what it does not: no oversell, one order per user, and the commands.
 var smoke = []string{
@@ -111,7 +114,7 @@ func embeddedStack(t *testing.T) *stack {
 	dir := t.TempDir()
 	return &stack{
 		env: []string{
-			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true",
+			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
 		},
 		flush: func() error {
 			info, err := app.RunningRedis(dir)
@@ -146,7 +149,7 @@ func serverStack(t *testing.T, dsn string) *stack {
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true",
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
 		},
 		flush: func() error {
 			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})

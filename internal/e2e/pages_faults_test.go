@@ -47,6 +47,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
 		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
 		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
+		"lost renewals": lostRenewals, "stream of an expired token": streamOfExpiredToken,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +175,42 @@ func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.until(`count("/auth/refresh") > 4`)
 	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
 	v.reads("#account", "Log out")
+}
+
+// lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
+func lostRenewals(t *testing.T, p *shop, visit func(string) *visitor) {
+	f := p.startFront(t)
+	v := visit(f.URL)
+	v.loginNewUser()
+	f.watch("/api/v1/auth/refresh")
+	f.respondWith("lost", "half")
+	v.do(chromedp.Reload())
+	v.reads("#account", "Log out")
+	require.Len(t, f.keysSeen(), 3)
+	v.do(chromedp.Reload()) // with the cookie of the answer that arrived
+	v.reads("#account", "Log out")
+}
+
+// streamOfExpiredToken: the page reopens the stream at once where it ended, and shows no event of its own.
+func streamOfExpiredToken(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.goTo("/")
+	v.run(`window.seen = []; window.resumed = []; window.end = new AbortController();
+		window.answer = (a, o) => {
+			if (!a.endsWith("/x/events")) return;
+			resumed.push(new Headers(o.headers).get("Last-Event-ID"));
+			if (resumed.length > 1) return never(o);
+			return Promise.resolve(new Response("event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n"));
+		};
+		Math.random = () => 1;
+		delays.length = 0;
+		(await load("lib/session.js")).session.token = async () => "x";
+		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent: (e) => seen.push(e.event) })`)
+	v.until(`resumed.length === 2`)
+	require.Equal(t, []string{"order"}, evaluate[[]string](v.tab, `seen`))
+	require.Equal(t, "5", evaluate[string](v.tab, `resumed[1]`))
+	require.False(t, evaluate[bool](v.tab, `delays.includes(3000)`), "without the pause after a broken connection")
+	v.run(`end.abort()`)
 }
 
 // buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.

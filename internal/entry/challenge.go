@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/big"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,17 +53,24 @@ const (
 //
 // Work is safe for concurrent use.
 type Work struct {
-	secret  []byte // signs challenges
-	keys    []byte // signs the keys to be found
+	secrets []workSecret // newest first
 	now     func() time.Time
 	admits  chan struct{} // challenges that are being made or wait for it
 	running chan struct{} // derivations: half of the processors, so that purchases keep the others
 }
 
-// NewWork returns a Work that signs with secret.
-func NewWork(secret []byte, now func() time.Time) *Work {
+// workSecret signs challenges and, with another key, the keys to be found.
+type workSecret struct{ challenges, keys []byte }
+
+// NewWork returns a Work that signs with the first secret and accepts all of them.
+func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
+	keys := secrets.Derive("keys of challenges")
+	signers := make([]workSecret, len(secrets))
+	for i := range secrets {
+		signers[i] = workSecret{challenges: secrets[i].Secret, keys: keys[i].Secret}
+	}
 	return &Work{
-		secret: secret, keys: domain.DeriveSecret(secret, "keys of challenges"), now: now,
+		secrets: signers, now: now,
 		admits: make(chan struct{}, maxDerivations), running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 }
@@ -125,15 +133,15 @@ func (w *Work) Challenge(_ context.Context, userID, voucherID int64) (json.RawMe
 		Algorithm: algorithm, Cost: cost, KeyLength: keyLength, KeyPrefix: hex.EncodeToString(key[:prefixLength]),
 		Nonce: hex.EncodeToString(nonce[:]), Salt: hex.EncodeToString(salt[:]), ExpiresAt: w.now().Add(challengeLife).Unix(),
 		Data: challengeData{
-			KeySignature: hex.EncodeToString(w.keyMAC(counter, key)),
+			KeySignature: hex.EncodeToString(w.secrets[0].keyMAC(counter, key)),
 			User:         strconv.FormatInt(userID, 10), Voucher: strconv.FormatInt(voucherID, 10),
 		},
 	}
-	signature, err := w.signature(&p)
+	text, err := signedText(&p)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(challenge{Parameters: p, Signature: hex.EncodeToString(signature)})
+	return json.Marshal(challenge{Parameters: p, Signature: hex.EncodeToString(sign(w.secrets[0].challenges, text))})
 }
 
 // The reasons why a solution is refused.
@@ -147,7 +155,7 @@ var (
 	errWrongSolution = errors.New("the solution is wrong")
 )
 
-// Verify implements HumanProof. It costs two HMACs and no derivation. The id is the nonce of the challenge.
+// Verify implements HumanProof. It costs two HMACs, with several secrets a few more, and no derivation. The id is the nonce of the challenge.
 func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution string) (id string, err error) {
 	switch {
 	case solution == "":
@@ -164,12 +172,15 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 		return "", errMalformed
 	}
 	p := &in.Challenge.Parameters
-	want, err := w.signature(p)
+	signed, err := signedText(p)
 	if err != nil {
 		return "", err
 	}
+	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
+		return equalHex(in.Challenge.Signature, sign(s.challenges, signed))
+	})
 	switch {
-	case !equalHex(in.Challenge.Signature, want):
+	case by < 0:
 		return "", errForged
 	case w.now().Unix() >= p.ExpiresAt:
 		return "", errExpired
@@ -179,7 +190,7 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 		return "", errOtherVoucher
 	}
 	key, err := hex.DecodeString(in.Solution.DerivedKey)
-	if err != nil || !equalHex(p.Data.KeySignature, w.keyMAC(in.Solution.Counter, key)) {
+	if err != nil || !equalHex(p.Data.KeySignature, w.secrets[by].keyMAC(in.Solution.Counter, key)) {
 		return "", errWrongSolution
 	}
 	return p.Nonce, nil
@@ -195,18 +206,18 @@ func deriveKey(nonce, salt []byte, counter uint32) ([]byte, error) {
 	return key, nil
 }
 
-// signature returns the HMAC of the canonical JSON of the parameters, as every library of ALTCHA computes it.
-func (w *Work) signature(p *parameters) ([]byte, error) {
+// signedText returns the canonical JSON of the parameters, whose HMAC is the signature, as in every library of ALTCHA.
+func signedText(p *parameters) ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("encode the parameters of a challenge: %w", err)
 	}
-	return sign(w.secret, text), nil
+	return text, nil
 }
 
 // keyMAC returns the HMAC of a counter and its key.
-func (w *Work) keyMAC(counter uint32, key []byte) []byte {
-	return sign(w.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
+func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
+	return sign(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
 }
 
 func sign(secret, message []byte) []byte {

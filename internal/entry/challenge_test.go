@@ -24,7 +24,7 @@ var challenged = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 // work returns a Work whose clock shows challenged + after.
 func work(after time.Duration) *Work {
-	return NewWork([]byte("a secret of the challenges of tests!"), func() time.Time { return challenged.Add(after) })
+	return NewWork(domain.NewKeyring([]byte("a secret of the challenges of tests!")), func() time.Time { return challenged.Add(after) })
 }
 
 // foreign is a solution of user 7 for voucher 1 that was computed with the modules hashlib, hmac and json of Python.
@@ -56,7 +56,7 @@ func TestRefusedSolutions(t *testing.T) {
 	refused(w, 7, 2, good, errOtherVoucher)
 	refused(w, 1, 7, good, errOtherUser)
 	refused(work(120*time.Second), 7, 1, good, errExpired)
-	refused(NewWork([]byte("another secret"), w.now), 7, 1, good, errForged)
+	refused(NewWork(domain.NewKeyring([]byte("another secret")), w.now), 7, 1, good, errForged)
 
 	refused(w, 7, 1, "", errNoSolution)
 	for _, solution := range []string{

@@ -24,17 +24,11 @@ const (
 
 var sealEncoding = base64.RawURLEncoding.Strict()
 
-// Key signs passes or tickets. Keys with different ids can be valid at the same time, so that a secret can be replaced.
-type Key struct {
-	ID     byte
-	Secret []byte
-}
-
 // sealer signs a number and an expiry for a user and a voucher, and checks the signature without I/O. It is safe for
 // concurrent use.
 type sealer struct {
 	signer byte
-	macs   map[byte]*sync.Pool // of *sealMAC, by key id
+	macs   map[byte][]*sync.Pool // of *sealMAC, by sealID; newest first
 }
 
 // sealMAC is an HMAC with its buffers, so that a check does not allocate.
@@ -45,14 +39,17 @@ type sealMAC struct {
 }
 
 // newSealer returns a sealer that signs with the first key and accepts all of them.
-func newSealer(signer Key, others ...Key) sealer {
-	s := sealer{signer: signer.ID, macs: map[byte]*sync.Pool{}}
-	for _, k := range append(others, signer) {
+func newSealer(keys domain.Keyring) sealer {
+	s := sealer{signer: sealID(keys[0]), macs: map[byte][]*sync.Pool{}}
+	for _, k := range keys {
 		// An HMAC that is reset keeps the state after the key, which saves half of the hashing.
-		s.macs[k.ID] = &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, k.Secret)} }}
+		s.macs[sealID(k)] = append(s.macs[sealID(k)], &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, k.Secret)} }})
 	}
 	return s
 }
+
+// sealID returns the key id in a seal: the last byte of the key's id, which two keys may share.
+func sealID(k domain.Key) byte { return byte(k.ID & 0xff) } //nolint:gosec // one byte
 
 // seal returns a text. expires has a precision of milliseconds.
 func (s *sealer) seal(userID, voucherID int64, number uint32, expires time.Time) string {
@@ -60,7 +57,7 @@ func (s *sealer) seal(userID, voucherID int64, number uint32, expires time.Time)
 	seal[0] = s.signer
 	binary.BigEndian.PutUint32(seal[sealNumber:], number)
 	binary.BigEndian.PutUint64(seal[sealExpiry:], uint64(expires.UnixMilli())) //nolint:gosec // after 1970
-	macs := s.macs[s.signer]
+	macs := s.macs[s.signer][0]
 	m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
 	defer macs.Put(m)
 	copy(seal[sealTag:], m.tag(seal[:sealTag], userID, voucherID))
@@ -80,13 +77,11 @@ func (s *sealer) open(text string, userID, voucherID int64) (number uint32, expi
 	if _, err := sealEncoding.Decode(raw[:], bytes[:]); err != nil {
 		return 0, time.Time{}, false
 	}
-	macs := s.macs[raw[0]]
-	if macs == nil {
-		return 0, time.Time{}, false
+	for _, macs := range s.macs[raw[0]] {
+		m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
+		ok = ok || hmac.Equal(m.tag(raw[:sealTag], userID, voucherID), raw[sealTag:])
+		macs.Put(m)
 	}
-	m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
-	ok = hmac.Equal(m.tag(raw[:sealTag], userID, voucherID), raw[sealTag:])
-	macs.Put(m)
 	millis := int64(binary.BigEndian.Uint64(raw[sealExpiry:])) //nolint:gosec // as it was sealed
 	return binary.BigEndian.Uint32(raw[sealNumber:]), time.UnixMilli(millis), ok
 }
@@ -106,7 +101,7 @@ func (m *sealMAC) tag(head []byte, userID, voucherID int64) []byte {
 type Passes struct{ seals sealer }
 
 // NewPasses returns Passes that sign with the first key and accept all of them.
-func NewPasses(signer Key, others ...Key) *Passes { return &Passes{newSealer(signer, others...)} }
+func NewPasses(keys domain.Keyring) *Passes { return &Passes{newSealer(keys)} }
 
 // Issue returns a pass. expires has a precision of milliseconds.
 func (p *Passes) Issue(userID, voucherID int64, epoch uint32, expires time.Time) string {
@@ -131,7 +126,7 @@ func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now t
 type Tickets struct{ seals sealer }
 
 // NewTickets returns Tickets that sign with the first key and accept all of them.
-func NewTickets(signer Key, others ...Key) *Tickets { return &Tickets{newSealer(signer, others...)} }
+func NewTickets(keys domain.Keyring) *Tickets { return &Tickets{newSealer(keys)} }
 
 // Issue returns the ticket of the place with a number.
 func (t *Tickets) Issue(userID, voucherID int64, number uint32) string {

@@ -148,6 +148,9 @@ const joinTimeout = 3 * time.Second
 
 // checkRoom returns the reason why no buyer waits for a sale now.
 func (s *Service) checkRoom(v *domain.Voucher) error {
+	if v.Unpublished() {
+		return domain.ErrNotFound
+	}
 	now := s.Rooms.clock.now()
 	switch v.State(now) {
 	case domain.StateUpcoming:

@@ -14,6 +14,7 @@ import (
 type adminOrderHandler struct {
 	orders   *service.Orders
 	payments *service.Payments
+	cursors  cursors
 }
 
 // adminOrderOut is an order in answers to admins.
@@ -30,11 +31,11 @@ func newAdminOrderOut(o *service.FoundOrder) adminOrderOut {
 
 // list searches orders by the filters of the query.
 func (h *adminOrderHandler) list(c *gin.Context) error {
-	f := service.OrderSearch{Phone: c.Query("phone")}
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := service.OrderSearch{Phone: c.Query("phone"), Page: page.Page}
 	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
@@ -50,7 +51,7 @@ func (h *adminOrderHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newAdminOrderOut, func(o *service.FoundOrder) int64 { return o.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, orders, newAdminOrderOut, func(o *service.FoundOrder) int64 { return o.ID }))
 }
 
 // show returns an order and its payments.

@@ -9,7 +9,10 @@ import (
 	"seckill/internal/domain"
 )
 
-type auditHandler struct{ log domain.AuditStore }
+type auditHandler struct {
+	log     domain.AuditStore
+	cursors cursors
+}
 
 // auditOut is the JSON form of an audit log entry.
 type auditOut struct {
@@ -40,11 +43,11 @@ func newAuditOut(e *domain.AuditEntry) auditOut {
 }
 
 func (h *auditHandler) list(c *gin.Context) error {
-	var f domain.AuditFilter
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := domain.AuditFilter{Page: page.Page}
 	for name, dst := range map[string]*int64{"voucher_id": &f.VoucherID, "order_id": &f.OrderID, "actor_id": &f.ActorID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
@@ -54,5 +57,5 @@ func (h *auditHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
 }

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -23,23 +24,46 @@ type authHandler struct {
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role.
+// require returns a middleware that rejects requests without a valid access token or without the role. Roles other than
+// buyer must also be in effect in the database.
 func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
-		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return domain.ErrUnauthenticated
-		}
-		id, err := h.auth.Authenticate(token)
+		id, err := h.auth.Authenticate(bearer(c))
 		if err != nil {
 			return err
 		}
-		if role == domain.RoleAdmin && id.Role != domain.RoleAdmin {
-			return domain.ErrForbidden
+		if role != domain.RoleBuyer {
+			if err := confirmRole(c.Request.Context(), h.auth, &id, role); err != nil {
+				return err
+			}
 		}
 		c.Set(identityKey, id)
 		return nil
 	}
+}
+
+// bearer returns the access token of the request, or "" without one.
+func bearer(c *gin.Context) string {
+	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// confirmRole returns an error unless the user has the role, both by the token and at present. It sets the present role in
+// id.
+func confirmRole(ctx context.Context, users *auth.Service, id *auth.Identity, role domain.Role) (err error) {
+	if id.Role != role {
+		return domain.ErrForbidden
+	}
+	if id.Role, err = users.CurrentRole(ctx, *id); err != nil {
+		return err
+	}
+	if id.Role != role {
+		return domain.ErrForbidden
+	}
+	return nil
 }
 
 // caller returns the identity that require stored. It panics on a route without require.
@@ -91,7 +115,8 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
 	}
 	if wantsCookie(c) {
-		h.setCookie(c, l.RefreshToken)
+		h.deviceID(c)
+		h.setRefreshCookie(c, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 	return writeJSON(c, http.StatusOK, out)
@@ -108,7 +133,11 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
-	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code)
+	device := ""
+	if wantsCookie(c) {
+		device = h.deviceID(c)
+	}
+	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code, device)
 	if err != nil {
 		return err
 	}
@@ -128,7 +157,7 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if in.RefreshToken == "" {
 		return domain.Invalid("refresh_token", "is required")
 	}
-	l, err := h.exchange(c, in.RefreshToken, 0)
+	l, err := h.exchange(c, in.RefreshToken, "", 0)
 	if err != nil {
 		return err
 	}
@@ -136,8 +165,8 @@ func (h *authHandler) refresh(c *gin.Context) error {
 }
 
 // exchange calls Auth.Refresh within the rate limit of the token's session. A token without a readable session counts
-// against the client's address. A token that was exchanged less than reuse ago is accepted again.
-func (h *authHandler) exchange(c *gin.Context, token string, reuse time.Duration) (auth.Login, error) {
+// against the client's address.
+func (h *authHandler) exchange(c *gin.Context, token, device string, grace time.Duration) (auth.Login, error) {
 	key, err := h.auth.RefreshedSession(token)
 	if err != nil {
 		key = byAddress(c)
@@ -145,15 +174,19 @@ func (h *authHandler) exchange(c *gin.Context, token string, reuse time.Duration
 	if err := h.limitRefresh(c, key); err != nil {
 		return auth.Login{}, err
 	}
-	return h.auth.Refresh(c.Request.Context(), token, reuse)
+	return h.auth.Refresh(c.Request.Context(), token, device, grace)
 }
 
-func (h *authHandler) logout(c *gin.Context) error {
-	if err := h.auth.Logout(c.Request.Context(), caller(c)); err != nil {
+func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.auth.Logout) }
+
+func (h *authHandler) logoutAll(c *gin.Context) error { return h.endSessions(c, h.auth.LogoutAll) }
+
+func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth.Identity) error) error {
+	if err := end(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
 	if wantsCookie(c) {
-		h.setCookie(c, "")
+		h.setRefreshCookie(c, "", -1)
 	}
 	c.Status(http.StatusNoContent)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 )
 
@@ -125,6 +126,48 @@ func TestLogoutReachesOtherInstances(t *testing.T) {
 		restarted := newEnv(t, db, func(s *setup) { s.store = one.store })
 		restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 	})
+}
+
+// TestLogoutEverywhere: it ends every session of the user, of both APIs and on all instances, and no other.
+func TestLogoutEverywhere(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		one := newEnv(t, db)
+		two := newEnv(t, db, func(s *setup) { s.store = one.store })
+		phones, other := []client{one.login(phone), two.login(phone)}, one.buyer(2)
+		page := one.pageOf(phone)
+		browser := one.loginBrowser()
+		at := func(e *env, c client) client { c.env = e; return c }
+		mine := one.as(decode[loginView](browser).AccessToken).with("X-Refresh-Token", "cookie")
+		left := mine.post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
+		assert.Negative(t, left.cookie().MaxAge)
+		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+		for _, e := range []*env{one, two} {
+			for _, c := range append(phones, mine) {
+				at(e, c).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+			}
+			page.env = e
+			page.get("/user/me").loggedOut()
+			at(e, other).get("/api/v1/me").want(http.StatusOK)
+		}
+		one.refresh(phones[0].login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		one.login(phone).get("/api/v1/me").want(http.StatusOK)
+	})
+}
+
+// TestSessionEndsAfterNinetyDays: even if it is refreshed every day.
+func TestSessionEndsAfterNinetyDays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	token := e.login(phone).login.RefreshToken
+	for range 89 {
+		e.clock.advance(24 * time.Hour)
+		token = decode[loginView](e.refresh(token).want(http.StatusOK)).RefreshToken
+	}
+	e.clock.advance(24*time.Hour - time.Millisecond)
+	token = decode[loginView](e.refresh(token).want(http.StatusOK)).RefreshToken
+	e.clock.advance(time.Millisecond)
+	e.refresh(token).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 func TestLoginCodeWorksOnce(t *testing.T) {
@@ -254,11 +297,11 @@ type brokenSender struct {
 	broken *atomic.Bool
 }
 
-func (s brokenSender) SendCode(ctx context.Context, phone, code string) error {
+func (s brokenSender) SendCode(ctx context.Context, phone, code string, expires time.Time) error {
 	if s.broken.Load() {
 		return errors.New("the provider answered 500 for +49123")
 	}
-	return s.CodeSender.SendCode(ctx, phone, code)
+	return s.CodeSender.SendCode(ctx, phone, code, expires)
 }
 
 // TestFailedCodeCanBeRetried: after the Retry-After of one second, a failed code can be sent again.
@@ -293,6 +336,50 @@ func TestAdminRoutesRequireAdmin(t *testing.T) {
 		assert.Equal(t, before, e.dump())
 		assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
 		admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
+	})
+}
+
+// TestRemovedAdminIsOut: an admin who is demoted, deleted, or taken off the configured phones cannot use a token that is
+// still valid, on any admin route. While the database is down, admin routes are unavailable.
+func TestRemovedAdminIsOut(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		const other = "13900000001"
+		e := newEnv(t, db)
+		e.login(other)
+		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+		demoted, deleted, removed := e.login(other), e.login(other), e.admin()
+		routes := func(c client, status int, code string) {
+			t.Helper()
+			c.get("/api/v1/admin/audit").problem(status, code)
+			c.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(status, code)
+			c.get("/api/v1/admin/vouchers/1/events").problem(status, code)
+		}
+		page := e.pageOf(other)
+		page.post("/voucher/seckill", e.courseVoucher()).text()
+		for _, c := range []client{demoted, removed} {
+			c.get("/api/v1/admin/audit").want(http.StatusOK)
+		}
+		e.db.fail(func() error { return domain.ErrUnavailable })
+		e.clock.advance(time.Second)
+		routes(demoted, http.StatusServiceUnavailable, "unavailable")
+		e.db.fail(nil)
+
+		e.exec("UPDATE users SET role = 'buyer' WHERE phone = ?", other)
+		e.clock.advance(time.Second) // the age up to which a role is used
+		routes(demoted, http.StatusForbidden, "forbidden")
+		demoted.get("/api/v1/orders").want(http.StatusOK)
+		page.post("/voucher/seckill", e.courseVoucher()).fails("没有权限")
+
+		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+		e.clock.advance(time.Second)
+		deleted.get("/api/v1/admin/audit").want(http.StatusOK)
+		e.exec("DELETE FROM users WHERE phone = ?", other)
+		e.clock.advance(time.Second)
+		routes(deleted, http.StatusUnauthorized, "unauthenticated")
+
+		restarted := newEnv(t, db, func(s *setup) { s.store, s.adminPhones = e.store, []string{other} })
+		routes(restarted.as(removed.token), http.StatusForbidden, "forbidden")
 	})
 }
 

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -22,22 +23,38 @@ const (
 	refreshModeHeader = "X-Refresh-Token"
 	refreshByCookie   = "cookie"
 	refreshCookie     = "seckill_refresh"
-	refreshPath       = "/api/v1/auth"
 	refreshCookieAge  = 30 * 24 * time.Hour // lifetime of a session; the server checks it in any case
+
+	// deviceCookie holds the random id of a browser.
+	deviceCookie    = "seckill_device"
+	deviceCookieAge = 400 * 24 * time.Hour // the longest that browsers accept; longer than any session
+	deviceIDLength  = 26                   // of rand.Text
+	deviceIDKey     = "device_id"          // context key
+
+	// hostPrefix begins the name of a cookie if the browser uses TLS. Browsers accept such a cookie only from the host
+	// itself, over TLS and for all paths, so a sibling subdomain cannot set it.
+	hostPrefix = "__Host-"
+	// plainPath is the path of cookies without TLS.
+	plainPath = "/api/v1/auth"
 )
 
 // wantsCookie reports whether the request selects cookie mode.
 func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) == refreshByCookie }
 
-// refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid.
+// refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Over TLS it also accepts the
+// cookie of earlier versions, which had no prefix; the answer replaces it. A sibling subdomain cannot use this to log the
+// browser in to another account, because the device of a session must match.
 func (h *authHandler) refreshCookie(c *gin.Context) error {
-	token, err := c.Request.Cookie(refreshCookie)
-	if err != nil || token.Value == "" {
+	token := h.cookie(c, refreshCookie)
+	if old, err := c.Request.Cookie(refreshCookie); token == "" && err == nil {
+		token = old.Value
+	}
+	if token == "" {
 		return domain.ErrUnauthenticated
 	}
-	l, err := h.exchange(c, token.Value, auth.BrowserGrace)
+	l, err := h.exchange(c, token, h.sentDeviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		h.setCookie(c, "")
+		h.setRefreshCookie(c, "", -1)
 	}
 	if err != nil {
 		return err
@@ -45,13 +62,66 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	return h.writeLogin(c, l)
 }
 
-// setCookie stores the refresh token in the browser; an empty token clears the cookie.
-func (h *authHandler) setCookie(c *gin.Context, token string) {
+// setRefreshCookie is setCookie for the refresh token. Over TLS it deletes the cookie of earlier versions.
+func (h *authHandler) setRefreshCookie(c *gin.Context, token string, age time.Duration) {
+	h.setCookie(c, refreshCookie, token, age)
+	if _, err := c.Request.Cookie(refreshCookie); err == nil && h.overTLS(c) {
+		http.SetCookie(c.Writer, &http.Cookie{
+			Name: refreshCookie, Path: plainPath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: true,
+		})
+	}
+}
+
+// deviceID returns the opaque id of the caller's browser, 26 random characters, and stores it in the browser. A browser
+// without a valid id receives a new one. Clients that keep no cookies have another id at each request.
+func (h *authHandler) deviceID(c *gin.Context) string {
+	if id := c.GetString(deviceIDKey); id != "" {
+		return id
+	}
+	id := h.sentDeviceID(c)
+	if id == "" {
+		id = rand.Text()
+	}
+	c.Set(deviceIDKey, id)
+	h.setCookie(c, deviceCookie, id, deviceCookieAge)
+	return id
+}
+
+// sentDeviceID returns the id that the browser sent, or "" without a valid one.
+func (h *authHandler) sentDeviceID(c *gin.Context) string {
+	if id := h.cookie(c, deviceCookie); len(id) == deviceIDLength {
+		return id
+	}
+	return ""
+}
+
+// cookieName returns the name of a cookie on the caller's connection.
+func (h *authHandler) cookieName(c *gin.Context, name string) string {
+	if h.overTLS(c) {
+		return hostPrefix + name
+	}
+	return name
+}
+
+// cookie returns the value of a cookie, or "" if it is missing.
+func (h *authHandler) cookie(c *gin.Context, name string) string {
+	cookie, err := c.Request.Cookie(h.cookieName(c, name))
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// setCookie stores a cookie in the browser; a negative age deletes it.
+func (h *authHandler) setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
-		Name: refreshCookie, Value: token, Path: refreshPath, MaxAge: int(refreshCookieAge.Seconds()),
+		Name: h.cookieName(c, name), Value: value, Path: plainPath, MaxAge: int(age.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.overTLS(c),
 	}
-	if token == "" {
+	if cookie.Secure {
+		cookie.Path = "/" // required by the prefix
+	}
+	if age < 0 {
 		cookie.MaxAge = -1
 	}
 	http.SetCookie(c.Writer, &cookie)

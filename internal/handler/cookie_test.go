@@ -2,31 +2,54 @@ package handler_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/handler"
 )
 
-const refreshCookie = "seckill_refresh"
+const (
+	refreshCookie = "seckill_refresh"
+	deviceCookie  = "seckill_device"
+)
 
 // browser returns a client in cookie mode, like the storefront.
 func (e *env) browser() client { return e.guest().with("X-Refresh-Token", "cookie") }
 
-// withCookie returns the client with a cookie.
-func (c client) withCookie(cookie *http.Cookie) client {
-	return c.with("Cookie", cookie.Name+"="+cookie.Value)
+// withCookie returns the client with these cookies instead of others.
+func (c client) withCookie(cookies ...*http.Cookie) client {
+	var pairs []string
+	for _, cookie := range cookies {
+		pairs = append(pairs, cookie.Name+"="+cookie.Value)
+	}
+	return c.with("Cookie", strings.Join(pairs, "; "))
 }
 
-// cookie returns the only cookie that the answer sets.
-func (a answer) cookie() *http.Cookie {
+// cookie returns the refresh cookie that the answer sets.
+func (a answer) cookie() *http.Cookie { a.t.Helper(); return a.cookieNamed(refreshCookie) }
+
+// cookieNamed returns the only cookie with this name, or with its __Host- form, that the answer sets. With both, it
+// returns the __Host- form, and the other one must be deleted.
+func (a answer) cookieNamed(name string) *http.Cookie {
 	a.t.Helper()
-	cookies := (&http.Response{Header: a.header}).Cookies()
-	require.Len(a.t, cookies, 1, a.what)
-	return cookies[0]
+	set := map[string]*http.Cookie{}
+	for _, cookie := range (&http.Response{Header: a.header}).Cookies() {
+		require.NotContains(a.t, set, cookie.Name, a.what)
+		set[cookie.Name] = cookie
+	}
+	if host, ok := set["__Host-"+name]; ok {
+		if plain, ok := set[name]; ok {
+			require.Negative(a.t, plain.MaxAge, a.what)
+		}
+		return host
+	}
+	require.Contains(a.t, set, name, a.what)
+	return set[name]
 }
 
 // loginBrowser logs the phone in, in cookie mode.
@@ -48,11 +71,13 @@ func TestRefreshCookie(t *testing.T) {
 			SameSite: http.SameSiteStrictMode, Raw: first.Raw,
 		}, first)
 
-		refreshed := e.browser().withCookie(first).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
+		device := a.cookieNamed(deviceCookie)
+		assert.NotContains(t, e.dump(), device.Value, "the database has a hash")
+		refreshed := e.browser().withCookie(first, device).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
 		second := refreshed.cookie()
 		assert.NotEqual(t, first.Value, second.Value)
 		assert.NotContains(t, string(refreshed.body), second.Value)
-		c := e.browser().withCookie(second)
+		c := e.browser().withCookie(second, device)
 		c.token = decode[loginView](refreshed).AccessToken
 		c.get("/api/v1/me").want(http.StatusOK)
 
@@ -60,7 +85,7 @@ func TestRefreshCookie(t *testing.T) {
 		assert.Empty(t, gone.Value)
 		assert.Negative(t, gone.MaxAge)
 		assert.Equal(t, first.Path, gone.Path)
-		dead := e.browser().withCookie(second).post("/api/v1/auth/refresh", nil)
+		dead := e.browser().withCookie(second, device).post("/api/v1/auth/refresh", nil)
 		dead.problem(http.StatusUnauthorized, "unauthenticated")
 		assert.Negative(t, dead.cookie().MaxAge, "an invalid cookie is cleared")
 	})
@@ -94,49 +119,157 @@ func TestRefreshCookieCanBeReusedBriefly(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
-		first := e.loginBrowser().cookie()
-		one := e.browser().withCookie(first).post("/api/v1/auth/refresh", nil).want(http.StatusOK).cookie()
-		two := e.browser().withCookie(first).post("/api/v1/auth/refresh", nil).want(http.StatusOK).cookie()
-		assert.Equal(t, one.Value, two.Value)
-		e.clock.advance(30 * time.Second) // longer than the timeout of a page
-		late := e.browser().withCookie(first).post("/api/v1/auth/refresh", nil).want(http.StatusOK).cookie()
-		assert.Equal(t, one.Value, late.Value)
-		e.clock.advance(2 * time.Minute)
-		l := decode[loginView](e.browser().withCookie(one).post("/api/v1/auth/refresh", nil).want(http.StatusOK))
-		e.browser().withCookie(first).post("/api/v1/auth/refresh", nil).problem(http.StatusUnauthorized, "unauthenticated")
+		login := e.loginBrowser()
+		first, device := login.cookie(), login.cookieNamed(deviceCookie)
+		refresh := func(token *http.Cookie) answer {
+			return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
+		}
+		one := refresh(first).want(http.StatusOK).cookie()
+		assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
+		e.clock.advance(auth.BrowserGrace - time.Millisecond)
+		assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
+		l := decode[loginView](refresh(one).want(http.StatusOK))
+		e.clock.advance(auth.BrowserGrace)
+		refresh(one).problem(http.StatusUnauthorized, "unauthenticated")
 		e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 	})
 }
 
-// TestRefreshCookieIsSecureOverTLS: the cookie is Secure if a trusted proxy reports that the browser uses TLS.
-func TestRefreshCookieIsSecureOverTLS(t *testing.T) {
+// TestCopiedRefreshCookieEndsSession: a refresh cookie in another browser, or in a client without cookies, ends the
+// session, even if its token is current or was exchanged a moment ago.
+func TestCopiedRefreshCookieEndsSession(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
-		for _, tc := range []struct {
-			name, proxies, scheme string
-			secure                bool
-		}{
-			{"plain", "", "", false},
-			{"https from an untrusted peer", "", "https", false},
-			{"https from the proxy", "192.0.2.0/24", "https", true},
-			{"one address", "192.0.2.1", "HTTPS, http", true},
-			{"http from the proxy", "192.0.2.0/24", "http", false},
-			{"another proxy", "198.51.100.0/24", "https", false},
+		for name, steal := range map[string]func(e *env, token *http.Cookie) answer{
+			"no device": func(e *env, token *http.Cookie) answer {
+				return e.browser().withCookie(token).post("/api/v1/auth/refresh", nil)
+			},
+			"another device": func(e *env, token *http.Cookie) answer {
+				device := &http.Cookie{Name: deviceCookie, Value: strings.Repeat("A", 26)}
+				return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
+			},
+			"without cookie mode": func(e *env, token *http.Cookie) answer { return e.refresh(token.Value) },
 		} {
-			t.Run(tc.name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db, func(s *setup) {
-					s.change = func(c *handler.Config) {
-						if tc.proxies != "" {
-							c.TrustedProxies = []string{tc.proxies}
-						}
+			for when, exchanged := range map[string]bool{"current": false, "exchanged": true} {
+				t.Run(name+", "+when, func(t *testing.T) {
+					t.Parallel()
+					e := newEnv(t, db)
+					login := e.loginBrowser()
+					owner := e.as(decode[loginView](login).AccessToken)
+					if exchanged { // the owner's page renews, and the thief follows within the grace
+						e.browser().withCookie(login.cookie(), login.cookieNamed(deviceCookie)).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
 					}
+					owner.get("/api/v1/me").want(http.StatusOK)
+					steal(e, login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
+					owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 				})
-				cookie := e.loginBrowser().cookie()
-				c := e.browser().withCookie(cookie).with("X-Forwarded-Proto", tc.scheme)
-				a := c.direct("POST", "/api/v1/auth/refresh", nil).want(http.StatusOK) // from 192.0.2.1
-				assert.Equal(t, tc.secure, a.cookie().Secure)
-			})
+			}
 		}
 	})
+}
+
+// TestSessionFromEarlierVersion: a session without a device keeps working after an upgrade, and is bound to the browser
+// that refreshes it. Over TLS the new cookie replaces the old one.
+func TestSessionFromEarlierVersion(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) {
+			s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }
+		})
+		old := e.loginBrowser().cookie() // as it was set over TLS, but for Secure
+		e.exec("UPDATE sessions SET device_hash = NULL, rotated_at = NULL")
+		c := e.browser().with("X-Forwarded-Proto", "https")
+		refresh := func(cookies ...*http.Cookie) answer {
+			return c.withCookie(cookies...).direct("POST", "/api/v1/auth/refresh", nil)
+		}
+		upgraded := refresh(old).want(http.StatusOK)
+		token, device := upgraded.cookie(), upgraded.cookieNamed(deviceCookie)
+		assert.Equal(t, "__Host-seckill_refresh", token.Name)
+		assert.Contains(t, upgraded.header.Values("Set-Cookie")[2], "seckill_refresh=; Path=/api/v1/auth; Max-Age=0")
+		repeated := refresh(old).want(http.StatusOK) // as if the first answer was lost
+		assert.Equal(t, token.Value, repeated.cookie().Value)
+
+		next := refresh(token, device).want(http.StatusOK)
+		owner := e.as(decode[loginView](next).AccessToken)
+		owner.get("/api/v1/me").want(http.StatusOK)
+		refresh(next.cookie()).problem(http.StatusUnauthorized, "unauthenticated") // it is bound by now
+		owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	})
+}
+
+// TestOldCookieCannotReplaceTheSession: over TLS a cookie without the prefix, which a sibling subdomain can set, neither
+// takes precedence nor logs the browser in to the session of another browser.
+func TestOldCookieCannotReplaceTheSession(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }
+	})
+	tls := e.browser().with("X-Forwarded-Proto", "https")
+	login := func(phone string) answer {
+		e.sendCode(phone).want(http.StatusNoContent)
+		return tls.direct("POST", "/api/v1/auth/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK)
+	}
+	victim, attacker := login("13800000001"), login("13800000002")
+	tossed := &http.Cookie{Name: refreshCookie, Value: attacker.cookie().Value}
+	l := decode[loginView](tls.withCookie(tossed, victim.cookie(), victim.cookieNamed(deviceCookie)).direct("POST", "/api/v1/auth/refresh", nil).want(http.StatusOK))
+	assert.Equal(t, "13800000001", l.User.Phone)
+	tls.withCookie(tossed, victim.cookieNamed(deviceCookie)).direct("POST", "/api/v1/auth/refresh", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	own := &http.Cookie{Name: refreshCookie, Value: e.login("13800000002").login.RefreshToken} // of a client without cookies
+	tls.withCookie(own, victim.cookieNamed(deviceCookie)).direct("POST", "/api/v1/auth/refresh", nil).problem(http.StatusUnauthorized, "unauthenticated")
+}
+
+// TestCookiesOverTLS: if a trusted proxy reports that the browser uses TLS, cookies are Secure and bound to the host.
+func TestCookiesOverTLS(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, proxies, scheme string
+		secure                bool
+	}{
+		{"plain", "", "", false},
+		{"https from an untrusted peer", "", "https", false},
+		{"https from the proxy", "192.0.2.0/24", "https", true},
+		{"one address", "192.0.2.1", "HTTPS, http", true},
+		{"http from the proxy", "192.0.2.0/24", "http", false},
+		{"another proxy", "198.51.100.0/24", "https", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, sqlite, func(s *setup) {
+				s.change = func(c *handler.Config) {
+					if tc.proxies != "" {
+						c.TrustedProxies = []string{tc.proxies}
+					}
+				}
+			})
+			e.sendCode(phone).want(http.StatusNoContent)
+			body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+			c := e.browser().with("X-Forwarded-Proto", tc.scheme)
+			login := c.direct("POST", "/api/v1/auth/login", body).want(http.StatusOK) // from 192.0.2.1
+			refresh, device := login.cookie(), login.cookieNamed(deviceCookie)
+			for name, cookie := range map[string]*http.Cookie{refreshCookie: refresh, deviceCookie: device} {
+				path := "/api/v1/auth"
+				if tc.secure {
+					name, path = "__Host-"+name, "/"
+				}
+				assert.Equal(t, name, cookie.Name)
+				assert.Equal(t, path, cookie.Path)
+				assert.Equal(t, tc.secure, cookie.Secure)
+				assert.Empty(t, cookie.Domain)
+				assert.True(t, cookie.HttpOnly)
+			}
+			again := c.withCookie(refresh, device).direct("POST", "/api/v1/auth/refresh", nil).want(http.StatusOK)
+			assert.Equal(t, device.Value, again.cookieNamed(deviceCookie).Value, "the browser keeps its id")
+		})
+	}
+}
+
+// TestDeviceCookieIsReplacedIfInvalid: only ids that the server could have made are kept.
+func TestDeviceCookieIsReplacedIfInvalid(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	e.sendCode(phone).want(http.StatusNoContent)
+	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+	forged := &http.Cookie{Name: deviceCookie, Value: "1"}
+	device := e.browser().withCookie(forged).post("/api/v1/auth/login", body).want(http.StatusOK).cookieNamed(deviceCookie)
+	assert.Len(t, device.Value, 26)
 }

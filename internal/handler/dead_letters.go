@@ -10,7 +10,10 @@ import (
 	"seckill/internal/service"
 )
 
-type deadLetterHandler struct{ deadLetters *service.DeadLetters }
+type deadLetterHandler struct {
+	deadLetters *service.DeadLetters
+	cursors     cursors
+}
 
 // deadLetterOut is the JSON form of a dead letter. The ids are absent if the stream entry could not be parsed.
 type deadLetterOut struct {
@@ -34,11 +37,11 @@ func newDeadLetterOut(l *service.DeadLetter) deadLetterOut {
 }
 
 func (h *deadLetterHandler) list(c *gin.Context) error {
-	limit, err := pageLimit(c)
+	page, err := h.cursors.request(c)
 	if err != nil {
 		return err
 	}
-	letters, err := h.deadLetters.List(c.Request.Context(), c.Query("cursor"), limit)
+	letters, err := h.deadLetters.List(c.Request.Context(), page.after, page.Limit)
 	if err != nil {
 		return err
 	}
@@ -46,8 +49,8 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 	for i := range letters {
 		out.Items[i] = newDeadLetterOut(&letters[i])
 	}
-	if n := len(letters); n == limit {
-		out.NextCursor = &letters[n-1].ID
+	if n := len(letters); n > 0 {
+		out.NextCursor = page.next(n, letters[n-1].ID)
 	}
 	return writeJSON(c, http.StatusOK, out)
 }

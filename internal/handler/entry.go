@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/entry"
 	"seckill/internal/salestats"
 )
@@ -21,6 +22,7 @@ const (
 )
 
 type entryHandler struct {
+	auth        *auth.Service
 	service     *entry.Service
 	subscribers *salestats.Subscribers // of rooms, by voucher
 }
@@ -137,7 +139,7 @@ func (h *entryHandler) events(c *gin.Context) error {
 	}
 	a, err := s.ask(c.Request.Context())
 	if err == nil {
-		s.stream, err = openStream(c)
+		s.stream, err = openStream(c, h.auth)
 	}
 	if err != nil {
 		h.subscribers.Unsubscribe(s.sub)

@@ -42,7 +42,7 @@ func TestPurchaseNeedsPass(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
 		v, other, buyer := e.passSale(9), e.passSale(9), e.buyer(1)
-		forged := entry.NewPasses(entry.Key{ID: 1, Secret: []byte("a secret that this server does not use")})
+		forged := entry.NewPasses(domain.NewKeyring([]byte("a secret that this server does not use")))
 		for name, c := range map[string]client{
 			"no pass":         buyer,
 			"empty pass":      buyer.with("X-Entry-Pass", ""),

@@ -33,6 +33,7 @@ var outcomes = []outcome{
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
+	{domain.ErrForeignHost, http.StatusForbidden, "forbidden", "Not under this host name"},
 	{domain.ErrEntryRequired, http.StatusForbidden, "entry_required", "An entry pass is required"},
 	{domain.ErrPassExpired, http.StatusForbidden, "entry_required", "The entry pass has expired"},
 	{domain.ErrPlaceLost, http.StatusForbidden, "entry_required", "The place in the waiting room is lost"},

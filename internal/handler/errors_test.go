@@ -63,7 +63,7 @@ type exchange struct {
 
 // exchanges returns a valid request of each kind. The store must work during the call.
 func exchanges(e *env) []exchange {
-	v, unread, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
+	v, unread, admin, buyer, leaver := e.sale(5), e.sale(5), e.admin(), e.buyer(1), e.buyer(2)
 	o := buyer.place(v)
 	e.sendCode("13800000099").want(http.StatusNoContent)
 	code := e.outbox.code("13800000099")
@@ -81,6 +81,7 @@ func exchanges(e *env) []exchange {
 		{"create", func() answer { return admin.post("/api/v1/admin/vouchers", e.saleBody(1)) }},
 		{"patch", func() answer { return admin.patch(v.adminPath(), map[string]string{"title": "t"}) }},
 		{"logout", func() answer { return buyer.post("/api/v1/auth/logout", nil) }},
+		{"logout everywhere", func() answer { return leaver.post("/api/v1/auth/logout-all", nil) }},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -29,6 +30,7 @@ const (
 )
 
 type eventHandler struct {
+	auth        *auth.Service
 	orders      *service.Orders
 	subscribers *salestats.Subscribers
 	lostAfter   time.Duration
@@ -65,7 +67,7 @@ func (h *eventHandler) order(c *gin.Context) error {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
-	if s.stream, err = openStream(c); err != nil {
+	if s.stream, err = openStream(c, h.auth); err != nil {
 		return err
 	}
 	streaming = true

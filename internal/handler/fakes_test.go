@@ -105,7 +105,7 @@ type outbox struct {
 }
 
 // SendCode implements service.CodeSender.
-func (o *outbox) SendCode(_ context.Context, phone, code string) error {
+func (o *outbox) SendCode(_ context.Context, phone, code string, _ time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.codes[phone] = code
@@ -236,6 +236,10 @@ func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expire
 func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {
 	_, err := orFault(s, func() (int, error) { return 0, s.Store.RevokeSession(ctx, id, now, keep) })
 	return err
+}
+
+func (s *faultyStore) RevokeSessions(ctx context.Context, user int64, now, keep time.Time) ([]string, error) {
+	return orFault(s, func() ([]string, error) { return s.Store.RevokeSessions(ctx, user, now, keep) })
 }
 
 func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {

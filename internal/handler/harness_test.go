@@ -25,6 +25,7 @@ import (
 	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
+	phonenumber "seckill/internal/phone"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -43,8 +44,11 @@ const (
 	payTimeout = 15 * time.Minute
 )
 
-// secret signs the tokens of all environments.
-var secret = []byte("a signing secret for tests, 40 bytes long")
+// keys sign the tokens of all environments.
+var (
+	secret = []byte("a signing secret for tests, 40 bytes long")
+	keys   = domain.NewKeyring(secret)
+)
 
 // env is the whole stack behind a real listener: handlers, services and a separate database. Locks, ids and text
 // messages are in-memory fakes.
@@ -64,6 +68,7 @@ type env struct {
 	returns         service.UnitReleaser
 	logs            *logBuffer
 
+	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
 	engine  *gin.Engine
@@ -76,6 +81,7 @@ type setup struct {
 	store       *repo.Store                                                 // nil: a new one
 	limits      bool                                                        // cooldown and daily number of codes
 	rateLimit   bool                                                        // requests per caller
+	countries   []string                                                    // of phone numbers besides CN
 	demo        bool                                                        // X-Demo-Code
 	maxInFlight int                                                         // concurrent purchases
 	lane        func(service.Lane) service.Lane                             // wraps the lock lane
@@ -84,6 +90,7 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
+	adminPhones []string // nil: adminPhone
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -160,12 +167,17 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.adminPhones == nil {
+		s.adminPhones = []string{adminPhone}
+	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
-	tokens, err := auth.NewTokens(secret, e.clock.now)
+	tokens, err := auth.NewTokens(keys, e.clock.now)
+	require.NoError(t, err)
+	numbers, err := phonenumber.New(append(s.countries, "CN"))
 	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
@@ -188,9 +200,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	unpaid := entry.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
-		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
-		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(keys, e.clock.now), Solutions: e.used,
+		Passes:  entry.NewPasses(keys),
+		Tickets: entry.NewTickets(keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
 			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
 		}),
@@ -206,23 +218,24 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	cfg := handler.Config{
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
-			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
+			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
+			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
 	}
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.auth = cfg.Auth
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
@@ -298,6 +311,13 @@ func (e *env) stock(voucherID string) int64 {
 	v, err := e.store.Voucher(context.Background(), id)
 	require.NoError(e.t, err)
 	return v.Sale.Stock
+}
+
+// exec runs a statement on the database, as an operator does by hand.
+func (e *env) exec(statement string, args ...any) {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
+	require.NoError(e.t, err)
 }
 
 // checkInvariants checks the invariants of every sale in the database.

@@ -36,6 +36,19 @@ func TestHmdpSessionIsExtendedByUse(t *testing.T) {
 	})
 }
 
+// TestHmdpSessionEndsAfterSevenDays: even if it is used all the time.
+func TestHmdpSessionEndsAfterSevenDays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	p := e.pageOf(phone)
+	for range 7*24*3 - 1 {
+		e.clock.advance(20 * time.Minute)
+		p.get("/user/me").object()
+	}
+	e.clock.advance(20 * time.Minute)
+	p.get("/user/me").loggedOut()
+}
+
 // TestHmdpSessionIsCached: a thousand requests within a minute read the session from the store once.
 func TestHmdpSessionIsCached(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 		for voucher, message := range map[string]string{
 			at(time.Hour, 2*time.Hour):   "秒杀尚未开始",
 			at(-2*time.Hour, -time.Hour): "秒杀已经结束",
-			off.ID:                       "秒杀已经结束",
+			off.ID:                       "优惠券不存在",
 			at(-time.Hour, 0):            "秒杀已经结束",
 			normal:                       "该优惠券不是秒杀券",
 			"999":                        "优惠券不存在",
@@ -217,9 +217,9 @@ func TestHmdpInvalidTokens(t *testing.T) {
 func TestHmdpLogin(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.limits = true })
+		e := newEnv(t, db, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
 		p := e.page("")
-		for _, bad := range []string{"", "1", "12800000001", "138 0000 0001", "0049123456789"} {
+		for _, bad := range []string{"", "1", "12800000001", "0049123456789", "+19005551234"} {
 			p.post("/user/code?phone="+strings.ReplaceAll(bad, " ", "%20"), nil).fails("手机号格式错误！")
 			p.post("/user/login", map[string]string{"phone": bad, "code": "123456"}).fails("手机号格式错误！")
 		}

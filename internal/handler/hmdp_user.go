@@ -27,10 +27,8 @@ func (h *hmdpHandler) admin(c *gin.Context) error {
 	if err := h.authenticate(c); err != nil {
 		return err
 	}
-	if caller(c).Role != domain.RoleAdmin {
-		return domain.ErrForbidden
-	}
-	return nil
+	id := caller(c)
+	return confirmRole(c.Request.Context(), h.auth, &id, domain.RoleAdmin)
 }
 
 // visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is

@@ -192,23 +192,6 @@ func queryID(c *gin.Context, name string) (int64, error) {
 	return id, nil
 }
 
-// page returns the cursor and the limit of a list request.
-func page(c *gin.Context) (domain.Page, error) {
-	limit, err := pageLimit(c)
-	if err != nil {
-		return domain.Page{}, err
-	}
-	p := domain.Page{Limit: limit}
-	if s := c.Query("cursor"); s != "" {
-		id, ok := parseID(s)
-		if !ok {
-			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
-		}
-		p.Before = id
-	}
-	return p, nil
-}
-
 func pageLimit(c *gin.Context) (int, error) {
 	s := c.Query("limit")
 	if s == "" {
@@ -227,16 +210,15 @@ type list[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// newList converts a page of items. A full page gets the id of its last item as next_cursor; any other page is the
-// last.
-func newList[S, T any](p domain.Page, items []S, convert func(*S) T, id func(*S) int64) list[T] {
+// newList converts a page of items. A full page gets the cursor after its last item as next_cursor; any other page is
+// the last.
+func newList[S, T any](p pageRequest, items []S, convert func(*S) T, id func(*S) int64) list[T] {
 	l := list[T]{Items: make([]T, len(items))}
 	for i := range items {
 		l.Items[i] = convert(&items[i])
 	}
-	if n := len(items); n > 0 && n == p.Limit {
-		next := fmt.Sprint(id(&items[n-1]))
-		l.NextCursor = &next
+	if n := len(items); n > 0 {
+		l.NextCursor = p.next(n, strconv.FormatInt(id(&items[n-1]), 10))
 	}
 	return l
 }

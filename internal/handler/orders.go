@@ -13,7 +13,10 @@ import (
 	"seckill/internal/service"
 )
 
-type orderHandler struct{ orders *service.Orders }
+type orderHandler struct {
+	orders  *service.Orders
+	cursors cursors
+}
 
 // orderOut is the JSON form of an order.
 type orderOut struct {
@@ -153,11 +156,11 @@ func writeResult(c *gin.Context, claim *domain.Claim, do orderAction) error {
 }
 
 func (h *orderHandler) list(c *gin.Context) error {
-	f := domain.OrderFilter{UserID: caller(c).UserID}
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := domain.OrderFilter{UserID: caller(c).UserID, Page: page.Page}
 	if s := c.Query("status"); s != "" {
 		var ok bool
 		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
@@ -168,5 +171,5 @@ func (h *orderHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *domain.Order) int64 { return o.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, orders, newOrderOut, func(o *domain.Order) int64 { return o.ID }))
 }

@@ -104,7 +104,7 @@ func TestVouchersThatCannotBeBought(t *testing.T) {
 			map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
 		buyer.post(normal.orders(), nil).problem(http.StatusConflict, "invalid_state")
 		admin.patch(normal.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		buyer.post(normal.orders(), nil).problem(http.StatusConflict, "sale_ended")
+		buyer.post(normal.orders(), nil).problem(http.StatusNotFound, "not_found")
 		for range 2 {
 			buyer.post("/api/v1/vouchers/4711/orders", nil).problem(http.StatusNotFound, "not_found")
 		}

@@ -33,7 +33,7 @@ type bank struct {
 }
 
 func newBank(now func() time.Time) *bank {
-	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now})}
+	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
 }
 
 func (b *bank) Create(_ context.Context, p domain.Payment) error {
@@ -267,6 +267,28 @@ func asJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// TestNoticeOfForeignPaymentPaysNothing: a signed notice with a reference that the shop never made is not a payment of
+// the order, even after a failure under the same reference.
+func TestNoticeOfForeignPaymentPaysNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		buyer := e.buyer(1)
+		o := buyer.place(e.sale(3))
+		e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "failed")).problem(http.StatusNotFound, "not_found")
+		got := decode[paymentView](e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "succeeded")).want(http.StatusOK))
+		assert.Equal(t, "refunding", got.Status)
+		assert.Equal(t, "pending_payment", buyer.status(o))
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Equal(t, []string{"pay_X"}, e.bank.refunded)
+
+		p := buyer.pay(o) // the buyer can still pay, even if the answer of the provider was lost: the payment is stored before
+		e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK)
+		assert.Equal(t, "paid", buyer.status(o))
+		e.checkInvariants()
+	})
 }
 
 // TestUnmatchedPaymentIsRefunded: a payment is refunded if its order is cancelled, already paid or lost, or if the

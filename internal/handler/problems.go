@@ -61,10 +61,10 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrForbidden, "没有权限",
-		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require.",
-		"Do not repeat the request. Report the missing permission and hide the control. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine.",
-		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能。",
-		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
+		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
+		"Do not repeat the request. Report the missing permission and hide the control. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
+		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
+		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
 	},
 	{
 		domain.ErrEntryRequired, "需要入场凭证",
@@ -85,16 +85,16 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrNotFound, "不存在",
-		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
+		"The object does not exist, belongs to another user, or is a voucher that is not published: all cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
-		"该对象不存在，或者属于其他用户：两种情况返回相同的响应。不存在的路径或方法也返回此错误码。",
+		"该对象不存在、属于其他用户，或者是未上架的优惠券：几种情况返回相同的响应。不存在的路径或方法也返回此错误码。",
 		"不要重发。提示内容不存在，并返回列表。查询一个曾返回 202 的订单时，404 表示它在入库之前丢失，名额已重新开售。",
 	},
 	{
 		domain.ErrInvalidState, "当前状态下无法操作",
-		"The state of the order or the voucher does not allow this: a paid order cannot be paid again or cancelled, only a paid order can be redeemed or refunded, and a voucher without a flash sale or with status `off` cannot be bought. Nothing was changed.",
+		"The state of the order or the voucher does not allow this: a paid order cannot be paid again or cancelled, only a paid order can be redeemed or refunded, and a voucher without a flash sale cannot be bought. Nothing was changed.",
 		"Do not repeat the request. Read the object (`GET /api/v1/orders/{id}` or `GET /api/v1/vouchers/{id}`) and show its state: another user, another tab or the payment deadline has changed it.",
-		"订单或优惠券存在，但当前状态不允许此操作：已支付的订单不能再支付或取消，只有已支付的才能核销或退款，没有秒杀或已下架的优惠券不能购买。没有产生任何变更。",
+		"订单或优惠券存在，但当前状态不允许此操作：已支付的订单不能再支付或取消，只有已支付的才能核销或退款，没有秒杀的优惠券不能购买。没有产生任何变更。",
 		"不要重发。重新读取该对象（`GET /api/v1/orders/{id}` 或 `GET /api/v1/vouchers/{id}`）并显示其状态：可能已被其他用户、另一个页面或支付超时改变。",
 	},
 	{

@@ -45,9 +45,11 @@ type Config struct {
 	Log             *slog.Logger
 	Now             func() time.Time
 	Demo            bool           // return login codes in the X-Demo-Code header
+	LocalHosts      bool           // refuse requests for names of other machines (localHosts)
 	RateLimit       bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
+	CursorSecret    []byte         // authenticates the cursors of lists; the same on all servers
 
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
 	SharedLimits *ratelimit.Shared
@@ -80,6 +82,9 @@ func New(cfg Config) (http.Handler, error) {
 	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	if cfg.LocalHosts {
+		r.Use(e.wrap(localHosts))
+	}
 	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {
@@ -115,6 +120,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
+	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 
 	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
@@ -169,19 +175,21 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
+	cursors := cursors{cfg.CursorSecret}
+	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin))
 	return handlers{
-		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
+		auth:        auth,
 		vouchers:    vouchers,
-		orders:      &orderHandler{orders: cfg.Orders},
-		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
-		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
+		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
+		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, cursors: cursors},
+		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
-		auditLog:    &auditHandler{log: cfg.AuditLog},
-		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
+		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
-		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
+		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{

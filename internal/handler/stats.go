@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/salestats"
@@ -18,6 +20,7 @@ import (
 
 // statsHandler serves the live statistics of a sale, summed over all instances.
 type statsHandler struct {
+	auth        *auth.Service
 	monitor     *salestats.Monitor
 	subscribers *salestats.Subscribers
 	vouchers    *voucherHandler
@@ -169,7 +172,7 @@ func (h *statsHandler) events(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &statsStream{h: h, sub: sub, id: id}
+	s := &statsStream{h: h, sub: sub, id: id, admin: caller(c)}
 	streaming := false
 	defer func() {
 		if !streaming {
@@ -180,7 +183,7 @@ func (h *statsHandler) events(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.stream, err = openStream(c); err != nil {
+	if s.stream, err = openStream(c, h.auth); err != nil {
 		return err
 	}
 	streaming = true
@@ -195,17 +198,29 @@ type statsStream struct {
 	h     *statsHandler
 	sub   *salestats.Subscription
 	id    int64
+	admin auth.Identity
 	sent  time.Time // the last second in an event
 	event int64     // the last event's id
 }
 
-// load returns the statistics with the seconds that are not sent yet.
+// load returns the statistics with the seconds that are not sent yet. Further errors: ErrForbidden and
+// ErrUnauthenticated if the user has lost the role of the request, or no longer exists.
 func (s *statsStream) load() (statsOut, error) {
-	return readDetached(func(ctx context.Context) (statsOut, error) { return s.h.read(ctx, s.id, s.sent) })
+	return readDetached(func(ctx context.Context) (statsOut, error) {
+		stats, err := s.h.read(ctx, s.id, s.sent)
+		if err != nil {
+			return statsOut{}, err
+		}
+		role, err := s.h.auth.CurrentRole(ctx, s.admin)
+		if err == nil && role != s.admin.Role {
+			err = domain.ErrForbidden
+		}
+		return stats, err
+	})
 }
 
-// run writes an event on each tick of the monitor until the client disconnects or the process stops. While reads fail,
-// it writes heartbeats only; the next successful read returns the missed seconds.
+// run writes an event on each tick of the monitor until the client disconnects, the user loses the role, or the process
+// stops. While reads fail, it writes heartbeats only; the next successful read returns the missed seconds.
 func (s *statsStream) run(stats statsOut) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
@@ -217,6 +232,9 @@ func (s *statsStream) run(stats statsOut) {
 			var err error
 			if stats, err = s.load(); err == nil {
 				break
+			}
+			if errors.Is(err, domain.ErrForbidden) || errors.Is(err, domain.ErrUnauthenticated) {
+				return
 			}
 		}
 	}

@@ -9,9 +9,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"seckill/internal/salestats"
-
 	"github.com/gin-gonic/gin"
+
+	"seckill/internal/auth"
+	"seckill/internal/salestats"
 )
 
 const (
@@ -22,17 +23,21 @@ const (
 	writeTimeout = 5 * time.Second
 )
 
+// reauthenticate is the last event of a stream whose access token has expired. The client reconnects with a new token.
+var reauthenticate = []byte("event: reauth\ndata: {}\n\n")
+
 // stream is a stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). It hijacks
 // its connection, because net/http keeps two goroutines and ten kilobytes of buffers per request, and thousands of
-// streams are open at once.
+// streams are open at once. It ends with the access token of its request.
 type stream struct {
-	conn   net.Conn
-	gone   chan struct{} // closed when the client has disconnected
-	ticker *time.Ticker  // of the heartbeat
+	conn    net.Conn
+	gone    chan struct{} // closed when the connection is
+	ticker  *time.Ticker  // of the heartbeat
+	unwatch func()
 }
 
 // openStream hijacks the connection and writes the header of the answer. The answer ends when the connection is closed.
-func openStream(c *gin.Context) (*stream, error) {
+func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	header := c.Writer.Header().Clone()
 	conn, _, err := c.Writer.Hijack()
 	if err != nil {
@@ -46,8 +51,21 @@ func openStream(c *gin.Context) (*stream, error) {
 	_ = header.Write(b) // cannot fail on a buffer
 	b.WriteString("\r\n")
 	_ = s.conn.SetReadDeadline(time.Time{})
-	s.write(b.Bytes()) // the first event detects a closed connection
+	s.write(b.Bytes())                                              // the first event detects a closed connection
+	if s.unwatch, err = users.Watch(bearer(c), s.end); err != nil { // the token has ended since the request was authorized
+		s.unwatch = func() {}
+		_ = s.conn.Close()
+	}
 	return s, nil
+}
+
+// end closes the connection because the token has expired or its session was revoked. Afterwards every write fails, so
+// no event follows the revocation.
+func (s *stream) end(expired bool) {
+	if expired {
+		s.write(reauthenticate)
+	}
+	_ = s.conn.Close()
 }
 
 // start starts the heartbeat and the goroutine that detects a disconnected client. The returned function stops both and
@@ -59,6 +77,7 @@ func (s *stream) start() (stop func()) {
 		close(s.gone)
 	}()
 	return func() {
+		s.unwatch()
 		s.ticker.Stop()
 		_ = s.conn.Close()
 	}

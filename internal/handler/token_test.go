@@ -1,9 +1,12 @@
 package handler_test
 
 import (
+	"context"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +61,20 @@ func TestInvalidTokens(t *testing.T) {
 	}
 	good := hs256("iss", "seckill")
 	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
+	years := func(issued any) string {               // a token that expires in ten years
+		c := e.goodClaims(user)
+		c["iat"], c["exp"] = issued, e.clock.now().AddDate(10, 0, 0).Unix()
+		if issued == nil {
+			delete(c, "iat")
+		}
+		return sign(t, jwt.SigningMethodHS256, secret, c)
+	}
+	lasting := func(role string, ttl time.Duration) string {
+		c := e.goodClaims(user)
+		c["role"], c["exp"] = role, e.clock.now().Add(ttl).Unix()
+		return sign(t, jwt.SigningMethodHS256, secret, c)
+	}
+	e.as(lasting("buyer", 24*time.Hour)).get("/api/v1/me").want(http.StatusOK)
 	past := e.clock.now().Add(-time.Second).Unix()
 	forged := []byte("another secret that is long enough to sign")
 
@@ -78,6 +95,14 @@ func TestInvalidTokens(t *testing.T) {
 		"no aud":          {hs256("aud", nil), "unauthenticated"},
 		"no exp":          {hs256("exp", nil), "unauthenticated"},
 		"exp is a word":   {hs256("exp", "tomorrow"), "unauthenticated"},
+		"for years":       {hs256("exp", e.clock.now().AddDate(10, 0, 0).Unix()), "unauthenticated"},
+		"admin, 16 min":   {lasting("admin", 16*time.Minute), "unauthenticated"},
+		"no iat, years":   {years(nil), "unauthenticated"},
+		"iat in future":   {years(e.clock.now().AddDate(10, 0, 0).Add(-time.Minute).Unix()), "unauthenticated"},
+		"buyer, 25 h":     {lasting("buyer", 25*time.Hour), "unauthenticated"},
+		"crit":            {relabel(t, `{"alg":"HS256","typ":"JWT","crit":["b64"],"b64":false}`, e.goodClaims(user)), "unauthenticated"},
+		"empty crit":      {relabel(t, `{"alg":"HS256","typ":"JWT","crit":[]}`, e.goodClaims(user)), "unauthenticated"},
+		"other spelling":  {good[:len(good)-1] + sameBits(good[len(good)-1]), "unauthenticated"},
 		"not yet":         {hs256("nbf", e.clock.now().Add(time.Minute).Unix()), "unauthenticated"},
 		"no sid":          {hs256("sid", nil), "unauthenticated"},
 		"empty sid":       {hs256("sid", ""), "unauthenticated"},
@@ -117,6 +142,12 @@ func flip(c byte) string {
 	return "A"
 }
 
+// sameBits returns another character for the end of an unpadded base64 text of 32 bytes, whose last two bits are unused.
+func sameBits(c byte) string {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	return string(digits[strings.IndexByte(digits, c)^1])
+}
+
 func TestAuthorizationHeader(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, sqlite)
@@ -154,11 +185,31 @@ func TestAccessTokenExpires(t *testing.T) {
 	})
 }
 
+// TestTokenOfDeletedUser: a user whose row is removed by hand cannot buy with a token that is still valid, nor watch an
+// order. Other users are not affected.
 func TestTokenOfDeletedUser(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
-		ghost := e.as(sign(t, jwt.SigningMethodHS256, secret, e.goodClaims("4711")))
-		ghost.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		v, deleted, other := e.sale(5), e.login(phone), e.buyer(2)
+		never := e.login(phone) // its token has not been used
+		page := e.pageOf(phone)
+		watch, _ := deleted.watch(t, deleted.place(v), "")
+		watch.wantStatus("pending_payment", "2000000000")
+		e.exec("DELETE FROM users WHERE phone = ?", phone)
+		deleted.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { e.auth.Run(ctx, slog.New(slog.DiscardHandler)) })
+		defer running.Wait()
+		defer stop()
+		require.Nil(t, watch.next(), "the stream ends")
+		for _, c := range []client{deleted, never} {
+			c.post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
+			e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		page.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+		other.post(v.orders(), nil).want(http.StatusCreated)
 	})
 }

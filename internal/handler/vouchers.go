@@ -16,11 +16,13 @@ type voucherHandler struct {
 	now      func() time.Time
 	shown    snapshots[int64, *domain.Voucher]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
+	cursors  cursors
+	admin    func(*gin.Context) error // fails unless the caller may see unpublished vouchers
 }
 
-func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time) *voucherHandler {
+func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors, admin func(*gin.Context) error) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, now: now,
+		vouchers: vouchers, now: now, cursors: cursors, admin: admin,
 		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
@@ -107,6 +109,9 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if v.Unpublished() && h.admin(c) != nil {
+		return domain.ErrNotFound
+	}
 	now := domain.Moment(h.now())
 	snap := h.shown.get(id, v, now)
 	if snap == nil {
@@ -130,11 +135,11 @@ var saleStates = map[string]domain.SaleState{
 
 // list returns vouchers. The query's status is either the merchant's status or the state of the sale.
 func (h *voucherHandler) list(c *gin.Context) error {
-	var f domain.VoucherFilter
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := domain.VoucherFilter{Page: page.Page}
 	if s := c.Query("shop_id"); s != "" {
 		id, ok := parseID(s)
 		if !ok {
@@ -146,6 +151,11 @@ func (h *voucherHandler) list(c *gin.Context) error {
 		f.Status, f.State = voucherStatuses[s], saleStates[s]
 		if f.Status == 0 && f.State == "" {
 			return domain.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
+		}
+		if f.Status == domain.VoucherOff {
+			if err := h.admin(c); err != nil {
+				return err
+			}
 		}
 	}
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
@@ -160,19 +170,19 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	}
 	vouchers, ok := catalog.List(f, now)
 	if ok {
-		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{voucherList(f.Page, vouchers, now), catalog, now, catalog.Until(now)})
+		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{voucherList(page, vouchers, now), catalog, now, catalog.Until(now)})
 	} else {
 		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
-		snap = voucherList(f.Page, vouchers, now)
+		snap = voucherList(page, vouchers, now)
 	}
 	snap.write(c, now)
 	return nil
 }
 
 // voucherList returns the snapshot of a page, with the JSON form of list[voucherOut].
-func voucherList(p domain.Page, vouchers []*domain.Voucher, now time.Time) *snapshot {
+func voucherList(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
 	var pieces [][]byte
 	rest := []byte(`{"items":[`)
 	for i, v := range vouchers {
@@ -183,12 +193,14 @@ func voucherList(p domain.Page, vouchers []*domain.Voucher, now time.Time) *snap
 		pieces, rest = append(pieces, head), tail
 	}
 	rest = append(rest, `],"next_cursor":`...)
-	if n := len(vouchers); n > 0 && n == p.Limit {
-		rest = append(rest, '"')
-		rest = strconv.AppendInt(rest, vouchers[n-1].ID, 10)
-		rest = append(rest, `"}`...)
-	} else {
+	var next *string
+	if n := len(vouchers); n > 0 {
+		next = p.next(n, strconv.FormatInt(vouchers[n-1].ID, 10))
+	}
+	if next == nil {
 		rest = append(rest, `null}`...)
+	} else {
+		rest = append(append(append(rest, '"'), *next...), `"}`...)
 	}
 	return newSnapshot(append(pieces, rest)...)
 }

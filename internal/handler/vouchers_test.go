@@ -159,22 +159,26 @@ func TestListVouchers(t *testing.T) {
 		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		ids["normal, off"] = off.ID
 
+		after := func(n int) string {
+			l := decode[listView[voucherView]](e.guest().get(fmt.Sprintf("%s?limit=%d", vouchersPath, n)).want(http.StatusOK))
+			return *l.NextCursor
+		}
 		for query, names := range map[string][]string{
-			"":                           {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
-			"?status=on":                 {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
-			"?status=off":                {"normal, off", "off"},
-			"?status=expired":            {"expired"},
-			"?status=upcoming":           {"upcoming"},
-			"?status=on_sale":            {"normal", "shop 2", "running"},
-			"?status=sold_out":           {"sold out"},
-			"?status=ended":              {"normal, off", "expired", "off", "over"},
-			"?shop_id=2":                 {"shop 2"},
-			"?shop_id=2&status=on_sale":  {"shop 2"},
-			"?shop_id=2&status=ended":    {},
-			"?shop_id=1&status=ended":    {"normal, off", "expired", "off", "over"},
-			"?shop_id=3":                 {},
-			"?cursor=" + ids["upcoming"]: {"running"},
-			"?cursor=1":                  {},
+			"":                          {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
+			"?status=on":                {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
+			"?status=off":               {"normal, off", "off"},
+			"?status=expired":           {"expired"},
+			"?status=upcoming":          {"upcoming"},
+			"?status=on_sale":           {"normal", "shop 2", "running"},
+			"?status=sold_out":          {"sold out"},
+			"?status=ended":             {"expired", "over"},
+			"?shop_id=2":                {"shop 2"},
+			"?shop_id=2&status=on_sale": {"shop 2"},
+			"?shop_id=2&status=ended":   {},
+			"?shop_id=1&status=ended":   {"expired", "over"},
+			"?shop_id=3":                {},
+			"?cursor=" + after(5):       {"running"},
+			"?cursor=" + after(6):       {},
 		} {
 			t.Run(query, func(t *testing.T) {
 				t.Parallel()
@@ -182,7 +186,7 @@ func TestListVouchers(t *testing.T) {
 				for i, n := range names {
 					want[i] = ids[n]
 				}
-				l := decode[listView[voucherView]](e.guest().in(t).get(vouchersPath + query).want(http.StatusOK))
+				l := decode[listView[voucherView]](admin.in(t).get(vouchersPath + query).want(http.StatusOK))
 				assert.Nil(t, l.NextCursor)
 				assert.Equal(t, want, idsOf(l.Items))
 				if state := strings.TrimPrefix(query, "?status="); state == "on_sale" || state == "ended" {
@@ -265,17 +269,51 @@ func TestPatchReturnsStoredVoucher(t *testing.T) {
 	})
 }
 
-func TestPatchOffEndsTheSale(t *testing.T) {
+func TestUnpublishedSaleEnds(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
 		v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
 		buyer.post(v.orders(), nil).want(http.StatusCreated) // caches the sale
 		admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
+		e.buyer(2).post(v.orders(), nil).problem(http.StatusNotFound, "not_found")
 		assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
 		admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
 		e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
+	})
+}
+
+// TestUnpublishedVouchers: only admins see a voucher that is off. On every route it answers buyers and guests like one
+// that does not exist.
+func TestUnpublishedVouchers(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		admin, buyer, guest := e.admin(), e.buyer(1), e.guest()
+		shown := e.sale(5)
+		for _, mode := range []string{"open", "pass", "room"} {
+			off := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": mode} })
+			guest.get(off.path()).want(http.StatusOK) // cached
+			admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+			for _, path := range []string{off.path(), vouchersPath + "/4711"} {
+				guest.get(path).problem(http.StatusNotFound, "not_found")
+				e.as("made up").get(path).problem(http.StatusNotFound, "not_found")
+				buyer.get(path).problem(http.StatusNotFound, "not_found")
+				buyer.post(path+"/orders", nil).problem(http.StatusNotFound, "not_found")
+				buyer.post(path+"/entry", nil).problem(http.StatusNotFound, "not_found")
+			}
+			admin.get(off.path()).want(http.StatusOK)
+		}
+		for _, list := range []answer{
+			guest.get(vouchersPath), buyer.get(vouchersPath), guest.get(vouchersPath + "?status=ended"), guest.get(vouchersPath + "?status=expired"),
+		} {
+			for _, v := range decode[listView[voucherView]](list.want(http.StatusOK)).Items {
+				assert.Equal(t, shown.ID, v.ID)
+			}
+		}
+		guest.get(vouchersPath+"?status=off").problem(http.StatusUnauthorized, "unauthenticated")
+		buyer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
+		assert.Len(t, decode[listView[voucherView]](admin.get(vouchersPath+"?status=off").want(http.StatusOK)).Items, 3)
 	})
 }
 

@@ -33,10 +33,10 @@ const (
 
 // SandboxConfig configures a Sandbox. All fields but Faults are required.
 type SandboxConfig struct {
-	Secret []byte // signs the notices
-	Now    func() time.Time
-	Log    *slog.Logger
-	Faults Faults
+	Secrets domain.Keyring // sign the notices
+	Now     func() time.Time
+	Log     *slog.Logger
+	Faults  Faults
 }
 
 // Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay,
@@ -119,7 +119,7 @@ func (s *Sandbox) Refund(_ context.Context, p domain.Payment) error {
 
 // Notice implements domain.PaymentProvider.
 func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
-	if err := verify(s.cfg.Secret, body, signature, s.cfg.Now()); err != nil {
+	if err := verify(s.cfg.Secrets, body, signature, s.cfg.Now()); err != nil {
 		return domain.PaymentNotice{}, err
 	}
 	return parse(body)
@@ -173,7 +173,7 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Seckill-Signature", sign(s.cfg.Secret, body, s.cfg.Now()))
+	req.Header.Set(SignatureHeader, Sign(s.cfg.Secrets.Signer(), body, s.cfg.Now()))
 	res, err := s.client.Do(req)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	n := len(s.calls)
 	c := call{after: time.Since(s.start), signature: r.Header.Get("X-Seckill-Signature"), body: string(text)}
-	c.notice, err = NewSandbox(SandboxConfig{Secret: secret, Now: time.Now}).Notice(c.signature, text)
+	c.notice, err = NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now}).Notice(c.signature, text)
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
 	if err != nil {
@@ -107,7 +107,7 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
 		sh := &shop{start: time.Now(), answer: answer}
-		s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Faults: f})
+		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Faults: f})
 		s.client.Transport = sh
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -268,13 +268,13 @@ func TestSandboxStops(t *testing.T) {
 }
 
 func TestSandboxBeforeRun(t *testing.T) {
-	s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now})
+	s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now})
 	require.ErrorIs(t, s.Create(t.Context(), aPayment), errNotRunning)
 }
 
 // TestSandboxOverHTTP uses a real server, unlike the tests above.
 func TestSandboxOverHTTP(t *testing.T) {
-	s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now, Log: slog.New(slog.DiscardHandler), Faults: Faults{Delay: 1}})
+	s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.DiscardHandler), Faults: Faults{Delay: 1}})
 	notices := make(chan domain.PaymentNotice, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)

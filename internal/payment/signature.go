@@ -16,9 +16,12 @@ import (
 // Within that time a repeated notice has no effect, because its payment reference is known.
 const maxAge = 5 * time.Minute
 
-// sign returns the signature of a body for the header X-Seckill-Signature: a time, and an HMAC over the time and the
+// SignatureHeader is the header of a signature.
+const SignatureHeader = "X-Seckill-Signature"
+
+// Sign returns the signature of a body for SignatureHeader: a time, and an HMAC over the time and the
 // body. The format is that of Stripe's webhooks (https://docs.stripe.com/webhooks#verify-manually).
-func sign(secret, body []byte, at time.Time) string {
+func Sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + stamp + ",v1=" + hex.EncodeToString(tag(secret, stamp, body))
 }
@@ -31,9 +34,9 @@ func tag(secret []byte, stamp string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// verify checks a signature, which may be at most maxAge old. If it has several v1 values, one must be right, which
-// allows the secret to be changed. Error: domain.ErrUnauthenticated.
-func verify(secret, body []byte, signature string, now time.Time) error {
+// verify checks a signature, which may be at most maxAge old. One of its v1 values must be right for one of the secrets,
+// which allows the secret to be changed on either side first. Error: domain.ErrUnauthenticated.
+func verify(secrets domain.Keyring, body []byte, signature string, now time.Time) error {
 	var stamp string
 	var tags []string
 	for part := range strings.SplitSeq(signature, ",") {
@@ -52,9 +55,9 @@ func verify(secret, body []byte, signature string, now time.Time) error {
 	if age := now.Sub(time.Unix(seconds, 0)); age > maxAge || age < -maxAge {
 		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
-	want := tag(secret, stamp, body)
 	for _, t := range tags {
-		if got, err := hex.DecodeString(t); err == nil && hmac.Equal(got, want) {
+		got, err := hex.DecodeString(t)
+		if err == nil && secrets.Any(func(secret []byte) bool { return hmac.Equal(got, tag(secret, stamp, body)) }) {
 			return nil
 		}
 	}

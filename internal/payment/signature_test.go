@@ -11,9 +11,10 @@ import (
 )
 
 var (
-	secret = []byte("a secret of provider and shop")
-	at     = time.Unix(1794398400, 0)
-	body   = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
+	secret  = []byte("a secret of provider and shop")
+	secrets = domain.NewKeyring(secret)
+	at      = time.Unix(1794398400, 0)
+	body    = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
 )
 
 // byOpenSSL is the result of another implementation:
@@ -23,7 +24,7 @@ const byOpenSSL = "8365c5c01f1adca899d70b4291c6a8f84ee38a746f6e25ba5a459bf1c3bd5
 
 func TestSignature(t *testing.T) {
 	good := "t=1794398400,v1=" + byOpenSSL
-	require.Equal(t, good, sign(secret, body, at))
+	require.Equal(t, good, Sign(secret, body, at))
 	wrong := "v1=" + strings.Repeat("0", 64)
 	for _, signature := range []string{
 		good, "v1=" + byOpenSSL + ",t=1794398400", // any order
@@ -31,7 +32,7 @@ func TestSignature(t *testing.T) {
 		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
 		good + ",v0=old,x", // unknown parts are ignored
 	} {
-		require.NoError(t, verify(secret, body, signature, at), signature)
+		require.NoError(t, verify(secrets, body, signature, at), signature)
 	}
 	for _, signature := range []string{
 		"", ",", "t=,v1=", "t=1794398400", "v1=" + byOpenSSL, "t=1794398400," + wrong, "t=1794398400,v1=", "t=1794398400,v1=zz",
@@ -40,19 +41,20 @@ func TestSignature(t *testing.T) {
 		"t=99999999999999999999,v1=" + byOpenSSL, "t=9223372036854775807,v1=" + byOpenSSL, "t=-9223372036854775808,v1=" + byOpenSSL,
 		"t=1794398400;v1=" + byOpenSSL, good + ",t=1794398401",
 	} {
-		require.ErrorIs(t, verify(secret, body, signature, at), domain.ErrUnauthenticated, signature)
+		require.ErrorIs(t, verify(secrets, body, signature, at), domain.ErrUnauthenticated, signature)
 	}
-	require.ErrorIs(t, verify([]byte("another secret"), body, good, at), domain.ErrUnauthenticated)
-	require.ErrorIs(t, verify(secret, append(body, ' '), good, at), domain.ErrUnauthenticated)
+	require.ErrorIs(t, verify(domain.NewKeyring([]byte("another secret")), body, good, at), domain.ErrUnauthenticated)
+	require.ErrorIs(t, verify(secrets, append(body, ' '), good, at), domain.ErrUnauthenticated)
+	require.NoError(t, verify(domain.NewKeyring([]byte("a newer secret"), secret), body, good, at), "signed before the change of the secret")
 }
 
 // A captured notice must not be accepted after maxAge.
 func TestSignatureAge(t *testing.T) {
-	good := sign(secret, body, at)
+	good := Sign(secret, body, at)
 	for off, ok := range map[time.Duration]bool{
 		0: true, maxAge: true, -maxAge: true, maxAge + 1: false, -maxAge - 1: false, 24 * time.Hour: false, -100 * 365 * 24 * time.Hour: false,
 	} {
-		err := verify(secret, body, good, at.Add(off))
+		err := verify(secrets, body, good, at.Add(off))
 		if ok {
 			require.NoError(t, err, off)
 		} else {
@@ -65,7 +67,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("t=1794398400,v1=" + byOpenSSL)
 	f.Add("t=,v1=,,=")
 	f.Fuzz(func(t *testing.T, signature string) {
-		if verify(secret, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
+		if verify(secrets, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
 			t.Errorf("accepted a wrong signature: %q", signature)
 		}
 	})

@@ -74,10 +74,15 @@ func New(name string, interval time.Duration, burst int, shared *Shared) *Limit 
 
 // Take counts a call of key. It returns zero if the call is allowed, otherwise the time after which to call again.
 func (l *Limit) Take(ctx context.Context, key string) (wait time.Duration) {
-	if wait = l.takeLocal(key); wait > 0 || l.shared == nil {
+	return l.TakeN(ctx, key, 1)
+}
+
+// TakeN is Take for a call that counts as n, which must not exceed the burst.
+func (l *Limit) TakeN(ctx context.Context, key string, n int) (wait time.Duration) {
+	if wait = l.takeLocal(key, n); wait > 0 || l.shared == nil {
 		return wait
 	}
-	wait, err := l.takeShared(ctx, key)
+	wait, err := l.takeShared(ctx, key, n)
 	if err != nil {
 		l.failed.Do(func() {
 			l.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", l.name, "err", err)
@@ -87,27 +92,31 @@ func (l *Limit) Take(ctx context.Context, key string) (wait time.Duration) {
 	return wait
 }
 
-func (l *Limit) takeLocal(key string) (wait time.Duration) {
+func (l *Limit) takeLocal(key string, n int) (wait time.Duration) {
 	bucket, _ := l.buckets.ComputeIfAbsent(key, func() (*rate.Limiter, bool) {
 		return rate.NewLimiter(rate.Every(l.interval), l.burst), false
 	})
-	if bucket.Allow() {
+	if bucket.AllowN(time.Now(), n) {
 		return 0
 	}
-	return max(time.Millisecond, time.Duration((1-bucket.Tokens())*float64(l.interval)))
+	return max(time.Millisecond, time.Duration((float64(n)-bucket.Tokens())*float64(l.interval)))
 }
 
-func (l *Limit) takeShared(ctx context.Context, key string) (wait time.Duration, err error) {
+func (l *Limit) takeShared(ctx context.Context, key string, n int) (wait time.Duration, err error) {
 	// A client that disconnects does not get around the limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.shared.Timeout)
 	defer cancel()
 	one := l.interval.Milliseconds()
-	ms, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one, one*int64(l.burst)).Int64()
+	ms, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst)).Int64()
 	return time.Duration(ms) * time.Millisecond, err
 }
 
 func (l *Limit) redisKey(key string) string {
-	mac := hmac.New(sha256.New, l.shared.Secret)
+	return "seckill:limit:" + l.name + ":" + l.shared.hash(key)
+}
+
+func (s *Shared) hash(key string) string {
+	mac := hmac.New(sha256.New, s.Secret)
 	mac.Write([]byte(key))
-	return "seckill:limit:" + l.name + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -112,6 +112,24 @@ func TestCallIsAllowedAfterWait(t *testing.T) {
 	})
 }
 
+// A call that counts as n takes n tokens or none, in this process and in Redis.
+func TestCallOfManyTokens(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, nil)} {
+			require.Zero(t, l.TakeN(t.Context(), address, burst-1), name)
+			other := l
+			if name == "shared" {
+				other = server(rdb) // its own bucket is full
+			}
+			wait := other.TakeN(t.Context(), address, 3)
+			require.Greater(t, wait, 2*interval-10*time.Minute, name)
+			require.LessOrEqual(t, wait, 2*interval, name)
+			require.Zero(t, l.Take(t.Context(), address), name)
+			requireRefused(t, l.Take(t.Context(), address))
+		}
+	})
+}
+
 // If the clock of Redis is set back, as by a failover, the keys live longer. A caller waits no longer than with an
 // empty bucket.
 func TestClockOfRedisSetBack(t *testing.T) {

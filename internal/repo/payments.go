@@ -97,12 +97,12 @@ func (s *Store) SettlePayment(
 		if err != nil {
 			return err
 		}
-		payment, err := s.paymentOfNotice(tx, &order, provider, n, at)
+		payment, begun, err := s.paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
 			return err
 		}
 		was := payment.Status
-		if err := s.settlePayment(tx, &order, payment, n.Succeeded, at); err != nil {
+		if err := s.settlePayment(tx, &order, payment, begun, n.Succeeded, at); err != nil {
 			return err
 		}
 		settled = domain.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
@@ -111,11 +111,11 @@ func (s *Store) SettlePayment(
 	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
 }
 
-// paymentOfNotice finds the payment of a notice, or stores one if it was not begun here. A successful notice sets the
-// amount and the currency to what was paid.
+// paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here: then begun is false.
+// A successful notice sets the amount and the currency to what was paid.
 func (s *Store) paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
-) (*paymentRow, error) {
+) (_ *paymentRow, begun bool, _ error) {
 	received := domain.Payment{
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
 		Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
@@ -124,7 +124,7 @@ func (s *Store) paymentOfNotice(
 		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
 		if received.Amount < 0 || received.Amount == 0 && !free {
-			return nil, domain.Invalid("amount", "must be positive")
+			return nil, false, domain.Invalid("amount", "must be positive")
 		}
 	}
 	find := func() (row paymentRow, err error) {
@@ -132,8 +132,9 @@ func (s *Store) paymentOfNotice(
 		return row, err
 	}
 	row, err := find()
-	// A failed payment of an unknown order is not stored.
-	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) {
+	begun = err == nil
+	// A failure that was not begun here is not stored: a later success of its reference would seem to be begun here.
+	if errors.Is(err, gorm.ErrRecordNotFound) && n.Succeeded {
 		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
 		if s.db.Duplicate(err, sqldb.UKProviderRef) { // stored meanwhile by a notice for another order
@@ -142,20 +143,21 @@ func (s *Store) paymentOfNotice(
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case row.OrderID != order.ID || row.Provider != provider:
-		return nil, domain.Invalid("provider_ref", "belongs to another payment")
+		return nil, false, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Succeeded:
 	case !domain.PaymentStatus(row.Status).Received():
 		row.Amount, row.Currency = received.Amount, received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
-		return nil, domain.Invalid("amount", "differs from the earlier notice of this payment")
+		return nil, false, domain.Invalid("amount", "differs from the earlier notice of this payment")
 	}
-	return &row, nil
+	return &row, begun, nil
 }
 
-// settlePayment applies the result of a payment. The payment is locked, and so is the order if it exists.
-func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
+// settlePayment applies the result of a payment, which pays the order only if it was begun here. The payment is locked,
+// and so is the order if it exists.
+func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun, succeeded bool, at time.Time) error {
 	status := domain.PaymentStatus(p.Status)
 	switch {
 	case status.Received():
@@ -168,7 +170,11 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 	}
 	by := domain.Actor{Kind: domain.ActorProvider}
 	reason := "the order is " + domain.OrderStatus(order.Status).String()
-	if domain.OrderStatus(order.Status) == domain.OrderPendingPayment {
+	switch {
+	case domain.OrderStatus(order.Status) != domain.OrderPendingPayment:
+	case !begun:
+		reason = "the payment was not begun by this shop"
+	default:
 		if p.Amount == order.Amount && p.Currency == order.Currency {
 			if err := s.setPayment(tx, p, domain.PaymentSucceeded, at); err != nil {
 				return err

@@ -145,8 +145,8 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 	})
 }
 
-// A payment for an unknown order, or with another amount or currency than the order's, is stored once even if its
-// notices arrive at once, and is refunded in full.
+// A payment for an unknown order, with another amount or currency than the order's, or with a reference that was not
+// begun here, is stored once even if its notices arrive at once, and is refunded in full.
 func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
@@ -163,7 +163,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		for name, tc := range map[string]struct {
 			domain.PaymentNotice
 			currency string
-		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}} {
+		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}, "not begun here": {notice(o, "made up"), "CNY"}} {
 			n := tc.PaymentNotice
 			var changed atomic.Int64
 			notify := func() {
@@ -190,10 +190,12 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		var invalid *domain.InvalidError
 		_, err = s.SettlePayment(t.Context(), "bank", zero, now)
 		require.ErrorAs(t, err, &invalid)
-		none := notice(lost, "none")
-		none.Succeeded = false
-		_, err = s.SettlePayment(t.Context(), "bank", none, now)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
+			none := notice(of, "none")
+			none.Succeeded = false
+			_, err = s.SettlePayment(t.Context(), "bank", none, now)
+			require.ErrorIs(t, err, domain.ErrNotFound)
+		}
 
 		stored, err := s.Order(t.Context(), o.UserID, o.ID)
 		require.NoError(t, err)
@@ -203,11 +205,11 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NotEqual(t, begun.ID, again.ID)
-		require.Len(t, allPayments(t, s), 5)
+		require.Len(t, allPayments(t, s), 6)
 
 		due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute })
 		require.NoError(t, err)
-		require.Len(t, due, 4)
+		require.Len(t, due, 5)
 		for _, p := range due {
 			order, err := s.FinishRefund(t.Context(), p.ID, now)
 			require.NoError(t, err)

@@ -66,6 +66,8 @@ func notice(o domain.Order, ref string) domain.PaymentNotice {
 // pay pays for a pending order.
 func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 	t.Helper()
+	_, err := begin(t.Context(), s, o, ref)
+	require.NoError(t, err)
 	settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
 	require.NoError(t, err)
 	require.Equal(t, domain.OrderPaid, settled.Order.Status)
@@ -238,7 +240,7 @@ func TestRefundRacesRedemption(t *testing.T) {
 	})
 }
 
-// Two payments of one order succeed at once. One of them pays the order and the other is refunded. A later refund of
+// Two payments of one order succeed at once; one was reported as failed before. One of them pays the order and the other is refunded. A later refund of
 // the order completes even if it runs beside the refund of the other payment.
 func TestSecondPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -247,6 +249,14 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 		for round := range n {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)
+			_, err := begin(t.Context(), s, o, fmt.Sprint("one", round))
+			require.NoError(t, err)
+			failed := notice(o, fmt.Sprint("one", round))
+			failed.Succeeded = false
+			_, err = s.SettlePayment(t.Context(), "bank", failed, now)
+			require.NoError(t, err)
+			_, err = begin(t.Context(), s, o, fmt.Sprint("two", round))
+			require.NoError(t, err)
 			var settled [3]domain.Settled
 			var errs [3]error
 			var refundErr error

@@ -148,7 +148,7 @@ func TestListVouchersByState(t *testing.T) {
 		for _, state := range []domain.SaleState{domain.StateUpcoming, domain.StateOnSale, domain.StateSoldOut, domain.StateEnded} {
 			want := map[int64]bool{}
 			for i := range all {
-				if all[i].State(now) == state {
+				if all[i].State(now) == state && !all[i].Unpublished() {
 					want[all[i].ID] = true
 				}
 			}

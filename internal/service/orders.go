@@ -77,6 +77,7 @@ type OrdersConfig struct {
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       domain.RedeemCodes
+	Phones      PhoneNumbers        // for searches
 	Moved       func(orderID int64) // see UnitReleaser
 	Observe     OrderObserver       // may be nil
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or

@@ -89,10 +89,10 @@ func (s *Payments) Pay(
 	return order, payment, nil
 }
 
-// Webhook processes a provider's notice. Repeating a notice changes nothing. An unmatched payment is refunded: the
-// order was cancelled or paid by another payment, the amount differs, or the order does not exist (a failover of the
-// database can lose it).
-// Errors: ErrNotFound (unknown provider, or a failure for an unknown order), ErrUnauthenticated (signature),
+// Webhook processes a provider's notice. Repeating a notice changes nothing. An unmatched payment is refunded: Pay did not
+// begin it, the order was cancelled or paid by another payment, the amount differs, or the order does not exist (a
+// failover of the database can lose it).
+// Errors: ErrNotFound (unknown provider, or the failure of an unknown payment), ErrUnauthenticated (signature),
 // *InvalidError, ErrUnavailable.
 func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (domain.Settled, error) {
 	p, ok := s.cfg.Providers[provider]

@@ -376,7 +376,7 @@ func TestCloserContinuesAfterErrors(t *testing.T) {
 }
 
 func TestRedeemCodesRoundTrip(t *testing.T) {
-	codes, others := domain.NewRedeemCodes([]byte("one")), domain.NewRedeemCodes([]byte("two"))
+	codes, others := domain.NewRedeemCodes(domain.NewKeyring([]byte("one"))), domain.NewRedeemCodes(domain.NewKeyring([]byte("two")))
 	const id = 3368803458027454465
 	code := codes.Of(id)
 	require.Regexp(t, `^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$`, code)

@@ -37,6 +37,12 @@ type OrderFinder interface {
 	UserIDByPhone(ctx context.Context, phone string) (int64, error)
 }
 
+// PhoneNumbers parses phone numbers.
+type PhoneNumbers interface {
+	// Canonical returns the form in which accounts store the number. Error: *InvalidError.
+	Canonical(text string) (string, error)
+}
+
 // AdminMoves returns the names of the moves that an admin may make with an order in this status.
 func AdminMoves(s domain.OrderStatus) []string {
 	names := []string{}
@@ -100,7 +106,7 @@ func (s *Orders) resolvePhone(ctx context.Context, f OrderSearch) (OrderSearch, 
 	phone := f.Phone
 	if !seededPhone.MatchString(phone) {
 		var err error
-		if phone, err = domain.ParsePhone(phone); err != nil {
+		if phone, err = s.cfg.Phones.Canonical(phone); err != nil {
 			return f, err
 		}
 	}

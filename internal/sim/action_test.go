@@ -269,7 +269,7 @@ func (l *life) applyClicks(at *server, clicks []*click, g map[int64]int64) {
 			if l.lane == "queue" {
 				at.markStale(b.voucher) // the lane caches the gate's answer
 			}
-		case "ended", "not_started":
+		case "ended", "not_started", "not_found":
 			require.True(l, closed == b.answer || !fresh, "user %d got %s for voucher %d, which is %q", b.user, b.answer, b.voucher, closed)
 		case "in_progress":
 			concurrent := func(other *click) bool { return other != b && other.user == b.user }
@@ -286,7 +286,9 @@ func (l *life) applyClicks(at *server, clicks []*click, g map[int64]int64) {
 // closedCode returns the error code for a purchase from a sale that is not open, or "".
 func closedCode(v voucher) string {
 	switch {
-	case !v.on || v.window == "ended":
+	case !v.on:
+		return "not_found"
+	case v.window == "ended":
 		return "ended"
 	case v.window == "upcoming":
 		return "not_started"

@@ -157,6 +157,8 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 	o := m.orders[n.OrderID] // zero if the order does not exist
 	p, known := m.payments[n.Ref]
 	switch {
+	case !known && !n.Succeeded:
+		return "not_found"
 	case !known:
 		p = payment{order: n.OrderID, provider: name, amount: o.amount, status: domain.PaymentPending}
 	case p.order != n.OrderID || p.provider != name:
@@ -172,7 +174,7 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 	switch {
 	case open && !n.Succeeded:
 		p.status = domain.PaymentFailed
-	case open && o.status == domain.OrderPendingPayment && n.Amount == o.amount:
+	case open && known && o.status == domain.OrderPendingPayment && n.Amount == o.amount:
 		p.status = domain.PaymentSucceeded
 		m.move(n.OrderID, "pay", provider)
 	case open:

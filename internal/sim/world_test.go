@@ -213,7 +213,7 @@ func (w *world) start(i int) {
 	})
 }
 
-var redeemCodes = domain.NewRedeemCodes([]byte("a secret of this test"))
+var redeemCodes = domain.NewRedeemCodes(domain.NewKeyring([]byte("a secret of this test")))
 
 // invalidate delivers an invalidation message to the other server or drops it. A crashed server sends none.
 func (w *world) invalidate(to *server, voucherID int64) {

@@ -1,12 +1,15 @@
--- Takes one call from a bucket. The time to live of the key is the time until the bucket is full, so a missing key is a
--- full bucket, and the clock of Redis measures the time.
--- KEYS[1]  the bucket
--- ARGV[1]  milliseconds in which one call is refilled
--- ARGV[2]  milliseconds in which an empty bucket is refilled
--- Returns 0 if the call is allowed. Otherwise it changes nothing and returns the milliseconds until a call is allowed.
-local one, all = tonumber(ARGV[1]), tonumber(ARGV[2])
-local taken = math.max(0, math.min(redis.call('PTTL', KEYS[1]), all)) -- more than all if the clock was set back
-local wait = taken + one - all
+-- Takes one call from every bucket, or from none. The time to live of a key is the time until its bucket is full, so a
+-- missing key is a full bucket, and the clock of Redis measures the time.
+-- KEYS         the buckets, in one cluster slot
+-- ARGV[2i-1]   milliseconds in which bucket i refills what the call takes
+-- ARGV[2i]     milliseconds in which bucket i refills if it is empty
+-- Returns 0 if the call is allowed. Otherwise it changes nothing and returns the milliseconds until every bucket has one.
+local taken, wait = {}, 0
+for i, key in ipairs(KEYS) do
+  local one, all = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  taken[i] = math.max(0, math.min(redis.call('PTTL', key), all)) + one -- more than all if the clock was set back
+  wait = math.max(wait, taken[i] - all)
+end
 if wait > 0 then return wait end
-redis.call('SET', KEYS[1], '', 'PX', taken + one)
+for i, key in ipairs(KEYS) do redis.call('SET', key, '', 'PX', taken[i]) end
 return 0

@@ -3,6 +3,7 @@ package accounts
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -45,6 +46,25 @@ func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
 	err := s.db.Reader(ctx).Take(&u, id).Error
 	return u.user(), s.db.Translate(err)
+}
+
+// DeletedUsers implements auth.Store.
+func (s *Store) DeletedUsers(ctx context.Context, ids []int64) ([]int64, error) {
+	var found []int64
+	if err := s.db.Reader(ctx).Model(&userRow{}).Where("id IN ?", ids).Pluck("id", &found).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	exists := make(map[int64]bool, len(found))
+	for _, id := range found {
+		exists[id] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return exists[id] })
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	var deleted []int64
+	err := s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id IN ?", missing).Distinct().Pluck("user_id", &deleted).Error
+	return deleted, s.db.Translate(err)
 }
 
 // Phones implements service.OrderFinder.

@@ -196,6 +196,121 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	})
 }
 
+// A session is bound to one device. Sessions from before this rule are bound by their next exchange with a device.
+func TestRotateSessionOfAnotherDevice(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		rotate := func(id string, generation int64, device string) error {
+			_, err := s.RotateSession(t.Context(), auth.Rotation{
+				SessionID: id, Generation: generation, DeviceHash: device, Now: now, Expires: now.Add(time.Hour),
+				KeepUntil: now.Add(24 * time.Hour), Grace: time.Minute,
+			})
+			return err
+		}
+		_, err := s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		for _, device := range []string{"", "mine"} {
+			for _, other := range []string{"", "mine", "theirs"} {
+				if device == other {
+					continue
+				}
+				row := sessionRow{ID: device + "/" + other, UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour), DeviceHash: &device}
+				require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
+				require.NoError(t, rotate(row.ID, 1, device))
+				require.ErrorIs(t, rotate(row.ID, 1, other), domain.ErrUnauthenticated)
+				require.ErrorIs(t, rotate(row.ID, 2, device), domain.ErrUnauthenticated, "the session was revoked")
+			}
+		}
+		old := sessionRow{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&old).Error)
+		require.NoError(t, rotate("old", 1, ""))
+		require.NoError(t, rotate("old", 2, "mine"))
+		require.ErrorIs(t, rotate("old", 3, "theirs"), domain.ErrUnauthenticated)
+	})
+}
+
+func TestRotateSessionRespectsMaxAge(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		require.NoError(t, err)
+		end := now.Add(auth.SessionMaxAge)
+		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
+		require.NoError(t, rotate(s, "a", 1, end.Add(-time.Millisecond), 0))
+		var row sessionRow
+		require.NoError(t, s.db.Reader(t.Context()).Where("id = ?", "a").Take(&row).Error)
+		require.Equal(t, end, row.ExpiresAt)
+		require.NoError(t, s.db.Writer(t.Context()).Model(&row).Update("expires_at", end.Add(time.Hour)).Error) // of an earlier version
+		require.ErrorIs(t, rotate(s, "a", 2, end, 0), domain.ErrUnauthenticated)
+	})
+}
+
+// A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
+func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		open := func(phone string, n int) {
+			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
+			_, err := s.OpenSession(t.Context(), domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
+			require.NoError(t, err)
+		}
+		sendCode(t, s, "1")
+		sendCode(t, s, "2")
+		open("2", 0)
+		for n := range auth.MaxSessions {
+			open("1", n)
+		}
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		open("1", auth.MaxSessions)
+		open("1", auth.MaxSessions+1)
+		list, err = s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, "1-0", list[0].SessionID)
+		require.Equal(t, "1-1", list[1].SessionID)
+		require.ErrorIs(t, rotate(s, "1-0", 1, now, 0), domain.ErrUnauthenticated)
+		require.NoError(t, rotate(s, "1-2", 1, now, 0))
+		require.NoError(t, rotate(s, "2-0", 1, now, 0))
+	})
+}
+
+func TestDeletedUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		ids := []int64{998, seeded[0].UserID, seeded[1].UserID} // 998 never existed
+		deleted, err := s.DeletedUsers(t.Context(), ids)
+		require.NoError(t, err)
+		require.Empty(t, deleted)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM users WHERE id = ?", seeded[1].UserID).Error)
+		deleted, err = s.DeletedUsers(t.Context(), ids)
+		require.NoError(t, err)
+		require.Equal(t, []int64{seeded[1].UserID}, deleted)
+	})
+}
+
+func TestRevokeSessions(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		again, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)))
+		ids, err := s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, []string{again[0].SessionID}, ids, "the other session had ended")
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, again[0].SessionID, list[1].SessionID)
+		require.ErrorIs(t, rotate(s, again[0].SessionID, 1, now, 0), domain.ErrUnauthenticated)
+		require.NoError(t, rotate(s, again[1].SessionID, 1, now, 0), "another user")
+		ids, err = s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Empty(t, ids)
+	})
+}
+
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -298,6 +413,10 @@ func TestSlideSession(t *testing.T) {
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "revoked")
 		require.Equal(t, now.Add(2*time.Hour), end())
+
+		require.NoError(t, s.db.Writer(ctx).Create(&sessionRow{ID: "c", UserID: owner.ID, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}).Error)
+		require.NoError(t, slide("c", now, now.Add(auth.IdleSessionMaxAge+time.Hour)))
+		require.ErrorIs(t, slide("c", now.Add(auth.IdleSessionMaxAge), now.Add(auth.IdleSessionMaxAge+time.Hour)), domain.ErrUnauthenticated, "too old")
 
 		orphan := newSession("b")
 		orphan.UserID = 999

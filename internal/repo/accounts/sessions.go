@@ -19,14 +19,25 @@ type sessionRow struct {
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
+	DeviceHash *string    // nil in a session from before the column until a browser with a device exchanges its token
+	RotatedAt  *time.Time // nil if the last exchange was before the column
 }
 
 func (sessionRow) TableName() string { return "sessions" }
 
 func newSessionRow(s *auth.Session) sessionRow {
 	return sessionRow{
-		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, DeviceHash: &s.DeviceHash,
 	}
+}
+
+// repeatable reports whether r repeats the last exchange of the session within its grace.
+func (row *sessionRow) repeatable(r *auth.Rotation) bool {
+	rotated := row.ExpiresAt.Add(r.Now.Sub(r.Expires))
+	if row.RotatedAt != nil {
+		rotated = *row.RotatedAt
+	}
+	return row.Generation == r.Generation+1 && r.Now.Sub(rotated) < r.Grace
 }
 
 type revocationRow struct {
@@ -126,12 +137,27 @@ func (s *Store) OpenSession(
 		}
 		sess.UserID = u.ID
 		row := newSessionRow(&sess)
-		return tx.Create(&row).Error
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return revokeOldest(tx, &sess)
 	})
 	if err == nil && !right {
 		err = domain.ErrWrongCode
 	}
 	return u.user(), err
+}
+
+// revokeOldest ends the oldest sessions of the user of latest beyond auth.MaxSessions.
+func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
+	var ids []string
+	err := tx.Model(&sessionRow{}).
+		Where("user_id = ? AND revoked_at IS NULL AND expires_at > ?", latest.UserID, latest.CreatedAt).
+		Order("created_at DESC, id").Offset(auth.MaxSessions).Limit(sqldb.PurgeBatch).Pluck("id", &ids).Error
+	if err != nil {
+		return err
+	}
+	return revokeAll(tx, ids, latest.CreatedAt, latest.CreatedAt.Add(auth.SeedTTL))
 }
 
 func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
@@ -150,42 +176,50 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 // RotateSession implements auth.Store.
 func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
 	var (
-		u     userRow
-		reuse bool
+		u      userRow
+		stolen bool
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		reuse = false
+		stolen = false
 		var row sessionRow
 		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
-		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) {
+		end := row.CreatedAt.Add(auth.SessionMaxAge)
+		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) || !r.Now.Before(end) {
 			return domain.ErrUnauthenticated
 		}
-		// ExpiresAt is set at each rotation, so it implies the time of the last one.
-		repeated := r.Grace > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Grace))
-		if row.Generation != r.Generation && !repeated {
-			reuse = true
-			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)
+		copied := row.DeviceHash != nil && *row.DeviceHash != r.DeviceHash
+		repeated := row.repeatable(&r)
+		if copied || row.Generation != r.Generation && !repeated {
+			stolen = true
+			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
 		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
 			return err
 		}
-		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
+		if r.Expires.Before(end) {
+			end = r.Expires
+		}
+		changes := map[string]any{"generation": r.Generation + 1, "expires_at": end, "rotated_at": r.Now}
+		if row.DeviceHash == nil && r.DeviceHash != "" {
+			changes["device_hash"] = r.DeviceHash
+		}
+		return tx.Model(&row).Updates(changes).Error
 	})
-	if !reuse {
+	if !stolen {
 		err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
-	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
+	if stolen && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
 }
 
-// SlideSession implements auth.Store. It never shortens a session that another process has extended further.
+// SlideSession implements auth.Store.
 func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
 	var u userRow
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
@@ -197,10 +231,14 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
 			return domain.ErrUnauthenticated
 		}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || !expires.After(row.ExpiresAt) {
+		extended := expires
+		if end := row.CreatedAt.Add(auth.IdleSessionMaxAge); end.Before(extended) {
+			extended = end
+		}
+		if err := tx.Take(&u, row.UserID).Error; err != nil || !extended.After(row.ExpiresAt) {
 			return err
 		}
-		return tx.Model(&row).Update("expires_at", expires).Error
+		return tx.Model(&row).Update("expires_at", extended).Error
 	})
 	if errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
@@ -210,16 +248,38 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 
 // RevokeSession implements auth.Store.
 func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })
+	return s.db.Write(ctx, func(tx *gorm.DB) error { return revokeAll(tx, []string{id}, now, keepUntil) })
 }
 
-// revoke ends a session and adds it to the revocations that all instances read.
-func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
-	err := tx.Model(&sessionRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", now).Error
+// RevokeSessions implements auth.Store.
+func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error) {
+	var ids []string
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		ids = nil
+		err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
+			Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
+		if err != nil {
+			return err
+		}
+		return revokeAll(tx, ids, now, keepUntil)
+	})
+	return ids, err
+}
+
+// revokeAll ends sessions and adds them to the revocations that all instances read.
+func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	err := tx.Model(&sessionRow{}).Where("id IN ? AND revoked_at IS NULL", ids).Update("revoked_at", now).Error
 	if err != nil {
 		return err
 	}
-	return tx.Create(&revocationRow{SessionID: id, KeepUntil: keepUntil}).Error
+	rows := make([]revocationRow, len(ids))
+	for i, id := range ids {
+		rows[i] = revocationRow{SessionID: id, KeepUntil: keepUntil}
+	}
+	return tx.CreateInBatches(&rows, sqldb.PurgeBatch).Error
 }
 
 // RevocationsAfter implements auth.RevocationStore.

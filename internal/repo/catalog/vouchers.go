@@ -229,7 +229,9 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	switch {
 	case f.Status != 0:
 		q = q.Where("vouchers.status = ?", f.Status)
-	case f.State != domain.StateEnded: // a voucher that is off counts as ended
+	case f.State == domain.StateEnded: // an expired voucher counts as ended
+		q = q.Where("vouchers.status <> ?", domain.VoucherOff)
+	default:
 		q = q.Where("vouchers.status = ?", domain.VoucherOn)
 	}
 	if f.Lasts {

@@ -10,9 +10,9 @@ import { backoff, sleep, topic } from "./events.js";
 const HINT = "seckill.session";
 const BY_COOKIE = { "X-Refresh-Token": "cookie" };
 const EARLY = 60_000; // renewed this long before it expires, so that a purchase does not wait for a renewal
-// The server accepts a refresh cookie that it has replaced for another 2 minutes, and answers with the same successor, so
-// a renewal whose answer was lost can be repeated. The attempts of one renewal end within 13 s. A failed renewal is
-// repeated after 5 to 10 s, several times within the 2 minutes.
+// The server accepts a refresh cookie that it has replaced for another 30 s, and answers with the same successor, so a
+// renewal whose answer was lost can be repeated. The attempts of one renewal end within 13 s. A failed renewal is repeated
+// after 5 to 10 s, several times within the 30 s.
 const TIMEOUT = 4_000;
 const ATTEMPTS = 3;
 const RETRY_PAUSE = 5_000; // doubled at most
@@ -148,10 +148,11 @@ export const session = {
     });
   },
 
-  // logout ends the session on the server. If the server cannot be reached, the session stays.
-  async logout() {
+  // logout ends the session on the server, or all sessions of the user `everywhere`. If the server cannot be reached, they
+  // stay.
+  async logout({ everywhere = false } = {}) {
     try {
-      await asUser("POST", "/auth/logout", { headers: BY_COOKIE });
+      await asUser("POST", everywhere ? "/auth/logout-all" : "/auth/logout", { headers: BY_COOKIE });
     } catch (problem) {
       if (problem.code !== "unauthenticated") throw problem;
     }

@@ -10,11 +10,13 @@ const SPREAD = 3_000; // a server that stops breaks all its streams at once: the
 
 // follow calls onEvent({event, id, data}) for each event of a stream. It returns when the server ends the stream (204,
 // 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
-// connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. onProblem receives the Problem of a
-// failed request, and null when events arrive again.
+// connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. A stream whose access token has expired
+// ends with the event "reauth" and is reopened at once. onProblem receives the Problem of a failed request, and null when
+// events arrive again.
 export async function follow(path, { signal, headers: own, lastID = "", most = MOST, onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
     let retryAfter = 0;
+    let renew = false;
     const cut = new AbortController();
     const stop = () => cut.abort();
     signal.addEventListener("abort", stop);
@@ -25,6 +27,7 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
       onProblem?.(null);
       for await (const event of events(response.body, stop)) {
         failures = 0; // the next pause is short again
+        if ((renew = event.event === "reauth")) break;
         if (event.id) lastID = event.id;
         if (event.data !== "") onEvent(event);
         if (done?.(event)) return;
@@ -39,7 +42,7 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
       signal.removeEventListener("abort", stop);
       cut.abort();
     }
-    await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
+    if (!renew) await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
   }
 }
 

@@ -32,7 +32,7 @@ const en = {
   "login.demo": "Demo mode: the code {code} has been filled in for you.",
   "login.enter": "Log in and continue",
   "login.wrong": "The code is wrong, already used or expired.",
-  "login.badphone": "Enter a valid mobile number, such as 13800000000 or +4915112345678.",
+  "login.badphone": "Enter a mobile number of a country that this shop serves, such as 13800000000 or +86 138 0000 0000.",
   "login.as": "Logged in as",
 
   "status.queued": "In the queue",
@@ -101,7 +101,7 @@ const zh = {
   "login.demo": "演示环境：验证码 {code} 已自动填入。",
   "login.enter": "登录并继续",
   "login.wrong": "验证码错误、已使用或已过期。",
-  "login.badphone": "手机号格式不正确，示例：13800000000 或 +4915112345678。",
+  "login.badphone": "请输入本店支持的国家或地区的手机号，例如 13800000000 或 +86 138 0000 0000。",
   "login.as": "当前登录",
 
   "status.queued": "排队中",

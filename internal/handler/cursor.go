@@ -1,0 +1,78 @@
+package handler
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+)
+
+// cursors authenticates the cursors of lists: a made-up cursor, or that of another list, is refused without a query.
+// They do not expire.
+type cursors struct{ key []byte }
+
+// cursorTag is the number of bytes of a truncated HMAC. A forged cursor reveals nothing: it only costs a query.
+const cursorTag = 10
+
+// cursorText is strict, so that every position has exactly one cursor.
+var cursorText = base64.RawURLEncoding.Strict()
+
+func (k cursors) tag(list, position string) []byte {
+	mac := hmac.New(sha256.New, k.key)
+	mac.Write([]byte(list + "\n" + position))
+	return mac.Sum(nil)[:cursorTag]
+}
+
+// seal returns the cursor of a position, which is the id of the last item before it.
+func (k cursors) seal(list, position string) string {
+	return cursorText.EncodeToString(append(k.tag(list, position), position...))
+}
+
+// open returns the position of a cursor of the list.
+func (k cursors) open(list, cursor string) (position string, ok bool) {
+	raw, err := cursorText.DecodeString(cursor)
+	if err != nil || len(raw) <= cursorTag {
+		return "", false
+	}
+	position = string(raw[cursorTag:])
+	return position, hmac.Equal(raw[:cursorTag], k.tag(list, position))
+}
+
+// pageRequest is the page that a request selects.
+type pageRequest struct {
+	domain.Page // Before is 0 if the items of the list have no numbers
+
+	after   string // the position of the cursor; empty: the beginning
+	list    string // the pattern of the route
+	cursors cursors
+}
+
+// request reads the cursor and the limit of a request for a list. Error: *domain.InvalidError.
+func (k cursors) request(c *gin.Context) (pageRequest, error) {
+	p := pageRequest{list: c.FullPath(), cursors: k}
+	var err error
+	if p.Limit, err = pageLimit(c); err != nil {
+		return p, err
+	}
+	if cursor := c.Query("cursor"); cursor != "" {
+		var ok bool
+		if p.after, ok = k.open(p.list, cursor); !ok {
+			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
+		}
+		p.Before, _ = strconv.ParseInt(p.after, 10, 64) // authentic
+	}
+	return p, nil
+}
+
+// next returns the cursor after an item, or nil if a page with n items is the last one.
+func (p *pageRequest) next(n int, position string) *string {
+	if n < p.Limit {
+		return nil
+	}
+	cursor := p.cursors.seal(p.list, position)
+	return &cursor
+}

@@ -1,0 +1,106 @@
+// Package phone parses mobile phone numbers in the ways in which people write them.
+package phone
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/nyaruka/phonenumbers"
+
+	"seckill/internal/domain"
+)
+
+// maxLength bounds the input in bytes. It leaves room for separators and for full-width digits of three bytes.
+const maxLength = 64
+
+// written are the characters of a number without letters: the library would dial 1-800-FLOWERS, and cut extensions off.
+var written = regexp.MustCompile(`^[(（]?[+＋]?[\p{Nd} \x{00A0}\x{3000}()（）./‐-―－-]+$`)
+
+// mainlandMobile matches the significant digits of mainland Chinese mobile numbers. Carriers open prefixes before the
+// library knows them.
+var mainlandMobile = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
+
+// Numbers parses mobile numbers of some countries. The canonical form of a number has 11 digits in mainland China, and
+// is that of E.164 (+4915112345678) elsewhere. Numbers is immutable.
+type Numbers struct {
+	countries []string // ISO 3166-1 codes
+	accepted  string   // says which numbers are accepted
+}
+
+// New returns Numbers of the countries, which are ISO 3166-1 codes such as "CN". A national number that would be a
+// mobile number in several of them belongs to the first. It returns an error if a code is unknown or if there is none.
+func New(countries []string) (*Numbers, error) {
+	n := &Numbers{}
+	for _, c := range countries {
+		c = strings.ToUpper(strings.TrimSpace(c))
+		if phonenumbers.GetCountryCodeForRegion(c) == 0 {
+			return nil, fmt.Errorf("%q is not an ISO country code such as CN or DE", c)
+		}
+		if !slices.Contains(n.countries, c) {
+			n.countries = append(n.countries, c)
+		}
+	}
+	if len(n.countries) == 0 {
+		return nil, errors.New("no country")
+	}
+	// A country of the library has an example for each kind of number.
+	example := phonenumbers.GetExampleNumberForType(n.countries[0], phonenumbers.MOBILE)
+	n.accepted = fmt.Sprintf("must be a mobile number of %s, such as %s or %s", strings.Join(n.countries, ", "),
+		phonenumbers.Format(example, phonenumbers.NATIONAL), phonenumbers.Format(example, phonenumbers.INTERNATIONAL))
+	return n, nil
+}
+
+// Parse returns the canonical form of a mobile number and its country. Landlines, premium-rate and satellite numbers and
+// those of other countries are refused with a *domain.InvalidError, which says what is accepted.
+func (n *Numbers) Parse(text string) (number, country string, err error) {
+	parsed, country := n.read(text)
+	if country == "" {
+		return "", "", domain.Invalid("phone", "%s", n.accepted)
+	}
+	return canonical(parsed), country, nil
+}
+
+// Canonical returns the canonical form of any number, to find the account of a country that is no longer accepted.
+// Error: *domain.InvalidError.
+func (n *Numbers) Canonical(text string) (string, error) {
+	parsed, _ := n.read(text)
+	if parsed == nil {
+		return "", domain.Invalid("phone", "%s", n.accepted)
+	}
+	return canonical(parsed), nil
+}
+
+// read parses text as a number of each country until it is an accepted number. It returns that number and its country,
+// otherwise the first interpretation of a possible length, or nil, and no country.
+func (n *Numbers) read(text string) (number *phonenumbers.PhoneNumber, country string) {
+	if len(text) > maxLength || !written.MatchString(text) {
+		return nil, ""
+	}
+	for _, region := range n.countries {
+		parsed, err := phonenumbers.Parse(text, region)
+		if err != nil {
+			continue
+		}
+		switch phonenumbers.GetNumberType(parsed) {
+		case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE: // the countries of +1 do not distinguish them
+			if country := phonenumbers.GetRegionCodeForNumber(parsed); slices.Contains(n.countries, country) {
+				return parsed, country
+			}
+		case phonenumbers.UNKNOWN:
+			if parsed.GetCountryCode() == 86 && slices.Contains(n.countries, "CN") && mainlandMobile.MatchString(phonenumbers.GetNationalSignificantNumber(parsed)) {
+				return parsed, "CN"
+			}
+		}
+		if number == nil && phonenumbers.IsPossibleNumber(parsed) {
+			number = parsed
+		}
+	}
+	return number, ""
+}
+
+func canonical(number *phonenumbers.PhoneNumber) string {
+	return strings.TrimPrefix(phonenumbers.Format(number, phonenumbers.E164), "+86")
+}

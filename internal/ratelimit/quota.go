@@ -1,0 +1,153 @@
+package ratelimit
+
+import (
+	"context"
+	_ "embed"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
+)
+
+//go:embed lua/give.lua
+var giveSource string
+
+var giveScript = redis.NewScript(giveSource)
+
+// Rule allows each key Burst calls at once, and one more per Interval.
+type Rule struct {
+	Name     string
+	Burst    int
+	Interval time.Duration // a whole number of milliseconds
+}
+
+// PerDay returns a rule that allows each key burst calls at once and most calls in any 24 hours.
+func PerDay(name string, burst, most int) Rule {
+	return Rule{name, burst, (24 * time.Hour / time.Duration(most-burst)).Round(time.Millisecond)}
+}
+
+func (r Rule) full() time.Duration { return r.Interval * time.Duration(r.Burst) }
+
+// Bucket is the bucket of a key under a rule.
+type Bucket struct {
+	Rule Rule
+	Key  string
+}
+
+// Quota counts each call against several buckets at once: it is allowed if all of them have a token, and takes either
+// one from each or none. A Quota is safe for concurrent use.
+//
+// As with Limit, every bucket exists in this process and in Redis, the local ones are asked first, and they alone decide
+// while Redis fails. What only Redis refuses is returned to the local buckets, because they refill within hours.
+type Quota struct {
+	name   string
+	now    func() time.Time
+	shared *Shared // nil: this process only
+	failed rate.Sometimes
+
+	mu    sync.Mutex                      // makes a call's changes of local one step
+	local *otter.Cache[string, time.Time] // when a bucket is full again; a missing bucket is full
+}
+
+// NewQuota returns a Quota. With shared, it holds over all processes that use the same name.
+//
+// At most maxBuckets local buckets are kept; an evicted one is full again.
+func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
+	return &Quota{
+		name: name, now: now, shared: shared, failed: rate.Sometimes{Interval: logInterval},
+		local: otter.Must(&otter.Options[string, time.Time]{
+			MaximumSize: maxBuckets,
+			ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
+				return e.Value.Sub(now())
+			}),
+		}),
+	}
+}
+
+// Take counts a call. It returns zero if the call is allowed. Otherwise it takes nothing and returns the time after
+// which every bucket has a token.
+func (q *Quota) Take(ctx context.Context, buckets ...Bucket) (wait time.Duration) {
+	if wait = q.takeLocal(buckets); wait > 0 || q.shared == nil {
+		return wait
+	}
+	keys, args := make([]string, len(buckets)), make([]any, 0, 2*len(buckets))
+	for i, b := range buckets {
+		keys[i] = q.redisKey(b)
+		args = append(args, b.Rule.Interval.Milliseconds(), b.Rule.full().Milliseconds())
+	}
+	ms, err := q.run(ctx, takeScript, keys, args)
+	if err == nil && ms > 0 {
+		q.giveLocal(buckets)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// Return undoes a Take that allowed a call, because the call had no effect.
+func (q *Quota) Return(ctx context.Context, buckets ...Bucket) {
+	q.giveLocal(buckets)
+	if q.shared == nil {
+		return
+	}
+	keys, args := make([]string, len(buckets)), make([]any, len(buckets))
+	for i, b := range buckets {
+		keys[i], args[i] = q.redisKey(b), b.Rule.Interval.Milliseconds()
+	}
+	_, _ = q.run(ctx, giveScript, keys, args) // without Redis the call stays counted
+}
+
+func (q *Quota) takeLocal(buckets []Bucket) (wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	for _, b := range buckets {
+		wait = max(wait, q.taken(b, now)+b.Rule.Interval-b.Rule.full())
+	}
+	if wait > 0 {
+		return wait
+	}
+	for _, b := range buckets {
+		q.local.Set(b.id(), now.Add(q.taken(b, now)+b.Rule.Interval))
+	}
+	return 0
+}
+
+func (q *Quota) giveLocal(buckets []Bucket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	for _, b := range buckets {
+		if taken := q.taken(b, now) - b.Rule.Interval; taken > 0 {
+			q.local.Set(b.id(), now.Add(taken))
+		} else {
+			q.local.Invalidate(b.id())
+		}
+	}
+}
+
+// taken returns the time until the local bucket is full.
+func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
+	full, _ := q.local.GetIfPresent(b.id())
+	return max(0, full.Sub(now))
+}
+
+func (b Bucket) id() string { return b.Rule.Name + " " + b.Key }
+
+// run runs a script within the timeout, even if the client disconnects.
+func (q *Quota) run(ctx context.Context, script *redis.Script, keys []string, args []any) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.shared.Timeout)
+	defer cancel()
+	n, err := script.Run(ctx, q.shared.Redis, keys, args...).Int64()
+	if err != nil {
+		q.failed.Do(func() {
+			q.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", q.name, "err", err)
+		})
+	}
+	return n, err
+}
+
+// redisKey returns the key of a bucket. The hash tag keeps all buckets of a quota in one cluster slot.
+func (q *Quota) redisKey(b Bucket) string {
+	return "seckill:limit:{" + q.name + "}:" + b.Rule.Name + ":" + q.shared.hash(b.Key)
+}
