@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the script
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -203,27 +204,45 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 	}
 	row, _ := found[0].Values["row"].(string)
 	a, err := parseRow(row)
-	if err != nil || shardOf(a.VoucherID) != at.shard {
+	if err != nil {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", domain.ErrInvalidState)
+	}
+	segments, err := g.segments(ctx, a.VoucherID)
+	if err != nil {
+		return domain.Admission{}, err
+	}
+	if segments[home(a.UserID, len(segments))].shard != at.shard {
+		return domain.Admission{}, fmt.Errorf("%w: the dead letter is of a sale with another number of segments", domain.ErrInvalidState)
 	}
 	a.ReplyTo = "" // no buyer waits for the outcome any more
 	a.Place = 0    // it is queued last
-	return a, g.replay(ctx, at, a)
+	return a, g.replay(ctx, at, segments, a)
 }
 
-func (g *Gate) replay(ctx context.Context, id deadLetterID, a domain.Admission) error {
-	answer, err := g.run(ctx, replayScript, keysOf(a.VoucherID).list(id.shard.failed(a.UserID)), id.entry(),
-		a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
-	if err != nil {
-		return unavailable(err, "replay dead letter %s", id)
-	}
-	switch answer {
-	case "gone":
-		return domain.ErrNotFound
-	case "cold":
-		return domain.ErrGateCold
-	default:
-		return refusal(answer)
+func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys, a domain.Admission) error {
+	k := keysIn(id.shard, a.VoucherID)
+	for {
+		answer, err := g.run(ctx, replayScript, k.list(id.shard.failed(a.UserID)), id.entry(),
+			a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
+		if err != nil {
+			return unavailable(err, "replay dead letter %s", id)
+		}
+		switch answer {
+		case "gone":
+			return domain.ErrNotFound
+		case "cold":
+			return domain.ErrGateCold
+		}
+		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) || len(segments) == 1 {
+			return err
+		}
+		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[shard]int64{id.shard: 1})
+		if lendErr != nil {
+			return lendErr
+		}
+		if !again {
+			return err
+		}
 	}
 }
 

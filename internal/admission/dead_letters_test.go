@@ -90,7 +90,7 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		reserve(t, g, admission(1, 10))
 		deadLetterAll(t, g, queue(t, g, voucher)[0])
 		id := deadLetters(t, g)[0].ID
-		meta := keysOf(voucher).meta
+		meta := voucherKeys.meta
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "many").Err())
 		_, err := g.Replay(t.Context(), id)
 		require.ErrorIs(t, err, domain.ErrUnavailable)

@@ -134,10 +134,10 @@ func parseRows(text string) ([]domain.Admission, error) {
 	return as, nil
 }
 
-var errForeignRows = errors.New("admission: the entry has rows of several vouchers, or of a voucher of another stream")
+var errMixedRows = errors.New("admission: the entry has rows of several vouchers")
 
-// Parse parses an entry of one of the Streams. It returns an error if a row is malformed or does not belong into this
-// stream; the gate writes no such entry.
+// Parse parses an entry of one of the Streams. It returns an error if a row is malformed or the rows are of several
+// vouchers; the gate writes no such entry.
 func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	text, _ := fields["rows"].(string)
 	as, err := parseRows(text)
@@ -145,11 +145,10 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.Stream
 		return domain.StreamEntry{}, err
 	}
 	voucher := as[0].VoucherID
-	if shardOf(voucher).stream() != stream ||
-		slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
-		return domain.StreamEntry{}, errForeignRows
+	if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
+		return domain.StreamEntry{}, errMixedRows
 	}
-	p := domain.StreamEntry{Entry: entry, Admissions: as}
+	p := domain.StreamEntry{Stream: stream, Entry: entry, Admissions: as}
 	if tries, ok := fields["tries"].(string); ok {
 		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {
 			return domain.StreamEntry{}, fmt.Errorf("admission: tries: %w", err)

@@ -29,7 +29,10 @@ type Config struct {
 	// It counts users because their number is one cheap command; few users have more than one admission. Default
 	// 10,000.
 	MaxBacklog int
-	Log        *slog.Logger // default: slog.Default()
+	// Segments returns the number of segments (1 to 16) of a voucher's gate; nil means one for every voucher. Every
+	// purchase calls it, so it should answer from memory. Errors: those of package domain.
+	Segments func(ctx context.Context, voucherID int64) (int, error)
+	Log      *slog.Logger // default: slog.Default()
 }
 
 // Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
@@ -71,6 +74,27 @@ func (g *Gate) Close() {
 	g.closed = true
 	g.closing.Unlock()
 	g.done.Wait()
+}
+
+// segments returns the keys of the segments of a voucher.
+func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error) {
+	n := 1
+	if g.cfg.Segments != nil {
+		var err error
+		if n, err = g.cfg.Segments(ctx, voucherID); err != nil {
+			return nil, fmt.Errorf("gate: segments of voucher %d: %w", voucherID, err)
+		}
+	}
+	return segmentsOf(voucherID, n), nil
+}
+
+// homeKeys returns the keys of the segment in which a user's orders of a voucher are kept.
+func (g *Gate) homeKeys(ctx context.Context, voucherID, userID int64) (gateKeys, error) {
+	all, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return gateKeys{}, err
+	}
+	return all[home(userID, len(all))], nil
 }
 
 // spawn runs f in a goroutine that Close waits for. It returns false, without running f, if the gate is closed.

@@ -29,8 +29,19 @@ const (
 	stranger  int64 = 8
 )
 
+// voucherKeys are the keys of voucher in a gate of one segment.
+var voucherKeys = segmentsOf(voucher, 1)[0]
+
 func newGate(rdb redis.UniversalClient) *Gate {
 	return New(Config{Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler)})
+}
+
+// segmented returns a gate whose vouchers have these numbers of segments; the others have one.
+func segmented(rdb redis.UniversalClient, segments map[int64]int) *Gate {
+	return New(Config{
+		Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler),
+		Segments: func(_ context.Context, voucherID int64) (int, error) { return max(1, segments[voucherID]), nil },
+	})
 }
 
 // onSale returns a sale window that is open now.
@@ -184,16 +195,18 @@ func reserveApart(t *testing.T, g *Gate, as ...domain.Admission) {
 // queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
 func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
-	stream := shardOf(voucherID).stream()
-	entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
-	require.NoError(t, err)
 	var all []domain.StreamEntry
-	for _, e := range entries {
-		p, err := g.Parse(stream, e.ID, e.Values)
+	for _, k := range segmentKeys(t, g, voucherID) {
+		stream := k.shard.stream()
+		entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 		require.NoError(t, err)
-		if p.Admissions[0].VoucherID == voucherID {
-			p.Ends = make([]domain.End, len(p.Admissions))
-			all = append(all, p)
+		for _, e := range entries {
+			p, err := g.Parse(stream, e.ID, e.Values)
+			require.NoError(t, err)
+			if p.Admissions[0].VoucherID == voucherID {
+				p.Ends = make([]domain.End, len(p.Admissions))
+				all = append(all, p)
+			}
 		}
 	}
 	return all
@@ -218,32 +231,51 @@ func settle(t *testing.T, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 	require.NoError(t, g.Settle(t.Context(), []domain.StreamEntry{p}))
 }
 
-// requireTickets compares the queued tickets of a voucher's shard with the stream: they must have the same rows.
-func requireTickets(t *testing.T, g *Gate, voucherID int64) {
+// segmentKeys returns the keys of the segments of a voucher.
+func segmentKeys(t *testing.T, g *Gate, voucherID int64) []gateKeys {
 	t.Helper()
-	want := []string{}
-	for _, e := range g.cfg.Redis.XRange(t.Context(), shardOf(voucherID).stream(), "-", "+").Val() {
-		rows, _ := e.Values["rows"].(string)
-		want = append(want, strings.Split(rows, rowSeparator)...)
-	}
-	got := []string{}
-	tickets, err := g.cfg.Redis.HGetAll(t.Context(), shardOf(voucherID).queued()).Result()
+	all, err := g.segments(t.Context(), voucherID)
 	require.NoError(t, err)
-	for user, rows := range tickets {
-		for row := range strings.SplitSeq(rows, rowSeparator) {
-			require.Equal(t, user, strings.Fields(row)[1])
-			got = append(got, row)
-		}
-	}
-	require.ElementsMatch(t, want, got)
+	return all
 }
 
-// buyers returns a voucher's table of buyers.
+// requireTickets compares the queued tickets of a voucher's shards with the streams: they must have the same rows.
+func requireTickets(t *testing.T, g *Gate, voucherID int64) {
+	t.Helper()
+	for _, k := range segmentKeys(t, g, voucherID) {
+		want := []string{}
+		for _, e := range g.cfg.Redis.XRange(t.Context(), k.shard.stream(), "-", "+").Val() {
+			rows, _ := e.Values["rows"].(string)
+			want = append(want, strings.Split(rows, rowSeparator)...)
+		}
+		got := []string{}
+		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.queued()).Result()
+		require.NoError(t, err)
+		for user, rows := range tickets {
+			for row := range strings.SplitSeq(rows, rowSeparator) {
+				require.Equal(t, user, strings.Fields(row)[1])
+				got = append(got, row)
+			}
+		}
+		require.ElementsMatch(t, want, got)
+	}
+}
+
+// buyers returns a voucher's table of buyers, each of whom must be in the home segment only.
 func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
 	t.Helper()
-	m, err := g.cfg.Redis.HGetAll(t.Context(), keysOf(voucherID).buyers).Result()
-	require.NoError(t, err)
-	return m
+	all, segments := map[string]string{}, segmentKeys(t, g, voucherID)
+	for i, k := range segments {
+		m, err := g.cfg.Redis.HGetAll(t.Context(), k.buyers).Result()
+		require.NoError(t, err)
+		for user, orders := range m {
+			id, err := strconv.ParseInt(user, 10, 64)
+			require.NoError(t, err)
+			require.Equal(t, i, home(id, len(segments)), "the home of user %d", id)
+			all[user] = orders
+		}
+	}
+	return all
 }
 
 // requireKeys compares all keys in Redis with want.

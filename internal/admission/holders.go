@@ -17,35 +17,51 @@ const scanCount = 1000
 
 // Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
-	k := keysOf(voucherID)
-	var loaded, count *redis.IntCmd
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		loaded, count = p.Exists(ctx, k.stock), p.HLen(ctx, k.buyers)
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return nil, err
+	}
+	loaded, counts := make([]*redis.IntCmd, len(segments)), make([]*redis.IntCmd, len(segments))
+	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, k := range segments {
+			loaded[i], counts[i] = p.Exists(ctx, k.stock), p.HLen(ctx, k.buyers)
+		}
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
-	case loaded.Val() == 0:
-		return nil, domain.ErrGateCold
-	case count.Val() > int64(most):
+	}
+	count := int64(0)
+	for i := range segments {
+		if loaded[i].Val() == 0 {
+			return nil, domain.ErrGateCold
+		}
+		count += counts[i].Val()
+	}
+	if count > int64(most) {
 		return nil, service.ErrTooMany
 	}
-	users := make([]int64, 0, count.Val())
-	err = g.scan(ctx, k.buyers, func(user, _ string) {
-		if user, err := strconv.ParseInt(user, 10, 64); err == nil {
-			users = append(users, user)
+	users := make([]int64, 0, count)
+	for _, k := range segments {
+		err = g.scan(ctx, k.buyers, func(user, _ string) {
+			if user, err := strconv.ParseInt(user, 10, 64); err == nil {
+				users = append(users, user)
+			}
+		})
+		if err != nil {
+			return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
 		}
-	})
-	if err != nil {
-		return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
 	}
 	return users, nil
 }
 
 // ActiveOrders implements service.BuyerStore. It includes queued admissions.
 func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
-	held, err := g.cfg.Redis.HGet(ctx, keysOf(voucherID).buyers, strconv.FormatInt(userID, 10)).Result()
+	k, err := g.homeKeys(ctx, voucherID, userID)
+	if err != nil {
+		return 0, 0, err
+	}
+	held, err := g.cfg.Redis.HGet(ctx, k.buyers, strconv.FormatInt(userID, 10)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return 0, 0, nil

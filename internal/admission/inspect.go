@@ -21,10 +21,20 @@ const inspectDeadLetters = 1000
 //
 // Broken keys and a cold gate are reported in the view, and are not errors. Error: domain.ErrUnavailable.
 func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.GateView, error) {
-	i := &inspection{gate: g, voucherID: voucherID, keys: keysOf(voucherID)}
-	for _, read := range []func(context.Context) error{
-		i.readLevel, func(ctx context.Context) error { return i.readBuyers(ctx, most) }, i.readTickets, i.readStream, i.readDeadLetters,
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return domain.GateView{}, err
+	}
+	i := &inspection{gate: g, voucherID: voucherID, segments: segments}
+	reads := []func(context.Context) error{i.readLevel}
+	for _, read := range []func(context.Context, gateKeys) error{
+		func(ctx context.Context, k gateKeys) error { return i.readBuyers(ctx, k, most) }, i.readTickets, i.readStream, i.readDeadLetters,
 	} {
+		for _, k := range segments {
+			reads = append(reads, func(ctx context.Context) error { return read(ctx, k) })
+		}
+	}
+	for _, read := range reads {
 		err := read(ctx)
 		switch {
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
@@ -40,7 +50,7 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.G
 type inspection struct {
 	gate      *Gate
 	voucherID int64
-	keys      gateKeys
+	segments  []gateKeys
 	view      domain.GateView
 }
 
@@ -54,26 +64,29 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 		return err
 	}
 	i.view.Cold = true
-	var left *redis.IntCmd
-	var loader *redis.SliceCmd
-	_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		left, loader = p.Exists(ctx, i.keys.buyers, i.keys.meta), p.MGet(ctx, i.keys.loading)
-		return nil
-	})
-	if err != nil {
-		return err
+	for _, k := range i.segments {
+		var left *redis.IntCmd
+		var loader *redis.SliceCmd
+		_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			left, loader = p.Exists(ctx, k.buyers, k.meta), p.MGet(ctx, k.loading)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		token, _ := loader.Val()[0].(string)
+		i.view.Leftovers = i.view.Leftovers || left.Val() > 0
+		i.view.Loading = i.view.Loading || time.Since(loadingSince(token)) < maxLoadingAge
 	}
-	token, _ := loader.Val()[0].(string)
-	i.view.Leftovers, i.view.Loading = left.Val() > 0, time.Since(loadingSince(token)) < maxLoadingAge
 	return nil
 }
 
-func (i *inspection) readBuyers(ctx context.Context, most int) error {
+func (i *inspection) readBuyers(ctx context.Context, k gateKeys, most int) error {
 	if i.view.Level.Users > int64(most) {
 		i.view.TooMany = true
 		return nil
 	}
-	return i.gate.scan(ctx, i.keys.buyers, func(user, list string) {
+	return i.gate.scan(ctx, k.buyers, func(user, list string) {
 		userID, err := strconv.ParseInt(user, 10, 64)
 		for order := range strings.SplitSeq(list, ",") {
 			orderID, badOrder := strconv.ParseInt(order, 10, 64)
@@ -86,8 +99,8 @@ func (i *inspection) readBuyers(ctx context.Context, most int) error {
 	})
 }
 
-func (i *inspection) readTickets(ctx context.Context) error {
-	return i.gate.scan(ctx, i.keys.shard.queued(), func(_, rows string) {
+func (i *inspection) readTickets(ctx context.Context, k gateKeys) error {
+	return i.gate.scan(ctx, k.shard.queued(), func(_, rows string) {
 		for row := range strings.SplitSeq(rows, rowSeparator) {
 			if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
 				i.view.Tickets = append(i.view.Tickets, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
@@ -96,9 +109,9 @@ func (i *inspection) readTickets(ctx context.Context) error {
 	})
 }
 
-func (i *inspection) readStream(ctx context.Context) error {
-	_, err := i.gate.entries(ctx, i.keys.shard, "", func(entry redis.XMessage) {
-		p, err := i.gate.Parse(i.keys.shard.stream(), entry.ID, entry.Values)
+func (i *inspection) readStream(ctx context.Context, k gateKeys) error {
+	_, err := i.gate.entries(ctx, k.shard, "", func(entry redis.XMessage) {
+		p, err := i.gate.Parse(k.shard.stream(), entry.ID, entry.Values)
 		if err != nil || p.Admissions[0].VoucherID != i.voucherID {
 			return
 		}
@@ -111,8 +124,8 @@ func (i *inspection) readStream(ctx context.Context) error {
 	return err
 }
 
-func (i *inspection) readDeadLetters(ctx context.Context) error {
-	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, i.keys.shard.dead(), "+", "-", inspectDeadLetters).Result()
+func (i *inspection) readDeadLetters(ctx context.Context, k gateKeys) error {
+	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, k.shard.dead(), "+", "-", inspectDeadLetters).Result()
 	for _, m := range found {
 		row, _ := m.Values["row"].(string)
 		if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {

@@ -81,7 +81,7 @@ func TestInspectColdGate(t *testing.T) {
 		reserve(t, g, admission(1, 10))
 		require.Equal(t, domain.GateView{Cold: true}, inspect(t, g, stranger))
 
-		require.NoError(t, rdb.Del(t.Context(), keysOf(voucher).stock).Err())
+		require.NoError(t, rdb.Del(t.Context(), voucherKeys.stock).Err())
 		view := inspect(t, g, voucher)
 		require.True(t, view.Cold)
 		require.True(t, view.Leftovers)
@@ -102,7 +102,7 @@ func TestInspectColdGate(t *testing.T) {
 func TestInspectReportsBrokenKeys(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
-		k := keysOf(voucher)
+		k := voucherKeys
 		for name, breakIt := range map[string]func() error{
 			"stock is not a number":   func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },
 			"counter is not a number": func() error { return rdb.HSet(t.Context(), k.meta, "held", "many").Err() },
@@ -130,7 +130,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 func TestLoadRestoresMissingTickets(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		k := keysOf(voucher)
+		k := voucherKeys
 		require.NoError(t, rdb.HDel(t.Context(), k.shard.queued(), "20", "50").Err())
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireExact(t, g, db)

@@ -18,8 +18,17 @@ const Group = "workers"
 // shard is one of the hash slots.
 type shard int
 
-// shardOf returns the shard with a voucher's keys.
+// shardOf returns the shard with the keys of a voucher's first segment, which is the only one by default.
 func shardOf(voucherID int64) shard { return shard(uint64(voucherID) % shards) } //nolint:gosec // only the remainder matters
+
+// home returns the segment, below n, in which a user's orders of a voucher are kept. It must never change. The user ids
+// are mixed (splitmix64), so that neither consecutive nor patterned ids gather in one segment.
+func home(userID int64, n int) int {
+	x := uint64(userID) + 0x9e3779b97f4a7c15 //nolint:gosec // any 64 bits
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((x ^ x>>31) % uint64(n)) //nolint:gosec // n is at most 16
+}
 
 // prefix begins the keys of a shard. The text between the braces determines the slot.
 func (s shard) prefix() string { return "seckill:{s" + strconv.Itoa(int(s)) + "}:" }
@@ -44,23 +53,31 @@ func (s shard) requestKey(userID int64, k *domain.RequestKey) string {
 	return s.prefix() + "key:" + strconv.FormatInt(userID, 10) + ":" + base64.RawURLEncoding.EncodeToString(k.Hash[:])
 }
 
-// gateKeys are the keys of a voucher and of its shard.
+// gateKeys are the keys of one segment of a voucher, and of its shard.
 type gateKeys struct {
 	stock   string // string: units that may still be admitted; the gate is loaded while it exists
 	buyers  string // hash: user id -> order ids held, comma-separated, oldest first
 	meta    string // hash: held, queued, version, sum, line, built
 	loading string // string: the token of the running load
 	notes   string // list: changes of the gate during a load
+	loans   string // hash: epoch, to:<shard>, from:<shard>; see segments.go
 	shard   shard
 }
 
-func keysOf(voucherID int64) gateKeys { return keysIn(shardOf(voucherID), voucherID) }
+// segmentsOf returns the keys of the n segments of a voucher, which are in consecutive shards.
+func segmentsOf(voucherID int64, n int) []gateKeys {
+	all := make([]gateKeys, n)
+	for i := range all {
+		all[i] = keysIn((shardOf(voucherID)+shard(i))%shards, voucherID)
+	}
+	return all
+}
 
 func keysIn(s shard, voucherID int64) gateKeys {
 	prefix := s.prefix() + strconv.FormatInt(voucherID, 10) + ":"
 	return gateKeys{
 		stock: prefix + "stock", buyers: prefix + "buyers", meta: prefix + "meta",
-		loading: prefix + "loading", notes: prefix + "notes", shard: s,
+		loading: prefix + "loading", notes: prefix + "notes", loans: prefix + "loans", shard: s,
 	}
 }
 
@@ -98,12 +115,18 @@ func keyPerShard(key func(shard) string) []string {
 	return keys
 }
 
+var streamShards = func() map[string]shard {
+	all := map[string]shard{}
+	for s := range shard(shards) {
+		all[s.stream()] = s
+	}
+	return all
+}()
+
 // shardOfStream returns the shard of one of the Streams.
 func shardOfStream(stream string) (shard, error) {
-	for s := range shard(shards) {
-		if s.stream() == stream {
-			return s, nil
-		}
+	if s, ok := streamShards[stream]; ok {
+		return s, nil
 	}
 	return 0, fmt.Errorf("admission: %q is not a stream of admissions", stream)
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed" // the scripts
 	"errors"
 	"log/slog"
@@ -85,6 +84,9 @@ var errStale = errors.New("admission: the load is stale")
 //     was committed and ended between mark and snapshot does both: it is not in the table, so its first note takes a
 //     unit which its second note returns, now or with the release that follows.
 //
+// All segments of a gate are loaded together: steps 1 to 3 in each, one read of the database, and a finish of each. See
+// loads.share for how they divide the stock.
+//
 // None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
 // the finish swaps the tables (see Rebuild).
 //
@@ -148,16 +150,20 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader
 // load loads a gate. It starts over when the load becomes stale.
 func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) error {
 	for {
-		l := newLoad(g, key, read)
-		state, err := l.take(ctx)
+		segments, err := g.segments(ctx, key.voucherID)
+		if err != nil {
+			return err
+		}
+		ls := newLoads(g, key, segments, read)
+		state, err := ls.take(ctx)
 		if err != nil {
 			return err
 		}
 		switch state {
-		case "loaded":
+		case loadNeedless:
 			return nil
-		case "taken":
-			if err := l.run(ctx); !errors.Is(err, errStale) {
+		case loadTaken:
+			if err := ls.run(ctx); !errors.Is(err, errStale) {
 				return err
 			}
 			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
@@ -168,20 +174,22 @@ func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) er
 	}
 }
 
-// load is one attempt to load a gate.
+// The answers of load_take.lua.
+const (
+	loadTaken    = "taken"
+	loadNeedless = "loaded"
+	loadBusy     = "busy"
+)
+
+// load is one attempt to load a segment of a gate.
 type load struct {
 	gate      *Gate
 	voucherID int64
 	keys      gateKeys
 	token     string
-	built     string // when the gate to be replaced was built; empty: load a cold gate only
-	read      domain.GateReader
-}
-
-// newLoad returns an attempt with a new token, which begins with the time in milliseconds.
-func newLoad(g *Gate, key loadKey, read domain.GateReader) *load {
-	token := strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text()
-	return &load{gate: g, voucherID: key.voucherID, keys: keysOf(key.voucherID), token: token, built: key.built, read: read}
+	built     string // when the segment to be replaced was built; empty: load a cold one only
+	epoch     string // of the loans between the segments; empty for a gate of one segment
+	free      int64  // units that the replaced segment offered at the mark
 }
 
 // loadingSince returns when the load with a token began, or the zero time for an empty token.
@@ -202,40 +210,17 @@ func (l *load) take(ctx context.Context) (string, error) {
 	return state, nil
 }
 
-// run does the work of a load, and renews its lease meanwhile.
-func (l *load) run(ctx context.Context) error {
-	start := time.Now()
-	working, stop := context.WithCancelCause(ctx)
-	renewed := make(chan struct{})
-	go func() {
-		defer close(renewed)
-		l.renew(working, stop)
-	}()
-	t, err := l.rebuild(working)
-	if errors.Is(context.Cause(working), errStale) && err != nil {
-		err = errStale // rebuild failed because its context was cancelled
-	}
-	stop(nil)
-	<-renewed
-	if err != nil {
-		l.drop(ctx)
-		return err
-	}
-	l.gate.cfg.Log.InfoContext(ctx, "gate: loaded", slog.Int64("voucher_id", l.voucherID),
-		slog.Int64("stock", t.stock), slog.Int64("held", t.held), slog.Int64("queued", t.queued),
-		slog.Duration("took", time.Since(start)))
-	return nil
-}
-
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
 // so the next renewal or the finish decides.
-func (l *load) renew(ctx context.Context, stop context.CancelCauseFunc) {
+func (ls *loads) renew(ctx context.Context, stop context.CancelCauseFunc) {
 	for loop.Sleep(ctx, loadLease/4) == nil {
-		kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
-			l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
-		if err == nil && !kept {
-			stop(errStale)
-			return
+		for _, l := range ls.segments {
+			kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
+				l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
+			if err == nil && !kept {
+				stop(errStale)
+				return
+			}
 		}
 	}
 }

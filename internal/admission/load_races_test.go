@@ -145,7 +145,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 					db.stock[voucher] = 2000
 					require.NoError(t, g.Load(ctx, voucher, db.read))
 					built := level(t, g, voucher).Built
-					k := keysOf(voucher)
+					k := voucherKeys
 					require.NoError(t, errors.Join(
 						rdb.IncrBy(ctx, k.stock, 2000).Err(), rdb.HIncrBy(ctx, k.meta, "sum", 5).Err(),
 						rdb.HDel(ctx, k.buyers, "20").Err(), rdb.HSet(ctx, k.buyers, "99", 99).Err(),
@@ -187,7 +187,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		state, err := l.take(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "taken", state)
@@ -222,7 +222,7 @@ func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		found, last, err := l.readStream(t.Context())

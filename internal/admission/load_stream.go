@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -68,6 +69,10 @@ func (l *load) mark(ctx context.Context, queue queuedEntries, last string) (stri
 				return "", err
 			}
 			continue
+		}
+		stock, _ := reply[2].(string)
+		if l.free, err = strconv.ParseInt(stock, 10, 64); err != nil {
+			l.free = 0 // the gate to be replaced is broken
 		}
 		for _, entry := range entriesOf(reply[1]) {
 			l.add(queue, entry)

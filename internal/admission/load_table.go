@@ -22,7 +22,7 @@ const (
 	loadNotes = 500
 )
 
-// table is the gate that a load builds.
+// table is the segment that a load builds.
 type table struct {
 	stock   int64
 	queued  int64
@@ -32,30 +32,7 @@ type table struct {
 	holders []domain.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
 }
 
-// rebuild does steps 2 to 6 of Load.
-func (l *load) rebuild(ctx context.Context) (*table, error) {
-	queue, last, err := l.readStream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if last, err = l.mark(ctx, queue, last); err != nil {
-		return nil, err
-	}
-	if err := l.repairTickets(ctx, queue, last); err != nil {
-		return nil, err
-	}
-	state, err := l.read(ctx, l.voucherID, queue.orderIDs())
-	if err != nil {
-		return nil, err
-	}
-	t := newTable(queue, state)
-	if err := l.write(ctx, t); err != nil {
-		return nil, err
-	}
-	return t, l.finish(ctx, t)
-}
-
-// newTable computes the gate from the stream and the database. It takes over state.Holders.
+// newTable computes a segment from its stream and its part of the database. It takes over state.Holders.
 func newTable(queue queuedEntries, state domain.GateState) *table {
 	t := &table{stock: state.Stock, holders: state.Holders}
 	known := make(map[int64]bool, len(state.Settled))
@@ -139,8 +116,8 @@ func (l *load) write(ctx context.Context, t *table) error {
 // finish puts the table in place. It calls the script repeatedly if there are many notes to apply.
 func (l *load) finish(ctx context.Context, t *table) error {
 	for {
-		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),
-			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum).Int64Slice()
+		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token), l.keys.loans),
+			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch).Int64Slice()
 		switch {
 		case errors.Is(err, redis.Nil):
 			return errStale

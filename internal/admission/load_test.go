@@ -124,7 +124,7 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 		require.EqualValues(t, 2, n, "users 20 and 40")
 
 		// A load that lost its lease removes nothing.
-		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		require.ErrorIs(t, l.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
 		requireTickets(t, g, voucher)
 	})
@@ -134,7 +134,7 @@ func TestLoadOfEmptySale(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 0)
 		requireExact(t, g, db)
-		requireKeys(t, rdb, keysOf(voucher).stock, keysOf(voucher).meta)
+		requireKeys(t, rdb, voucherKeys.stock, voucherKeys.meta)
 		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(1, 10)))
 	})
 }
@@ -156,7 +156,7 @@ func TestLoadReadsAllPages(t *testing.T) {
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireLevel(t, g, Level{Stock: 2500, Held: 2500, Queued: 2500, Backlog: 278})
 		requireExact(t, g, db)
-		ttl, err := rdb.TTL(t.Context(), keysOf(voucher).buyers).Result()
+		ttl, err := rdb.TTL(t.Context(), voucherKeys.buyers).Result()
 		require.NoError(t, err)
 		require.Negative(t, ttl, "the table of buyers has no expiry")
 	})
@@ -182,10 +182,10 @@ func TestStaleLoadStartsOver(t *testing.T) {
 			return rdb.FlushDB(ctx).Err()
 		},
 		"lease expires": func(_ *Gate, _ *database, rdb *redis.Client) error {
-			return rdb.Del(ctx, keysOf(voucher).loading).Err()
+			return rdb.Del(ctx, voucherKeys.loading).Err()
 		},
 		"another process loads the gate": func(g *Gate, db *database, rdb *redis.Client) error {
-			return errors.Join(rdb.Del(ctx, keysOf(voucher).loading).Err(), newGate(rdb).Load(ctx, voucher, db.read))
+			return errors.Join(rdb.Del(ctx, voucherKeys.loading).Err(), newGate(rdb).Load(ctx, voucher, db.read))
 		},
 	}
 	for name, spoil := range spoils {
@@ -207,7 +207,7 @@ func TestStaleLoadStartsOver(t *testing.T) {
 func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
-		old := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "old"}
+		old := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "old"}
 		_, err := old.take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
@@ -228,7 +228,7 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 func TestLoadFailsAfterTableExpired(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
-		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		state, err := db.read(t.Context(), voucher, nil)
@@ -280,7 +280,7 @@ func TestFailedLoadReleasesLease(t *testing.T) {
 func TestRenewDetectsStaleLoad(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
-		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,9 @@ import (
 
 func (m *model) reserve(v int64) {
 	as := make([]domain.Admission, 1+m.rnd.IntN(4))
+	if len(segmentKeys(m.t, m.g, v)) > 1 {
+		as = as[:1] // several segments decide at the same time, in any order
+	}
 	for i := range as {
 		m.nextID++
 		as[i] = domain.Admission{
@@ -25,7 +29,7 @@ func (m *model) reserve(v int64) {
 	results, err := m.g.Reserve(m.t.Context(), v, onSale(), as)
 	gate := m.gates[v]
 	if gate == nil {
-		require.ErrorIs(m.t, err, domain.ErrGateCold)
+		require.ErrorIs(m.t, errors.Join(append(results, err)...), domain.ErrGateCold)
 		return
 	}
 	require.NoError(m.t, err)
@@ -225,7 +229,7 @@ func (m *model) cut(v int64) {
 			rest = append(rest, p)
 			continue
 		}
-		require.NoError(m.t, m.rdb.XDel(m.t.Context(), shardOf(v).stream(), p.Entry).Err())
+		require.NoError(m.t, m.rdb.XDel(m.t.Context(), p.Stream, p.Entry).Err())
 		for _, a := range p.Admissions {
 			delete(m.tickets[a.UserID], a.OrderID)
 		}
@@ -287,11 +291,13 @@ func (m *model) rebuild(v int64) {
 	if m.gates[v] == nil {
 		return
 	}
-	k := keysOf(v)
+	segments := segmentKeys(m.t, m.g, v)
+	k := segments[m.rnd.IntN(len(segments))]
 	damages := []func() error{
 		func() error { return m.rdb.IncrBy(m.t.Context(), k.stock, m.rnd.Int64N(9)-4).Err() },
 		func() error { return m.rdb.HIncrBy(m.t.Context(), k.meta, "held", m.rnd.Int64N(9)-4).Err() },
 		func() error { return m.rdb.HSet(m.t.Context(), k.buyers, 1+m.rnd.IntN(9), 4711).Err() },
+		func() error { return m.rdb.HIncrBy(m.t.Context(), k.loans, "to:3", m.rnd.Int64N(9)-4).Err() },
 		func() error { return m.rdb.Del(m.t.Context(), k.buyers).Err() },
 	}
 	l, err := m.g.Level(m.t.Context(), v)
@@ -378,4 +384,39 @@ func (m *model) flush(int64) {
 	clear(m.gates)
 	clear(m.letters)
 	clear(m.tickets)
+}
+
+// lend models a process that dies after it has lent units of one segment to another: they are on their way, and count
+// as free.
+func (m *model) lend(v int64) {
+	segments := segmentKeys(m.t, m.g, v)
+	if len(segments) == 1 || m.gates[v] == nil {
+		return
+	}
+	all, err := m.g.readSegments(m.t.Context(), v, segments)
+	require.NoError(m.t, err)
+	from, to := all[m.rnd.IntN(len(all))], all[m.rnd.IntN(len(all))]
+	if from.keys.shard == to.keys.shard {
+		return
+	}
+	total, err := m.g.run(m.t.Context(), lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), 1+m.rnd.IntN(3)).Int64()
+	require.NoError(m.t, err)
+	for range m.rnd.IntN(3) { // lost, late or repeated
+		require.NoError(m.t, m.g.credit(m.t.Context(), &to, &from, total-m.rnd.Int64N(2)))
+	}
+}
+
+// loseSegment deletes the keys of one segment, as the failover of a master to an empty replica. The load that follows
+// replaces the other segments, too.
+func (m *model) loseSegment(v int64) {
+	segments := segmentKeys(m.t, m.g, v)
+	if m.gates[v] == nil {
+		return
+	}
+	k := segments[m.rnd.IntN(len(segments))]
+	require.NoError(m.t, m.rdb.Del(m.t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes, k.loans).Err())
+	_, err := m.g.Level(m.t.Context(), v)
+	require.ErrorIs(m.t, err, domain.ErrGateCold)
+	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
+	m.loaded(v)
 }

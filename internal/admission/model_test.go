@@ -41,15 +41,22 @@ type modelGate struct {
 
 var modelVouchers = []int64{voucher, neighbour, stranger}
 
-func TestGateMatchesModel(t *testing.T) {
-	steps := 4000
+func TestGateMatchesModel(t *testing.T) { testModel(t, 4000, nil) }
+
+// A gate of several segments makes the same decisions, whether a segment is empty, lost or waits for units that another
+// one has lent.
+func TestGateOfSegmentsMatchesModel(t *testing.T) {
+	testModel(t, 500, map[int64]int{voucher: 4, stranger: 16})
+}
+
+func testModel(t *testing.T, steps int, segments map[int64]int) {
 	if testing.Short() {
-		steps = 500
+		steps = min(steps, 500)
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // an arbitrary number
 		t.Logf("seed %d", seed)
-		m := newModel(t, rdb, seed)
+		m := newModel(t, rdb, seed, segments)
 		for step := range steps {
 			name := m.step()
 			m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
@@ -57,9 +64,9 @@ func TestGateMatchesModel(t *testing.T) {
 	})
 }
 
-func newModel(t *testing.T, rdb *redis.Client, seed uint64) *model {
+func newModel(t *testing.T, rdb *redis.Client, seed uint64, segments map[int64]int) *model {
 	m := &model{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: newGate(rdb), db: newDatabase(),
+		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: segmented(rdb, segments), db: newDatabase(),
 		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},
 		tickets: map[int64]map[int64]string{}, versions: map[int64]int64{}, nextID: 1 << 60,
 	}
@@ -92,6 +99,8 @@ func (m *model) step() string {
 		{"replay", 6, m.replay},
 		{"discard", 1, m.discard},
 		{"flush", 1, m.flush},
+		{"lend", 8, m.lend},
+		{"lose a segment", 2, m.loseSegment},
 	}
 	total := 0
 	for _, op := range ops {
@@ -109,11 +118,11 @@ func (m *model) step() string {
 
 // check compares the level, the queue, the buyers and a user's tickets with the model.
 func (m *model) check(after string) {
-	backlog := map[shard]int64{}
+	backlog := map[string]int64{}
 	waiting := map[int64][]domain.Admission{}
 	for _, p := range m.queue {
 		v := p.Admissions[0].VoucherID
-		backlog[shardOf(v)]++
+		backlog[p.Stream]++
 		waiting[v] = append(waiting[v], p.Admissions...)
 	}
 	for _, v := range modelVouchers {
@@ -127,7 +136,10 @@ func (m *model) check(after string) {
 		}
 		require.NoError(m.t, err, after)
 		m.checkVersion(v, gate, got.Version, after)
-		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Backlog: backlog[shardOf(v)], Version: got.Version, Built: got.Built}
+		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Version: got.Version, Built: got.Built}
+		for _, k := range segmentKeys(m.t, m.g, v) {
+			want.Backlog += backlog[k.shard.stream()]
+		}
 		table := map[string]string{}
 		for user, orders := range gate.buyers {
 			want.Held += int64(len(orders))
@@ -140,11 +152,15 @@ func (m *model) check(after string) {
 	m.checkTickets(after)
 }
 
-// checkVersion checks that the version grows if and only if the gate changed, even after Redis lost all data.
+// checkVersion checks that the version grows if and only if the gate changed, even after Redis lost all data. It may
+// also grow by a loan between segments.
 func (m *model) checkVersion(v int64, gate *modelGate, got int64, after string) {
-	if gate.changed {
+	switch {
+	case gate.changed:
 		require.Greater(m.t, got, m.versions[v], after)
-	} else {
+	case len(segmentKeys(m.t, m.g, v)) > 1:
+		require.GreaterOrEqual(m.t, got, m.versions[v], after)
+	default:
 		require.Equal(m.t, m.versions[v], got, after)
 	}
 	gate.changed = false

@@ -42,27 +42,42 @@ var refusals = map[string]error{
 // itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.
 //
 // If it returns an error, there are no results: domain.ErrGateCold (call Load, then Reserve again with the same order
-// ids) or domain.ErrUnavailable.
+// ids) or domain.ErrUnavailable. In a gate of several segments, which decide at the same time, they are the
+// results of the buyers of the segment that failed.
 func (g *Gate) Reserve(
 	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
 ) ([]error, error) {
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return nil, err
+	}
+	if len(segments) > 1 {
+		return g.reserveSegments(ctx, voucherID, segments, w, as), nil
+	}
 	results := make([]error, len(as))
+	return results, g.reserveSegment(ctx, voucherID, segments[0], w, as, results)
+}
+
+// reserveSegment is Reserve for buyers of one segment.
+func (g *Gate) reserveSegment(
+	ctx context.Context, voucherID int64, k gateKeys, w domain.Window, as []domain.Admission, results []error,
+) error {
 	rest := results
 	for buyers := range slices.Chunk(as, maxRows) {
-		refused, err := g.reserve(ctx, reserveKeys(voucherID, buyers), g.reserveArgs(w, buyers))
+		refused, err := g.reserve(ctx, reserveKeys(k, buyers), g.reserveArgs(w, buyers))
 		if errors.Is(err, redis.Nil) {
-			return nil, domain.ErrGateCold
+			return domain.ErrGateCold
 		}
 		if err == nil {
 			err = applyRefusals(refused, rest)
 		}
 		if err != nil {
-			return nil, unavailable(err, "reserve units of voucher %d", voucherID)
+			return unavailable(err, "reserve units of voucher %d", voucherID)
 		}
-		g.tickets.remember(voucherID, admittedOrders(buyers, rest)...)
+		g.tickets.remember(ticketPlace{voucherID, k.shard}, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
-	return results, nil
+	return nil
 }
 
 // admittedOrders returns the orders of the admissions whose result is nil.
@@ -76,8 +91,7 @@ func admittedOrders(as []domain.Admission, results []error) []domain.Holder {
 	return hs
 }
 
-func reserveKeys(voucherID int64, buyers []domain.Admission) []string {
-	k := keysOf(voucherID)
+func reserveKeys(k gateKeys, buyers []domain.Admission) []string {
 	keys := k.list()
 	for i := range buyers {
 		if a := &buyers[i]; a.Key != nil {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 
@@ -17,8 +18,8 @@ var (
 	deadLetterScript = script(deadLetterSource)
 )
 
-// Settle ends the admissions of stream entries after their transaction. It runs one script per voucher, which removes
-// the entries from the stream. What else happens depends on the domain.End of each admission:
+// Settle ends the admissions of stream entries after their transaction. It runs one script per stream and voucher, which
+// removes the entries from the stream. What else happens depends on the domain.End of each admission:
 //
 //	committed (the zero End)  the ticket is deleted
 //	rejected (Failed)         the unit is returned; the ticket becomes a failed ticket with the reason
@@ -30,13 +31,22 @@ var (
 // Settle is idempotent; call it again after an error (domain.ErrUnavailable). The entries of one voucher should have a
 // few hundred admissions at most, because a script blocks Redis while it runs.
 func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
-	vouchers := make(map[int64][]domain.StreamEntry, 1)
-	for _, p := range done {
-		id := p.Admissions[0].VoucherID
-		vouchers[id] = append(vouchers[id], p)
+	type part struct {
+		stream    string
+		voucherID int64
 	}
-	for id, entries := range vouchers {
-		keys, args := settleArgs(id, entries)
+	parts := make(map[part][]domain.StreamEntry, 1)
+	for _, p := range done {
+		at := part{p.Stream, p.Admissions[0].VoucherID}
+		parts[at] = append(parts[at], p)
+	}
+	for at, entries := range parts {
+		id := at.voucherID
+		s, err := shardOfStream(cmp.Or(at.stream, shardOf(id).stream()))
+		if err != nil {
+			return err
+		}
+		keys, args := settleArgs(keysIn(s, id), id, entries)
 		if err := g.run(ctx, settleScript, keys, args...).Err(); err != nil {
 			return unavailable(err, "settle %d entries of voucher %d", len(entries), id)
 		}
@@ -46,12 +56,11 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 }
 
 // settleArgs passes numbers by pointer: converting each value to an interface would allocate.
-func settleArgs(voucherID int64, entries []domain.StreamEntry) (keys []string, args []any) {
+func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) (keys []string, args []any) {
 	rows := 0
 	for i := range entries {
 		rows += len(entries[i].Admissions)
 	}
-	k := keysOf(voucherID)
 	keys, args = k.list(), make([]any, 0, 1+3*(len(entries)+rows))
 	args = append(args, voucherID)
 	for i := range entries {

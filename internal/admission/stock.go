@@ -25,10 +25,39 @@ var (
 // Level is the state of a voucher's gate at one moment.
 type Level = domain.GateLevel
 
-// Level reads the counters of a voucher's gate in one transaction. Errors: domain.ErrGateCold, ErrGateBroken (a key
-// has the wrong type or is not a number), ErrUnavailable.
+// Level reads the counters of a voucher's gate: of a gate of one segment in one transaction, else the sums of the
+// segments, each of which is read in one transaction. The sums do not change by loans between the segments, even while
+// the units are on their way. A gate is cold if one of its segments is, or if they are not of the same load.
+// Errors: domain.ErrGateCold, ErrGateBroken (a key has the wrong type or is not a number), ErrUnavailable.
 func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
-	k := keysOf(voucherID)
+	keys, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return Level{}, err
+	}
+	if len(keys) == 1 {
+		return g.readLevel(ctx, voucherID, keys[0], nil)
+	}
+	all, err := g.readSegments(ctx, voucherID, keys)
+	if err != nil {
+		return Level{}, err
+	}
+	if isCold(all) {
+		return Level{}, domain.ErrGateCold
+	}
+	var sum Level
+	for i := range all {
+		l := &all[i].level
+		sum = Level{
+			Stock: sum.Stock + l.Stock + all[i].lent(), Held: sum.Held + l.Held, Sum: sum.Sum + l.Sum,
+			Queued: sum.Queued + l.Queued, Version: sum.Version + l.Version, Built: sum.Built + l.Built,
+			Users: sum.Users + l.Users, Backlog: sum.Backlog + l.Backlog,
+		}
+	}
+	return sum, nil
+}
+
+// readLevel reads the counters of one segment in one transaction, and with them what more reads. more may be nil.
+func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more func(redis.Pipeliner)) (Level, error) {
 	var stock *redis.StringCmd
 	var meta *redis.SliceCmd
 	var users, backlog *redis.IntCmd
@@ -37,6 +66,9 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line", "built")
 		users = p.HLen(ctx, k.buyers)
 		backlog = p.XLen(ctx, k.shard.stream())
+		if more != nil {
+			more(p)
+		}
 		return nil
 	})
 	switch {
@@ -73,25 +105,38 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 // for any other. A running load starts over. Tickets and the stream stay. Unload is idempotent. Error:
 // domain.ErrUnavailable.
 func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
-	k := keysOf(voucherID)
-	// One command keeps the keys consistent with each other.
-	if err := g.cfg.Redis.Unlink(ctx, k.stock, k.buyers, k.meta, k.loading, k.notes).Err(); err != nil {
-		return unavailable(err, "unload voucher %d", voucherID)
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return err
+	}
+	for _, k := range segments {
+		// One command keeps the keys consistent with each other.
+		if err := g.cfg.Redis.Unlink(ctx, k.stock, k.buyers, k.meta, k.loading, k.notes, k.loans).Err(); err != nil {
+			return unavailable(err, "unload voucher %d", voucherID)
+		}
 	}
 	return nil
 }
 
-// Release returns the units of orders that have ended in the database, and removes the orders from their buyers. Each
-// order is released at most once, even if the call is repeated. On a cold gate Release does nothing: the next load
-// reads from the database that they have ended. Error: domain.ErrUnavailable.
+// Release returns the units of orders that have ended in the database, and removes the orders from their buyers. A unit
+// returns to the segment of its buyer, which lends it to any other. Each order is released at most once, even if the
+// call is repeated. On a cold gate Release does nothing: the next load reads from the database that they have ended.
+// Error: domain.ErrUnavailable.
 func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
-	for some := range slices.Chunk(held, maxRows) {
-		args := make([]any, 0, 2*len(some))
-		for _, h := range some {
-			args = append(args, h.UserID, h.OrderID)
-		}
-		if err := g.run(ctx, releaseScript, keysOf(voucherID).list(), args...).Err(); err != nil {
-			return unavailable(err, "release %d orders of voucher %d", len(some), voucherID)
+	segments, err := g.segments(ctx, voucherID)
+	if err != nil {
+		return err
+	}
+	args := make([][]any, len(segments))
+	for _, h := range held {
+		at := home(h.UserID, len(segments))
+		args[at] = append(args[at], h.UserID, h.OrderID)
+	}
+	for i, k := range segments {
+		for some := range slices.Chunk(args[i], 2*maxRows) {
+			if err := g.run(ctx, releaseScript, k.list(), some...).Err(); err != nil {
+				return unavailable(err, "release %d orders of voucher %d", len(some)/2, voucherID)
+			}
 		}
 	}
 	return nil
@@ -101,17 +146,51 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Hold
 // gate does not change, and a running load starts over. Errors: domain.ErrInvalidState (fewer than -delta units are
 // left to admit, and nothing changed), ErrUnavailable.
 //
+// The units are added to the first segment or taken from it. It borrows the units that it does not have, and the others
+// borrow those that they need.
+//
 // AddStock is not idempotent. After domain.ErrUnavailable the change may or may not have been applied. If a load begins
 // and reads the database between the two steps of a change, an addition is applied twice and a removal is lost. The
 // gate is then off by delta until Rebuild. This breaks no guarantee, and the audit detects it.
 func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
-	answer, err := g.run(ctx, addStockScript, keysOf(voucherID).list(), delta).Text()
+	segments, err := g.segments(ctx, voucherID)
 	if err != nil {
-		return unavailable(err, "add %d to voucher %d", delta, voucherID)
+		return err
 	}
-	if answer == "short" {
-		return fmt.Errorf("%w: the gate of voucher %d has fewer than %d units left",
-			domain.ErrInvalidState, voucherID, -delta)
+	for {
+		answer, err := g.run(ctx, addStockScript, segments[0].list(), delta).Text()
+		if err != nil {
+			return unavailable(err, "add %d to voucher %d", delta, voucherID)
+		}
+		if answer != "short" {
+			return nil
+		}
+		more, err := g.gather(ctx, voucherID, segments, -delta)
+		switch {
+		case errors.Is(err, domain.ErrGateCold):
+			return nil // as a cold gate of one segment
+		case err != nil:
+			return err
+		case !more:
+			return fmt.Errorf("%w: the gate of voucher %d has fewer than %d units left",
+				domain.ErrInvalidState, voucherID, -delta)
+		}
 	}
-	return nil
+}
+
+// gather makes the first segment borrow from the others until it has the units. It returns false if all segments
+// together do not have them.
+func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys, units int64) (bool, error) {
+	if len(segments) == 1 {
+		return false, nil
+	}
+	level, err := g.Level(ctx, voucherID)
+	if err != nil || level.Stock < units {
+		return false, err
+	}
+	first, err := g.readLevel(ctx, voucherID, segments[0], nil)
+	if err != nil || first.Stock >= units {
+		return true, err
+	}
+	return g.lend(ctx, voucherID, segments, map[shard]int64{segments[0].shard: units - first.Stock})
 }

@@ -43,10 +43,14 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
 	var tickets []domain.Ticket
-	for s := range shards {
+	places := map[int64]ticketPlace{} // by order id
+	for s := range shard(shards) {
 		waiting, err := queuedTickets(first(queued[s]))
 		if err != nil {
 			return nil, err
+		}
+		for i := range waiting {
+			places[waiting[i].OrderID] = ticketPlace{waiting[i].VoucherID, s}
 		}
 		tickets = append(tickets, waiting...)
 	}
@@ -62,18 +66,23 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 	// An id can repeat after Redis lost its counter. The queued ticket then hides the failed one.
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
-	g.fillAhead(ctx, tickets)
+	at := make([]ticketPlace, len(tickets))
+	for i := range tickets {
+		at[i] = places[tickets[i].OrderID]
+	}
+	g.fillAhead(ctx, tickets, at)
 	return tickets, nil
 }
 
-// fillAhead sets Ahead of the queued tickets. A voucher's queue is first in, first out, so the admissions still in it
-// have the last positions that were assigned. If Redis fails, Ahead stays unset: the tickets are useful without it.
-func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket) {
-	lines := make(map[int64]*redis.SliceCmd, 1) // by voucher
+// fillAhead sets Ahead of the queued tickets, which were found at these places. The queue of a place is first in, first
+// out, so the admissions still in it have the last positions that were assigned. If Redis fails, Ahead stays unset: the
+// tickets are useful without it.
+func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket, places []ticketPlace) {
+	lines := make(map[ticketPlace]*redis.SliceCmd, 1)
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range tickets {
-			if id := tickets[i].VoucherID; lines[id] == nil {
-				lines[id] = readLine(ctx, p, id)
+			if at := places[i]; tickets[i].Failed == "" && lines[at] == nil {
+				lines[at] = readLine(ctx, p, at)
 			}
 		}
 		return nil
@@ -82,16 +91,16 @@ func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket) {
 		return
 	}
 	for i := range tickets {
-		setAhead(&tickets[i], lines[tickets[i].VoucherID])
+		setAhead(&tickets[i], lines[places[i]])
 	}
 }
 
-// readLine reads the last queue position that was assigned for a voucher, and the number of admissions in its queue.
-func readLine(ctx context.Context, p redis.Pipeliner, voucherID int64) *redis.SliceCmd {
-	return p.HMGet(ctx, keysOf(voucherID).meta, "line", "queued")
+// readLine reads the last queue position that was assigned at a place, and the number of admissions in its queue.
+func readLine(ctx context.Context, p redis.Pipeliner, at ticketPlace) *redis.SliceCmd {
+	return p.HMGet(ctx, keysIn(at.shard, at.voucherID).meta, "line", "queued")
 }
 
-// setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine.
+// setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine, for a queued one.
 func setAhead(t *domain.Ticket, counters *redis.SliceCmd) {
 	line := struct {
 		Last   int64 `redis:"line"`

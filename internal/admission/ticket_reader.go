@@ -25,25 +25,32 @@ const (
 )
 
 // ticketReader reads tickets for all callers of a process: requests that arrive during a read share the next one. It
-// caches the vouchers of orders, so that only the first request for an order that another process admitted searches all
+// caches the places of tickets, so that only the first request for an order that another process admitted searches all
 // shards. It is safe for concurrent use.
 type ticketReader struct {
 	gate *Gate
 
 	mu      sync.Mutex
 	waiting []*ticketRequest
-	reading bool                    // serve runs
-	young   map[domain.Holder]int64 // order and user -> voucher
-	old     map[domain.Holder]int64 // the previous generation of young
+	reading bool // serve runs
+	young   map[domain.Holder]ticketPlace
+	old     map[domain.Holder]ticketPlace // the previous generation of young
+}
+
+// ticketPlace is where a ticket is kept.
+type ticketPlace struct {
+	voucherID int64
+	shard     shard
 }
 
 // ticketRequest is a caller's request for a ticket.
 type ticketRequest struct {
 	domain.Holder
-	voucherID int64 // 0: unknown
-	done      chan struct{}
-	ticket    domain.Ticket
-	err       error
+	place  ticketPlace // before the search; zero: unknown
+	found  ticketPlace // of a queued ticket
+	done   chan struct{}
+	ticket domain.Ticket
+	err    error
 }
 
 // get returns the ticket of an order.
@@ -68,28 +75,28 @@ func (t *ticketReader) enqueue(r *ticketRequest) bool {
 		return false
 	}
 	t.reading = true
-	r.voucherID = t.cachedVoucher(r.Holder)
+	r.place = t.cachedPlace(r.Holder)
 	t.waiting = append(t.waiting, r)
 	return true
 }
 
-// cachedVoucher returns the voucher of an order, or 0. The caller holds t.mu.
-func (t *ticketReader) cachedVoucher(h domain.Holder) int64 {
-	if voucherID, ok := t.young[h]; ok {
-		return voucherID
+// cachedPlace returns the place of a ticket, or the zero place. The caller holds t.mu.
+func (t *ticketReader) cachedPlace(h domain.Holder) ticketPlace {
+	if at, ok := t.young[h]; ok {
+		return at
 	}
 	return t.old[h]
 }
 
-// remember caches the voucher of orders. When the cache is full, it drops the older generation.
-func (t *ticketReader) remember(voucherID int64, hs ...domain.Holder) {
+// remember caches the place of the tickets of orders. When the cache is full, it drops the older generation.
+func (t *ticketReader) remember(at ticketPlace, hs ...domain.Holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range hs {
 		if t.young == nil || len(t.young) >= maxHints {
-			t.young, t.old = make(map[domain.Holder]int64), t.young
+			t.young, t.old = make(map[domain.Holder]ticketPlace), t.young
 		}
-		t.young[h] = voucherID
+		t.young[h] = at
 	}
 }
 
@@ -115,8 +122,8 @@ func (t *ticketReader) serve() {
 	}
 }
 
-// read completes requests. Those with a known voucher cost one command per 500 requests of a shard, and one per
-// voucher. The others are looked up together in all shards.
+// read completes requests. Those with a known place cost one command per 500 requests of a shard, and one per
+// place. The others are looked up together in all shards.
 func (t *ticketReader) read(requests []*ticketRequest) {
 	ctx, cancel := context.WithTimeout(t.gate.working, ticketTimeout)
 	defer cancel()
@@ -136,8 +143,8 @@ func (r *ticketRequest) completed() bool { return r.ticket.OrderID != 0 || r.err
 
 // shards returns the shards that may have the ticket.
 func (r *ticketRequest) shards() []shard {
-	if r.voucherID != 0 {
-		return []shard{shardOf(r.voucherID)}
+	if r.place != (ticketPlace{}) {
+		return []shard{r.place.shard}
 	}
 	return allShards
 }
@@ -152,10 +159,11 @@ var allShards = func() (all []shard) {
 // readQueued completes requests for queued admissions.
 func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest) error {
 	inShard := map[shard][]*ticketRequest{}
-	lines := map[int64]*redis.SliceCmd{}
+	lines := map[ticketPlace]*redis.SliceCmd{}
 	type page struct {
 		requests []*ticketRequest
 		rows     *redis.SliceCmd
+		shard    shard
 	}
 	var pages []page
 	_, err := t.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -163,8 +171,8 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 			for _, s := range r.shards() {
 				inShard[s] = append(inShard[s], r)
 			}
-			if r.voucherID != 0 && lines[r.voucherID] == nil {
-				lines[r.voucherID] = readLine(ctx, p, r.voucherID)
+			if r.place != (ticketPlace{}) && lines[r.place] == nil {
+				lines[r.place] = readLine(ctx, p, r.place)
 			}
 		}
 		for s, requests := range inShard {
@@ -173,7 +181,7 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 				for i, r := range some {
 					users[i] = strconv.FormatInt(r.UserID, 10)
 				}
-				pages = append(pages, page{some, p.HMGet(ctx, s.queued(), users...)})
+				pages = append(pages, page{some, p.HMGet(ctx, s.queued(), users...), s})
 			}
 		}
 		return nil
@@ -184,45 +192,46 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 	for _, page := range pages {
 		for i, rows := range page.rows.Val() {
 			text, _ := rows.(string)
-			page.requests[i].find(text)
+			page.requests[i].find(page.shard, text)
 		}
 	}
 	t.fillAhead(ctx, requests, lines)
 	return nil
 }
 
-// find completes the request if the rows of its user contain the order.
-func (r *ticketRequest) find(rows string) {
+// find completes the request if the rows of its user in a shard contain the order.
+func (r *ticketRequest) find(s shard, rows string) {
 	tickets, err := queuedTickets(rows)
 	if err != nil {
 		r.err = err
 		return
 	}
 	if i := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.OrderID }); i >= 0 {
-		r.ticket = tickets[i]
+		r.ticket, r.found = tickets[i], ticketPlace{tickets[i].VoucherID, s}
 	}
 }
 
-// fillAhead sets Ahead of the tickets that were found, and caches their vouchers. lines has the replies to readLine for
-// the vouchers that were known before.
-func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest, lines map[int64]*redis.SliceCmd) {
+// fillAhead sets Ahead of the tickets that were found, and caches their places. lines has the replies to readLine for
+// the places that were known before.
+func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest, lines map[ticketPlace]*redis.SliceCmd) {
 	var found []domain.Ticket
+	var places []ticketPlace
 	for _, r := range requests {
 		switch {
 		case r.ticket.OrderID == 0:
-		case r.voucherID == 0:
-			t.remember(r.ticket.VoucherID, r.Holder)
-			found = append(found, r.ticket)
+		case r.place == ticketPlace{}:
+			t.remember(r.found, r.Holder)
+			found, places = append(found, r.ticket), append(places, r.found)
 		default:
-			setAhead(&r.ticket, lines[r.voucherID])
+			setAhead(&r.ticket, lines[r.place])
 		}
 	}
 	if len(found) == 0 {
 		return
 	}
-	t.gate.fillAhead(ctx, found)
+	t.gate.fillAhead(ctx, found, places)
 	for _, r := range requests {
-		if r.ticket.OrderID != 0 && r.voucherID == 0 {
+		if r.ticket.OrderID != 0 && r.place == (ticketPlace{}) {
 			r.ticket, found = found[0], found[1:]
 		}
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,11 +22,26 @@ import (
 // Gate adapts admission.Gate to the interfaces of package service.
 type Gate struct{ *admission.Gate }
 
-// NewGate returns a gate with a unique instance name. backlog limits the users with queued orders per shard.
-func NewGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) Gate {
+// NewGate returns a gate with a unique instance name. backlog limits the users with queued orders per shard. voucher
+// returns a voucher, whose segments the gate needs for every call; a voucher that does not exist has one.
+func NewGate(
+	rdb redis.UniversalClient, backlog int, voucher func(context.Context, int64) (domain.Voucher, error), log *slog.Logger,
+) Gate {
 	host, _ := os.Hostname() // for readability; the random part makes the name unique
 	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
-	return Gate{admission.New(admission.Config{Redis: rdb, Instance: instance, MaxBacklog: backlog, Log: log})}
+	segments := func(ctx context.Context, voucherID int64) (int, error) {
+		v, err := voucher(ctx, voucherID)
+		if errors.Is(err, domain.ErrNotFound) || err == nil && v.Sale == nil {
+			return 1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		return max(1, v.Sale.Segments), nil
+	}
+	return Gate{admission.New(admission.Config{
+		Redis: rdb, Instance: instance, MaxBacklog: backlog, Segments: segments, Log: log,
+	})}
 }
 
 // Expect implements lane.Gate.

@@ -93,7 +93,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	keys := newIdempotency(e, b.store, m)
 
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
-	gate := NewGate(b.rdb, cfg.QueueBacklog, log)
+	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
 	committer := &lane.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)

@@ -120,7 +120,7 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 	defer func() { err = errors.Join(err, store.Close()) }()
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
-	return do(ctx, store, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), Reader: store.GateState})
+	return do(ctx, store, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Reader: store.GateState})
 }
 
 func decimal(id int64) string { return strconv.FormatInt(id, 10) }

@@ -205,12 +205,14 @@ func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 func (x *examination) salesGroup() doctor.Group {
 	cfg := x.env.Config
 	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout, Admins: cfg.AdminPhones, Demo: cfg.IsDemo()}
+	voucher := func(context.Context, int64) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
 	if x.store != nil {
+		voucher = x.store.Voucher
 		s.Store, s.Pool, s.Dialect = x.store, x.store.Pools()["write"], x.store.Dialect()
 		s.Migrations = knownMigrations(s.Dialect)
 	}
 	if x.shared != nil {
-		s.Redis = salesRedis{app.NewGate(x.shared, cfg.QueueBacklog, x.env.Log), x.shared}
+		s.Redis = salesRedis{app.NewGate(x.shared, cfg.QueueBacklog, voucher, x.env.Log), x.shared}
 	}
 	return s.Group()
 }

@@ -92,7 +92,7 @@ func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconci
 		fmt.Fprintln(e.Out, "Redis: the embedded server is not running and has no data")
 		return app.NewReconciler(e, nil, store, cfg), func() {}, nil
 	}
-	g := app.NewGate(rdb, e.Config.QueueBacklog, e.Log)
+	g := app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log)
 	served, err := queueServerRuns(e.Ctx, rdb)
 	if err != nil {
 		return nil, nil, errors.Join(err, rdb.Close())

@@ -39,7 +39,7 @@ type gateChecker struct {
 // A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
 // repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
 func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []domain.SaleTotals, r *report) error {
-	c := gateChecker{rdb: rdb, gate: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), store: store}
+	c := gateChecker{rdb: rdb, gate: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), store: store}
 	lag, err := app.ReadLag(e.Ctx, rdb)
 	if err != nil {
 		return err

@@ -2,7 +2,8 @@ package domain
 
 // StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
 type StreamEntry struct {
-	Entry string // its id in the stream
+	Stream string // the key of its stream; empty means that of the voucher's first segment
+	Entry  string // its id in the stream
 	// Tries counts the failed attempts to commit the admissions, refusals by the rules of the sale excluded. Once Ends
 	// is set, it includes the current attempt.
 	Tries      int64

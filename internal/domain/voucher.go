@@ -86,6 +86,7 @@ type Sale struct {
 	Entry        Entry
 	PayTimeout   time.Duration // how long an order may remain unpaid; 0 selects the server's default
 	UnpaidLimit  *int          // see MaxUnpaid; nil selects its default
+	Segments     int           // the parts of the gate in lane queue, over which the stock is spread; at least 1
 	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
 	// if the sale limits unpaid orders.
 	EndedUnpaid bool
@@ -160,6 +161,7 @@ const (
 
 	maxPayTimeout  = 86_400 // seconds
 	maxUnpaidLimit = 100
+	maxSegments    = 16
 )
 
 // The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as
@@ -183,6 +185,7 @@ type VoucherFields struct {
 	Entry        *EntryInput // replaces the entry as a whole
 	PayTimeout   *int        // in seconds
 	UnpaidLimit  *int
+	Segments     *int
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
@@ -226,7 +229,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 // startSale makes v a seckill voucher with the stock of the input.
 func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	v.Type = VoucherSeckill
-	v.Sale = &Sale{LimitPerUser: 1, Entry: DefaultEntry}
+	v.Sale = &Sale{LimitPerUser: 1, Entry: DefaultEntry, Segments: 1}
 	if in.BeginAt == nil {
 		bad.Add("begin_at", "is required for a seckill voucher")
 	}
@@ -302,6 +305,10 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 		s.UnpaidLimit = n
 		checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
 	}
+	if n := f.Segments; n != nil {
+		s.Segments = *n
+		checkRange(*n, "segments", 1, maxSegments, bad)
+	}
 	if !s.Entry.OpensAt.IsZero() && !s.BeginAt.IsZero() && s.Entry.OpensAt.After(s.BeginAt) {
 		bad.Add("entry.opens_at", "must not be after begin_at")
 	}
@@ -311,7 +318,7 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 func (f VoucherFields) saleFields() (names []string) {
 	for name, present := range map[string]bool{
 		"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil, "entry": f.Entry != nil,
-		"pay_timeout": f.PayTimeout != nil, "unpaid_limit": f.UnpaidLimit != nil,
+		"pay_timeout": f.PayTimeout != nil, "unpaid_limit": f.UnpaidLimit != nil, "segments": f.Segments != nil,
 	} {
 		if present {
 			names = append(names, name)

@@ -34,6 +34,7 @@ func (v *Voucher) Changes(after *Voucher) string {
 		add("entry", before.Sale.Entry.String(), after.Sale.Entry.String())
 		add("pay_timeout", before.Sale.PayTimeout, after.Sale.PayTimeout)
 		add("unpaid_limit", orDefault(before.Sale.UnpaidLimit), orDefault(after.Sale.UnpaidLimit))
+		add("segments", before.Sale.Segments, after.Sale.Segments)
 	}
 	return strings.Join(all, "; ")
 }

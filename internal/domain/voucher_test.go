@@ -27,7 +27,7 @@ func TestVoucherInput(t *testing.T) {
 	require.Equal(t, Voucher{
 		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Currency: "CNY", Type: VoucherSeckill, Status: VoucherOn,
 		CreatedAt: testNow, UpdatedAt: testNow,
-		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2, Entry: DefaultEntry},
+		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2, Entry: DefaultEntry, Segments: 1},
 	}, v)
 	normal := validSale()
 	normal.Stock, normal.BeginAt, normal.EndAt, normal.LimitPerUser = nil, nil, nil, nil
@@ -84,6 +84,8 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"two days to pay":       {func(in *VoucherInput) { in.PayTimeout = ptr(172_800) }, "pay_timeout"},
 		"negative unpaid limit": {func(in *VoucherInput) { in.UnpaidLimit = ptr(-1) }, "unpaid_limit"},
 		"huge unpaid limit":     {func(in *VoucherInput) { in.UnpaidLimit = ptr(101) }, "unpaid_limit"},
+		"no segment":            {func(in *VoucherInput) { in.Segments = ptr(0) }, "segments"},
+		"too many segments":     {func(in *VoucherInput) { in.Segments = ptr(17) }, "segments"},
 		"only a limit":          {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
 	} {
 		t.Run(name, func(t *testing.T) {

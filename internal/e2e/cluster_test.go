@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,12 +69,57 @@ func TestRushOnCluster(t *testing.T) {
 	})
 }
 
+// TestHotVoucherOnCluster sells one voucher of 16 segments on two servers. The busiest master executes at most 1.2 times
+// the average of the commands.
+func TestHotVoucherOnCluster(t *testing.T) {
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	s = s.in("queue")
+	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	sale := servers[0].segmentedSale(t, 2000)
+	c := buyersOf(sale, 2000, s.tokens(t, 2500), servers...)
+	commands := func() (all []int64) {
+		for _, node := range cluster.Nodes {
+			text := node.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
+			n, err := strconv.ParseInt(text, 10, 64)
+			require.NoError(t, err)
+			all = append(all, n)
+		}
+		return all
+	}
+	before := commands()
+	r := c.Run(t.Context())
+	requireExactSale(t, c, r)
+	requireInvariants(t, s, c, r)
+	var busiest, sum int64
+	after := commands()
+	for i := range after {
+		after[i] -= before[i]
+		busiest, sum = max(busiest, after[i]), sum+after[i]
+	}
+	t.Logf("commands per master: %v; the busiest has %.2f times the average", after, float64(3*busiest)/float64(sum))
+	require.LessOrEqual(t, 30*busiest, 12*sum, "commands per master: %v", after)
+}
+
+// segmentedSale publishes a sale of 16 segments.
+func (p *process) segmentedSale(t *testing.T, stock int) string {
+	t.Helper()
+	now := time.Now().UTC()
+	body, err := json.Marshal(map[string]any{
+		"shop_id": "1", "title": "hot", "pay_value": 100, "actual_value": 200, "stock": stock, "segments": 16,
+		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+	})
+	require.NoError(t, err)
+	return p.post(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), strconv.Itoa(stock), string(body)}).field(t, "id")
+}
+
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
-		c := buyersOf(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
+		sale := p.segmentedSale(t, 2000) // segments have no effect in the other lanes
+		c := buyersOf(sale, 2000, s.tokens(t, 3000), p)
 		wait := longRush(t, s, c)
 		for _, node := range cluster.Nodes {
 			node.Kill()

@@ -110,6 +110,9 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		if s.UnpaidLimit != nil {
 			b = appendNumber(b, "unpaid_limit", int64(*s.UnpaidLimit))
 		}
+		if s.Segments > 1 {
+			b = appendNumber(b, "segments", int64(s.Segments))
+		}
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)

@@ -50,6 +50,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 				},
 				PayTimeout:  time.Duration(rapid.Int64Range(0, 2).Draw(t, "pay timeout")) * time.Second,
 				UnpaidLimit: rapid.Ptr(rapid.IntRange(0, 2), true).Draw(t, "unpaid limit"),
+				Segments:    rapid.IntRange(1, 16).Draw(t, "segments"),
 			}
 		}
 		now := moment.Draw(t, "now")

@@ -53,10 +53,18 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 	m := testenv.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	gate := testGate{admission.New(admission.Config{Redis: rdb, Instance: "test"})}
+	var store *faultyStore
+	gate := testGate{admission.New(admission.Config{
+		Redis: rdb, Instance: "test", Segments: func(ctx context.Context, voucherID int64) (int, error) {
+			v, err := store.Voucher(ctx, voucherID)
+			if err != nil || v.Sale == nil {
+				return 1, nil //nolint:nilerr // the tests of the gate's own errors need no segments
+			}
+			return v.Sale.Segments, nil
+		},
+	})}
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
-	var store *faultyStore
 	q.env = newEnv(t, db, func(s *setup) {
 		s.ids = ids
 		s.queue = func(faulty *faultyStore) (service.Lane, service.ReservationStore) {

@@ -49,6 +49,7 @@ type voucherOut struct {
 	Entry        *entryOut        `json:"entry,omitempty"`
 	PayTimeout   int64            `json:"pay_timeout,omitempty"` // seconds; absent if it is the server's default
 	UnpaidLimit  *int             `json:"unpaid_limit,omitempty"`
+	Segments     int              `json:"segments,omitempty"` // absent if it is 1
 	CreatedAt    time.Time        `json:"created_at"`
 	UpdatedAt    time.Time        `json:"updated_at"`
 	ServerTime   time.Time        `json:"server_time"`
@@ -93,6 +94,9 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
 		o.Entry, o.PayTimeout, o.UnpaidLimit = newEntryOut(s), int64(s.PayTimeout/time.Second), s.UnpaidLimit
+		if s.Segments > 1 {
+			o.Segments = s.Segments
+		}
 	}
 	return o
 }
@@ -225,6 +229,7 @@ type voucherFields struct {
 	} `json:"entry"`
 	PayTimeout  *int `json:"pay_timeout"`
 	UnpaidLimit *int `json:"unpaid_limit"`
+	Segments    *int `json:"segments"`
 }
 
 func (f voucherFields) service() domain.VoucherFields {
@@ -239,7 +244,7 @@ func (f voucherFields) service() domain.VoucherFields {
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
 		PayValue: f.PayValue, ActualValue: f.ActualValue,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
-		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit,
+		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit, Segments: f.Segments,
 	}
 }
 

@@ -39,7 +39,7 @@ func newSale(t *testing.T, s *Store, stock int64, limit int) domain.Voucher {
 		ShopID: 1, Title: "秒杀券 🎟", PayValue: 100, ActualValue: 200, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
 		CreatedAt: now, UpdatedAt: now,
 		Sale: &domain.Sale{
-			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit,
+			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit, Segments: 1,
 		},
 	}
 	require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))

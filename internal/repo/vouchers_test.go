@@ -33,7 +33,7 @@ func TestVoucher(t *testing.T) {
 	})
 }
 
-// A sale that was inserted without the columns of migrations 00019 to 00021, by an earlier version or by another
+// A sale that was inserted without the columns of migrations 00019 to 00027, by an earlier version or by another
 // program, is open and has the defaults. Its entry can be changed, and a change keeps the epoch.
 func TestEntryOfSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -52,6 +52,7 @@ func TestEntryOfSale(t *testing.T) {
 		require.Equal(t, domain.DefaultEntry, stored.Sale.Entry)
 		require.Zero(t, stored.Sale.PayTimeout)
 		require.Nil(t, stored.Sale.UnpaidLimit)
+		require.Equal(t, 1, stored.Sale.Segments)
 		_, err = s.ChangeRoom(ctx, nil, v.ID, admin, now, domain.RoomChange{Revoke: true})
 		require.ErrorIs(t, err, domain.ErrInvalidState)
 		_, err = s.ChangeRoom(ctx, nil, 999, admin, now, domain.RoomChange{Revoke: true})
@@ -60,7 +61,10 @@ func TestEntryOfSale(t *testing.T) {
 		want := domain.Entry{
 			Mode: domain.EntryRoom, Challenge: true, PassTTL: time.Minute, OpensAt: now.Add(-time.Hour), Rate: 7,
 		}
-		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.Entry = want; return "", nil })
+		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) {
+			v.Sale.Entry, v.Sale.Segments = want, 16
+			return "", nil
+		})
 		require.NoError(t, err)
 		later, message, paused := now.Add(time.Hour), "soon", true
 		changed, err := s.ChangeRoom(ctx, nil, v.ID, admin, later, domain.RoomChange{Revoke: true, Message: &message, Paused: &paused})
@@ -70,6 +74,7 @@ func TestEntryOfSale(t *testing.T) {
 		stored, err = s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, want, stored.Sale.Entry)
+		require.Equal(t, 16, stored.Sale.Segments)
 	})
 }
 

@@ -108,6 +108,8 @@ type ReservationStore interface {
 	// AddStock changes the number of units left by delta. An addition is called after its commit in the database, a
 	// removal before it. Errors: ErrInvalidState (fewer than -delta units are left; nothing changed), ErrUnavailable.
 	AddStock(ctx context.Context, voucherID, delta int64) error
+	// Unload discards the gate of a voucher; the next purchase loads it. Error: ErrUnavailable.
+	Unload(ctx context.Context, voucherID int64) error
 }
 
 // NewOrders returns the service.

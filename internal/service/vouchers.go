@@ -67,10 +67,16 @@ func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64,
 	return v, nil
 }
 
+// segmentsFixed is the time before the start of a sale from which its segments cannot be changed: every server must know
+// their number before the first buyer comes.
+const segmentsFixed = time.Minute
+
 // Change changes a voucher. The change is visible at once in this process and within a second in the others. The limit
-// per user can be raised but not lowered, because a user may already have as many active orders as it allows.
-// Errors: *InvalidError, ErrInvalidState (a lower limit), ErrNotFound, ErrUnavailable.
+// per user can be raised but not lowered, because a user may already have as many active orders as it allows. The
+// segments can be changed until a minute before the sale begins; the gate is then loaded anew.
+// Errors: *InvalidError, ErrInvalidState (a lower limit, or segments of a sale that begins), ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.VoucherChange) (domain.Voucher, error) {
+	reload := false
 	v, err := s.cfg.Store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorAdmin, ID: admin}, func(v *domain.Voucher) (string, error) {
 		before := *v
 		if v.Sale != nil {
@@ -83,10 +89,21 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser {
 			return "", domain.ErrInvalidState
 		}
+		if reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments; reload {
+			fixed := s.cfg.Now().Add(segmentsFixed)
+			if !fixed.Before(before.Sale.BeginAt) || !fixed.Before(v.Sale.BeginAt) {
+				return "", domain.ErrInvalidState
+			}
+		}
 		v.UpdatedAt = domain.Moment(s.cfg.Now())
 		return before.Changes(v), nil
 	})
 	s.changed(id)
+	if err == nil && reload && s.cfg.Queue != nil {
+		ctx, cancel := afterCommit(ctx)
+		defer cancel()
+		_ = s.cfg.Queue.Unload(ctx, id) // after an error, reconciliation repairs the gate when the sale is open
+	}
 	return v, err
 }
 

@@ -202,6 +202,9 @@ func (l *life) afterStep(at *server, before model) {
 func (l *life) buy(t *rapid.T, n int) {
 	l.drawFault(t, 1)
 	l.drawGateFault(t)
+	if l.lane == "queue" && l.gateFault == "" && oneIn(t, "loan", 4) {
+		l.gateFault = gateLosesLoan
+	}
 	at := l.anyServer(t)
 	clicks := make([]*click, n)
 	actions := make([]action, n)

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// All vouchers are in one shard of the gate, so one stream holds all their admissions.
+	// The first segments of all vouchers are in one shard of the gate, and the others in the next shards.
 	firstVoucher = 7
+	maxSegments  = 3
 	shards       = 16
 	firstPrice   = 100
 )
@@ -31,6 +32,7 @@ func drawVouchers(t *rapid.T) []domain.Voucher {
 			Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
 			Sale: &domain.Sale{
 				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: sim.Evenly(t, "limit", 1, 2, 3),
+				Segments: sim.Evenly(t, "segments", 1, maxSegments),
 			},
 		}
 	}
@@ -42,6 +44,7 @@ func (l *life) open(t *rapid.T, vouchers []domain.Voucher) {
 	l.model = newModel()
 	for _, v := range vouchers {
 		v.CreatedAt, v.UpdatedAt = domain.Moment(time.Now()), domain.Moment(time.Now())
+		l.segments[v.ID] = v.Sale.Segments
 		require.NoError(l, l.store.CreateVoucher(l.ctx, nil, &v, admin))
 		l.model.vouchers[v.ID] = voucher{
 			initial: v.Sale.Stock, stock: v.Sale.Stock, price: v.PayValue, limit: v.Sale.LimitPerUser, on: true, window: "open",
@@ -101,12 +104,12 @@ func (l *life) mustPerform(d action) {
 	l.check()
 }
 
-// drain runs workers until the stream is empty.
+// drain runs workers until the streams are empty.
 func (l *life) drain() {
 	if l.lane != "queue" {
 		return
 	}
-	for turns := 0; l.rdb.XLen(l.ctx, l.stream).Val() > 0; turns++ {
+	for turns := 0; l.busyStream() != ""; turns++ {
 		require.Less(l, turns, 100, "the workers do not finish")
 		l.workOnce(completes)
 		l.check()

@@ -29,6 +29,7 @@ type plantedFault struct {
 	store  func(w *world, s lifeStore) lifeStore
 	queue  func(w *world, q service.ReservationStore) service.ReservationStore
 	commit func(next queue.CommitFunc) queue.CommitFunc
+	loan   func(w *world, script, stock string, units int64) // runs after a script of a loan, with its segment's stock and its reply
 }
 
 // TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -226,6 +227,26 @@ var plantedFaults = map[string]plantedFault{
 		}
 		return q.Release(ctx, voucherID, held...)
 	}}),
+	"a loan leaves its units with the lender": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
+		if script == "lend" && units > 0 {
+			w.rdb.Incr(ctx, stock)
+		}
+	}},
+	"a loan loses a unit": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
+		if script == "borrow" && units > 0 {
+			w.rdb.Decr(ctx, stock)
+		}
+	}},
+	"a segment forgets what it has lent": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
+		if script == "lend" && units > 0 {
+			loans := strings.TrimSuffix(stock, "stock") + "loans"
+			for field := range w.rdb.HGetAll(ctx, loans).Val() {
+				if strings.HasPrefix(field, "to:") {
+					w.rdb.HDel(ctx, loans, field)
+				}
+			}
+		}
+	}},
 	"workers settle uncommitted orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
 		return func(c context.Context, as []domain.Admission) []error {
 			return append(next(c, as[1:]), nil)

@@ -121,6 +121,16 @@ const (
 	loseSettleReply   = "loses the reply of settling and repeats it"
 )
 
+// busyStream returns a stream with entries, or "" if there is none.
+func (w *world) busyStream() string {
+	for _, stream := range w.streams {
+		if w.rdb.XLen(w.ctx, stream).Val() > 0 {
+			return stream
+		}
+	}
+	return ""
+}
+
 // work runs a real worker for one batch, with faults between it and the gate and database.
 func (l *life) work(t *rapid.T) {
 	l.workOnce(sim.Evenly(t, "worker", completes, completes, completes, completes,
@@ -135,7 +145,7 @@ func (l *life) workOnce(fault string) {
 	l.delayedWork.workers++
 	w := &worker{life: l, fault: fault, stop: stop}
 	workers := queue.New(queue.Config{
-		Redis: l.rdb, Streams: []string{l.stream}, Group: admission.Group, Consumer: "worker " + strconv.Itoa(l.delayedWork.workers),
+		Redis: l.rdb, Streams: []string{l.busyStream()}, Group: admission.Group, Consumer: "worker " + strconv.Itoa(l.delayedWork.workers),
 		Gate: w, Commit: w.commit, ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
 		// Every pending entry may be claimed at once; the steps decide how long a worker is suspended.
 		MinIdle: time.Nanosecond, ClaimEvery: time.Hour, ShutdownTimeout: time.Millisecond,

@@ -90,15 +90,17 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 	require.NoError(l, rows.Err())
 }
 
-// queued returns the admissions in the stream.
+// queued returns the admissions in the streams.
 func (l *life) queued() []domain.Admission {
-	entries, err := l.rdb.XRange(l.ctx, l.stream, "-", "+").Result()
-	require.NoError(l, err)
 	var queue []domain.Admission
-	for _, e := range entries {
-		p, err := l.gate.Parse(l.stream, e.ID, e.Values)
+	for _, stream := range l.streams {
+		entries, err := l.rdb.XRange(l.ctx, stream, "-", "+").Result()
 		require.NoError(l, err)
-		queue = append(queue, p.Admissions...)
+		for _, e := range entries {
+			p, err := l.gate.Parse(stream, e.ID, e.Values)
+			require.NoError(l, err)
+			queue = append(queue, p.Admissions...)
+		}
 	}
 	return queue
 }

@@ -21,7 +21,7 @@ func (l *life) steps() map[string]sim.Step {
 	return map[string]sim.Step{
 		"buy":                     step(10, nil, func(t *rapid.T) { l.buy(t, 1) }),
 		"buy concurrently":        step(5, nil, func(t *rapid.T) { l.buy(t, sim.Evenly(t, "clicks", 2, 3, 4, 5)) }),
-		"work":                    step(12, queue(func() bool { return l.rdb.XLen(l.ctx, l.stream).Val() > 0 }), l.work),
+		"work":                    step(12, queue(func() bool { return l.busyStream() != "" }), l.work),
 		"commit late":             step(2, queue(func() bool { return len(l.delayedWork.commits) > 0 }), l.commitLate),
 		"settle late":             step(2, queue(func() bool { return len(l.delayedWork.settles) > 0 }), l.settleLate),
 		"reconcile":               step(1, queue(func() bool { return true }), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }),

@@ -38,7 +38,9 @@ type world struct {
 	ids     *idgen.Generator
 	bank    *bank
 	servers [2]*server
-	stream  string
+	streams []string
+
+	segments map[int64]int // of the vouchers; not changed after they are published
 
 	// Faults of the current step.
 	fault            fault
@@ -83,6 +85,7 @@ const (
 const (
 	gateLosesRequest = "gate request lost"
 	gateLosesReply   = "gate reply lost"
+	gateLosesLoan    = "loan between segments cut short" // only of purchases
 )
 
 // errInjected is the error that the services receive for an injected fault.
@@ -115,7 +118,7 @@ func (w *world) callGate(do func() error) error {
 	if w.crashed.Load() || w.gateFault == gateLosesRequest {
 		return errInjected
 	}
-	if err := do(); err != nil || w.gateFault == "" {
+	if err := do(); err != nil || w.gateFault == "" || w.gateFault == gateLosesLoan {
 		return err
 	}
 	return errInjected
@@ -137,14 +140,19 @@ const (
 
 func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 	w := &world{
-		ctx: context.Background(), lane: lane, planted: p, real: s.open(t), rdb: bubbleClient(s.rdb), stream: admission.Streams()[firstVoucher],
+		ctx: context.Background(), lane: lane, planted: p, real: s.open(t), rdb: bubbleClient(s.rdb),
+		streams: admission.Streams()[firstVoucher : firstVoucher+maxSegments], segments: map[int64]int{},
 	}
 	w.db = w.real.Pools()["write"]
 	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
 	var err error
 	w.ids, err = idgen.New(w.rdb, "order")
 	require.NoError(t, err)
-	w.gate = admission.New(admission.Config{Redis: w.rdb, Instance: "sim", Log: silent})
+	w.rdb.AddHook(loanHook{w})
+	w.gate = admission.New(admission.Config{
+		Redis: w.rdb, Instance: "sim", Log: silent,
+		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
+	})
 	w.bank = &bank{w: w}
 	var store lifeStore = w.real
 	if p.store != nil {

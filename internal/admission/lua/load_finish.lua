@@ -1,6 +1,6 @@
 -- Ends a load: applies the notes since the mark to what was built, and puts it in place. If there are more notes than
 -- one call may apply, it applies the oldest to the table being built, and must be called again.
--- KEYS     those of common.lua; then the table of the buyers
+-- KEYS     those of common.lua; then the table of the buyers and the loans
 -- ARGV[1]  token of the load
 -- ARGV[2]  most notes that one call applies
 -- ARGV[3]  number of users that the table must have
@@ -8,13 +8,14 @@
 -- ARGV[5]  held
 -- ARGV[6]  queued
 -- ARGV[7]  sum
+-- ARGV[8]  epoch of the loans; empty for a gate of one segment
 -- Returns
 --   {}                                 the gate is in place
 --   {users, stock, held, queued, sum}  notes are left: the number of users now in the table, and what to add to the
 --                                      other four before the next call
 --   nil                                this load has lost its lease or its table expired, and nothing changed
-local token, most, users, stock, held, queued, sum = unpack(ARGV)
-local TABLE = KEYS[COMMON + 1]
+local token, most, users, stock, held, queued, sum, epoch = unpack(ARGV)
+local TABLE, LOANS = unpack(KEYS, COMMON + 1)
 if redis.call('GET', LOADING) ~= token or redis.call('HLEN', TABLE) ~= tonumber(users) then return false end
 
 local delta = {stock = 0, held = 0, queued = 0, sum = 0}
@@ -56,5 +57,7 @@ redis.call('HSET', META, 'held', held, 'queued', queued, 'sum', sum, 'version', 
 redis.call('HINCRBY', META, 'held', delta.held)
 redis.call('HINCRBY', META, 'queued', delta.queued)
 redis.call('HINCRBY', META, 'sum', delta.sum)
+redis.call('UNLINK', LOANS) -- units on their way are in the new stock
+if epoch ~= '' then redis.call('HSET', LOANS, 'epoch', epoch) end
 abort_load() -- it is complete
 return {}

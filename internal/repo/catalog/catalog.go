@@ -53,6 +53,7 @@ type saleRow struct {
 
 	PayTimeout  *int // seconds
 	UnpaidLimit *int
+	Segments    int
 
 	CreatedAt time.Time
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
@@ -81,6 +82,7 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 			LimitPerUser: s.LimitPerUser,
 			Entry:        s.entry(),
 			UnpaidLimit:  s.UnpaidLimit,
+			Segments:     s.Segments,
 		}
 		if s.PayTimeout != nil {
 			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second

@@ -36,7 +36,7 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	sale := saleRow{
 		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
 		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
-		PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit,
+		PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}
 	sale.setEntry(&v.Sale.Entry)
@@ -69,10 +69,10 @@ func (s *Store) ChangeVoucher(
 		}
 		sale := saleRow{
 			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
-			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit,
+			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
 		}
 		sale.setEntry(&v.Sale.Entry)
-		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", entryColumns).Updates(&sale).Error
+		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 	})
 	return v, err
 }

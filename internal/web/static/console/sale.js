@@ -56,7 +56,7 @@ export function mount(root, id) {
       stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user,
       "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.opens_at": v.entry?.opens_at && stamp(v.entry.opens_at),
       "entry.pass_ttl": v.entry?.pass_ttl, "entry.challenge": v.entry?.challenge && t(`voucher.entry.challenge.${v.entry.challenge}`),
-      pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, rules: v.rules,
+      pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, segments: v.segments, rules: v.rules,
     };
     show(revoke, session.may("operate") && v.entry && v.entry.mode !== "open");
     waitingRoom.render(v);
@@ -161,6 +161,7 @@ const PASS_TTL = { pass: 10, room: 120 }; // the defaults
 function formValues(v) {
   const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
   for (const name of ["pay_timeout", "unpaid_limit"]) all[name] = String(v[name] ?? "");
+  all.segments = String(v.segments ?? 1);
   for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
   if (v.entry) {
     const { mode, opens_at: opens, rate = "", pass_ttl: ttl, challenge = "off" } = v.entry;

@@ -76,6 +76,7 @@ export function fields(v, currency) {
     },
     sale && { name: "pay_timeout", kind: "whole", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
     sale && { name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
+    sale && { name: "segments", kind: "whole", required: true, min: 1, max: 16, value: v?.segments ?? 1, note: t("voucher.segmentsNote") },
     sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
     sale && { name: "end_at", kind: "time", required: true, note, value: at("end_at", 3) },
   ];
