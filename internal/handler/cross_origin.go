@@ -21,6 +21,7 @@ func refuseCrossOrigin(e *errorWriter, h *hmdpHandler) gin.HandlerFunc {
 		case c.FullPath() == "" || strings.HasPrefix(c.FullPath(), "/api/v1/"):
 			e.write(c, errCrossOrigin)
 		default:
+			e.security.record(c, eventCrossOrigin)
 			h.fail(c, hmdpError("请求来自其他网站，已拒绝"))
 		}
 	}

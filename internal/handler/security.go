@@ -29,12 +29,13 @@ const (
 	eventPassForged    securityEvent = "pass_forged"
 	eventUnknownCode   securityEvent = "redeem_unknown_code"
 	eventErased        securityEvent = "account_erased"
+	eventCrossOrigin   securityEvent = "cross_origin"
 )
 
 // securityEvents lists all events, whose counters exist from the start.
 var securityEvents = []securityEvent{
 	eventCodeSent, eventLogin, eventLoginFailed, eventLoginBlocked, eventTokenRefused, eventRefreshReused, eventForbidden,
-	eventWebhook, eventPassForged, eventUnknownCode, eventErased,
+	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin,
 }
 
 // loginRoutes are the routes whose rate limits protect logins.
@@ -55,6 +56,8 @@ func eventOf(c *gin.Context, err error) securityEvent {
 	switch {
 	case errors.Is(err, domain.ErrWrongCode):
 		return eventLoginFailed
+	case errors.Is(err, errCrossOrigin):
+		return eventCrossOrigin
 	case errors.Is(err, domain.ErrTokenReused):
 		return eventRefreshReused
 	case errors.Is(err, domain.ErrUnauthenticated):

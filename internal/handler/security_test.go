@@ -98,6 +98,10 @@ func TestSecurityEvents(t *testing.T) {
 		"an unknown redeem code": {"redeem_unknown_code", func(e *env) {
 			e.admin().post("/api/v1/admin/redeem", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
 		}},
+		"a page of another site": {"cross_origin", func(e *env) { fromOtherSite(e, "/api/v1/auth/code", `{"phone":"13800000077"}`) }},
+		"a page of another site, hm-dianping": {"cross_origin", func(e *env) {
+			fromOtherSite(e, "/user/code?phone=13800000077", "")
+		}},
 		"a deletion": {"account_erased", func(e *env) {
 			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 		}},
@@ -123,6 +127,16 @@ func TestSecurityEvents(t *testing.T) {
 // hmdpPost sends a body to a route of hm-dianping.
 func hmdpPost(e *env, path, body string) {
 	res, err := e.http.Post(e.url+path, "application/json", strings.NewReader(body))
+	require.NoError(e.t, err)
+	require.NoError(e.t, res.Body.Close())
+}
+
+// fromOtherSite sends a body as a browser does for a page of another site.
+func fromOtherSite(e *env, path, body string) {
+	req, err := http.NewRequest(http.MethodPost, e.url+path, strings.NewReader(body))
+	require.NoError(e.t, err)
+	req.Header.Set("Sec-Fetch-Site", "cross-site")
+	res, err := e.http.Do(req)
 	require.NoError(e.t, err)
 	require.NoError(e.t, res.Body.Close())
 }
