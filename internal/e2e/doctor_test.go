@@ -146,7 +146,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	testenv.Long(t)
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
-	found := s.diagnose(t, 1)
+	found := s.diagnose(t, 0)
 	for _, n := range c.Nodes {
 		requireStatus(t, found, doctor.OK, "redis.cluster redis "+n.Addr)
 	}
@@ -160,15 +160,15 @@ func TestDoctorIsReadOnly(t *testing.T) {
 	s := embeddedStack(t)
 	dir := s.setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
-	requireStatus(t, s.diagnose(t, 1), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
+	requireStatus(t, s.diagnose(t, 0), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
 	require.Equal(t, before, files(t, dir), "no database is created")
 	missing := filepath.Join(dir, "none")
-	s.with("SECKILL_DATA_DIR="+missing).diagnose(t, 1)
+	s.with("SECKILL_DATA_DIR="+missing).diagnose(t, 0)
 	require.NoDirExists(t, missing)
 
 	require.NoError(t, os.Chmod(dir, 0o700))
 	p := s.serve(t, "")
-	found := s.diagnose(t, 1)
+	found := s.diagnose(t, 0)
 	requireStatus(t, found, doctor.OK, "database.reachable", "database.schema", "database.journal", "data.permissions",
 		"redis.reachable", "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.queue")
 	require.Contains(t, found["sales.upcoming"].Found, "1 sales begin within 24h0m0s, the first is voucher")
@@ -176,7 +176,7 @@ func TestDoctorIsReadOnly(t *testing.T) {
 	requireReady(t, p)
 	require.Zero(t, p.stop(t))
 	before = files(t, dir)
-	requireStatus(t, s.diagnose(t, 1), doctor.Skipped, "redis.reachable", "sales.queue")
+	requireStatus(t, s.diagnose(t, 0), doctor.Skipped, "redis.reachable", "sales.queue")
 	require.Equal(t, before, files(t, dir))
 }
 
@@ -207,7 +207,11 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 		require.NoError(t, err)
 		requireOrdered(t, p, tokens[0], order.ID)
 		require.Zero(t, p.stop(t)) // a running server would repair the damage
-		found := s.diagnose(t, 1)
+		sound := 0
+		if s.redis != nil {
+			sound = 1 // it has no append-only file, so a restart loses queued orders
+		}
+		found := s.diagnose(t, sound)
 		requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
 		require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
 		upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
@@ -231,7 +235,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 			}
 		}
 
-		// The gate of an upcoming sale, first correct and then with a wrong stock.
+		// The gate of an upcoming sale, first correct and then with a wrong stock. The sale still ends before it begins.
 		prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
 		rdb := s.client(t)
 		stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
