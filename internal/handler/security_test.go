@@ -135,16 +135,6 @@ func hmdpPost(e *env, path, body string) {
 	require.NoError(e.t, res.Body.Close())
 }
 
-// fromOtherSite sends a body as a browser does for a page of another site.
-func fromOtherSite(e *env, path, body string) {
-	req, err := http.NewRequest(http.MethodPost, e.url+path, strings.NewReader(body))
-	require.NoError(e.t, err)
-	req.Header.Set("Sec-Fetch-Site", "cross-site")
-	res, err := e.http.Do(req)
-	require.NoError(e.t, err)
-	require.NoError(e.t, res.Body.Close())
-}
-
 // Ordinary refusals of a sale are no security events.
 func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	t.Parallel()
