@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"time"
 
 	"seckill/internal/domain"
@@ -93,7 +94,13 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		giveBack()
 		return SentCode{}, err
 	}
-	if err := a.cfg.Sender.SendCode(ctx, phone, code, r.ExpiresAt); err != nil {
+	// A client that disconnects neither stops the message nor gets its quota back.
+	err = a.cfg.Sender.SendCode(context.WithoutCancel(ctx), phone, code, r.ExpiresAt)
+	var slow net.Error
+	switch {
+	case errors.As(err, &slow) && slow.Timeout(): // the message may be on its way
+		return SentCode{}, fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err)
+	case err != nil:
 		giveBack()
 		return SentCode{}, errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.dropRequest(ctx, r.ID))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -387,6 +388,41 @@ func TestFailedCodeCanBeRetried(t *testing.T) {
 			e.sendCode(phone).want(http.StatusOK)
 		}
 	})
+}
+
+// senderFunc is a CodeSender.
+type senderFunc func(context.Context) error
+
+func (f senderFunc) SendCode(ctx context.Context, _, _ string, _ time.Time) error { return f(ctx) }
+
+// TestMessageOnItsWayCostsQuota: a client that disconnects while its code is sent, and a provider that is too slow, give
+// no quota back, because the message may arrive.
+func TestMessageOnItsWayCostsQuota(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]func(ctx context.Context, disconnect func()) error{
+		"client disconnects": func(ctx context.Context, disconnect func()) error { disconnect(); return ctx.Err() },
+		"provider is slow":   func(context.Context, func()) error { return &net.DNSError{IsTimeout: true} },
+	} {
+		ctx, disconnect := context.WithCancel(t.Context())
+		e := newEnv(t, sqlite, func(s *setup) {
+			s.limits = true
+			s.sender = func(auth.CodeSender) auth.CodeSender {
+				return senderFunc(func(sending context.Context) error { return outcome(sending, disconnect) })
+			}
+		})
+		sent := 0
+		for range 10 {
+			_, err := e.auth.SendCode(ctx, phone, auth.Asker{})
+			var limited *domain.RateLimitedError
+			if errors.As(err, &limited) {
+				break
+			}
+			sent++
+			ctx, disconnect = context.WithCancel(t.Context())
+		}
+		disconnect()
+		assert.Equal(t, 3, sent, name)
+	}
 }
 
 func TestAdminRoutesRequireAdmin(t *testing.T) {

@@ -156,7 +156,7 @@ func (l *limits) visit(c *gin.Context) error {
 	if l.addresses == nil {
 		return nil
 	}
-	return l.spend(c, l.addresses, byAddress(c), 1)
+	return take(c, l.addresses, byAddress(c), 1) // without a delay: the request holds a slot of limitConcurrency
 }
 
 func newLimits(on bool, shared *ratelimit.Shared) *limits {
