@@ -15,7 +15,8 @@ import (
 // ConfigToCheck returns what the doctor checks of a configuration that Config.Finish has validated.
 func ConfigToCheck(cfg Config) doctor.Config {
 	c := doctor.Config{
-		Secrets: domain.ParseKeyring(cfg.JWTSecret), PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret), CodeURL: cfg.CodeURL,
+		Secrets: domain.ParseKeyring(cfg.JWTSecret), PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret),
+		EventsSecrets: domain.ParseKeyring(cfg.EventsSecret), CodeURL: cfg.CodeURL,
 		DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
 		Demo: cfg.IsDemo(), DemoAdmin: DemoAdmin, Admins: cfg.AdminPhones, RateLimit: cfg.RateLimit == "on",
 		Proxies: cfg.Proxies, Addr: cfg.Addr, OpsAddr: cfg.OpsAddr, PayTimeout: cfg.PayTimeout,

@@ -18,7 +18,7 @@ const safeSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58
 func safeConfig() Config {
 	return Config{
 		MySQLDSN: "seckill:9d216fe07b58c3a2@tcp(127.0.0.1:1)/seckill", DataDir: "d", JWTSecret: safeSecret, RateLimit: "on", OrderLane: "lock",
-		AdminPhones: []string{"13912345678"}, CodeURL: "https://sms.example/codes", EventsSecret: strings.Repeat("e", 32),
+		AdminPhones: []string{"13912345678"}, CodeURL: "https://sms.example/codes", EventsSecret: "7a45be386f0b92d1e85c37a49d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd",
 		RedisAddrs: []string{"127.0.0.1:1"}, PayTimeout: 15 * 60e9, QueueBacklog: 1, Unsafe: []string{"sandbox"},
 	}
 }
@@ -57,6 +57,8 @@ func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 		"all IPv6 clients as proxies":  {"proxies", func(c *Config) { c.Proxies = []string{"10.0.0.1", "::/0"} }},
 		"profiles on a public address": {"ops_addr", func(c *Config) { c.OpsAddr = "203.0.113.5:9090" }},
 		"the demo's admin":             {"admins", func(c *Config) { c.AdminPhones = []string{DemoAdmin} }},
+		"weak secret of the sender":    {"codes", func(c *Config) { c.EventsSecret = strings.Repeat("e", 32) }},
+		"token secret for the sender":  {"codes", func(c *Config) { c.EventsSecret = safeSecret }},
 		"no sender of codes":           {"codes", func(c *Config) { c.CodeURL = "" }},
 		"no sender, embedded database": {"codes", func(c *Config) { c.MySQLDSN, c.Demo, c.CodeURL = "", &no, "" }},
 		"rate limits off, embedded":    {"rate_limit", func(c *Config) { c.MySQLDSN, c.Demo, c.RateLimit = "", &no, "off" }},

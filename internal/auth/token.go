@@ -101,14 +101,16 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 }
 
 // NewDemoTokens is NewTokens for demo mode, in which any client can log in as any user. Outside demo mode none of its
-// tokens is valid.
+// tokens, login codes and device proofs is valid.
 func NewDemoTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 	t, err := NewTokens(secrets, now)
 	if err != nil {
 		return nil, err
 	}
 	t.demo = true
-	t.refreshKeys, t.idleKeys = t.refreshKeys.Derive("demo sessions"), t.idleKeys.Derive("demo sessions")
+	for _, keys := range []*domain.Keyring{&t.refreshKeys, &t.idleKeys, &t.codeKeys, &t.proofKeys} {
+		*keys = keys.Derive("demo sessions")
+	}
 	return t, nil
 }
 

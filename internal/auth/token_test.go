@@ -188,6 +188,8 @@ func TestDemoTokens(t *testing.T) {
 		_, errAccess := tokens.Verify(access)
 		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))
 		_, errIdle := tokens.parseIdleToken(demo.idleToken("s"))
+		require.Equal(t, tokens == demo, tokens.parseProof(demo.proof("d", "13800000001"), "13800000001") != "")
+		require.Equal(t, tokens == demo, tokens.isCode(demo.codeHash("id", "123456"), "id", "123456"))
 		return []error{errAccess, errRefresh, errIdle}
 	}
 	require.Equal(t, []error{nil, nil, nil}, verify(demo))

@@ -26,6 +26,7 @@ type Config struct {
 	Secrets        domain.Keyring // sign access tokens
 	SecretErr      error          // why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir
 	PaymentSecrets domain.Keyring // empty: derived from Secrets
+	EventsSecrets  domain.Keyring // sign the calls of CodeURL
 	CodeURL        string         // receives login codes; empty: no sender
 	DSN            string         // of MySQL; empty: the embedded database in DataDir
 	DataDir        string
@@ -226,15 +227,24 @@ func strong(secrets domain.Keyring) Result {
 }
 
 func (c Config) checkPaymentSecret(context.Context) Result {
-	switch why := weakest(c.PaymentSecrets); {
-	case len(c.PaymentSecrets) == 0:
+	if len(c.PaymentSecrets) == 0 {
 		return Good("derived from the token secret")
-	case slices.ContainsFunc(c.PaymentSecrets, func(k domain.Key) bool { return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) }) }):
-		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "it equals the token secret: a payment provider could forge any user's token")
-	case why != "":
-		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "the secret can be guessed, which allows forging payments: %s", why)
 	}
-	return strong(c.PaymentSecrets)
+	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", c.PaymentSecrets, "a payment provider", "payments")
+}
+
+// checkSharedSecret checks the secrets of a setting that another party knows, too.
+func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) Result {
+	isTokenSecret := func(k domain.Key) bool {
+		return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
+	}
+	if slices.ContainsFunc(secrets, isTokenSecret) {
+		return Bad(Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
+	}
+	if why := weakest(secrets); why != "" {
+		return Bad(Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
+	}
+	return strong(secrets)
 }
 
 // minPassword is the minimum length of the database password, in bytes. It is shorter than that of secrets, because the
@@ -274,6 +284,9 @@ func (c Config) checkDemo(context.Context) Result {
 func (c Config) checkCodes(context.Context) Result {
 	switch {
 	case c.CodeURL != "":
+		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != OK {
+			return r
+		}
 		return Good("login codes are sent to SECKILL_CODE_URL")
 	case c.Demo:
 		return Good("demo mode returns login codes to the caller")

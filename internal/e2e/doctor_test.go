@@ -96,7 +96,7 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
 		"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + goodSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
+		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + eventsSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
 	}
 	return s, dsn
 }

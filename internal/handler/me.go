@@ -26,11 +26,10 @@ type meHandler struct {
 // redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
 func (h *meHandler) erase(c *gin.Context) error {
 	ctx, id := c.Request.Context(), caller(c)
-	u, err := h.auth.auth.Me(ctx, id)
-	if err != nil {
+	switch staff, err := h.auth.auth.HasRole(ctx, id); {
+	case err != nil:
 		return err
-	}
-	if u.Role != domain.RoleBuyer {
+	case staff:
 		return domain.ErrInvalidState
 	}
 	if err := h.orders.CancelUnpaid(ctx, id.UserID); err != nil {

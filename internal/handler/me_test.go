@@ -182,6 +182,11 @@ func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 	admin := e.admin()
 	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
 	admin.get("/api/v1/me").want(http.StatusOK)
+
+	e = newEnv(t, sqlite, withFactors)
+	admin = e.login(adminPhone)
+	require.Equal(t, "buyer", admin.login.User.Role, "before the enrolment")
+	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
 }
 
 // A deletion that was interrupted after the cancellation can be repeated.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -127,7 +126,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		return
 	}
 	attrs := []any{
-		"event", string(e), "network", networkOf(c), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
+		"event", string(e), "network", network(c.ClientIP()), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
 	if id, ok := identityOf(c); ok {
 		attrs = append(attrs, "user_id", id.UserID)
@@ -136,21 +135,6 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		attrs = append(attrs, "phone", domain.MaskPhone(phone))
 	}
 	s.log.Info("security", attrs...)
-}
-
-// networkOf returns the network of the client, an IPv4 /24 or an IPv6 /48: enough to recognize an attack, and not the
-// address of a person.
-func networkOf(c *gin.Context) string {
-	addr, err := netip.ParseAddr(c.ClientIP())
-	if err != nil {
-		return "unknown"
-	}
-	bits := 24
-	if addr = addr.Unmap(); addr.Is6() {
-		bits = 48
-	}
-	network, _ := addr.Prefix(bits) // cannot fail for these lengths
-	return network.String()
 }
 
 // strictTransport makes browsers that use TLS use nothing else for a year. Purchases do without it: a browser has loaded

@@ -148,7 +148,8 @@ func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r dom
 	}
 }
 
-// network returns the network of an address: the /24 of IPv4, the /48 of IPv6.
+// network returns the network of an address, the /24 of IPv4 or the /48 of IPv6: enough to recognize an attack, and not
+// the address of a person. It is empty for text that is no address.
 func network(address string) string {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
