@@ -26,8 +26,9 @@ func (m *model) reserve(v int64) {
 			}
 		}
 	}
-	results, err := m.g.Reserve(m.t.Context(), v, onSale(), as)
 	gate := m.gates[v]
+	m.payDebts(v)
+	results, err := m.g.Reserve(m.t.Context(), v, onSale(), as)
 	if gate == nil {
 		require.ErrorIs(m.t, errors.Join(append(results, err)...), domain.ErrGateCold)
 		return
@@ -38,6 +39,20 @@ func (m *model) reserve(v int64) {
 	}
 	m.past = append(m.past, as...)
 	m.readQueue()
+}
+
+// payDebts makes the units that returned to segments pay for those with a negative stock, as the next buyer of an empty
+// segment does. Until then a buyer in the segment of such a unit is admitted although the gate as a whole has none.
+func (m *model) payDebts(v int64) {
+	segments := segmentKeys(m.t, m.g, v)
+	if gate := m.gates[v]; gate == nil || gate.stock > 0 || len(segments) == 1 {
+		return
+	}
+	for again := true; again; {
+		var err error
+		again, err = m.g.lend(m.t.Context(), v, segments, nil)
+		require.NoError(m.t, err)
+	}
 }
 
 // everSettled reports whether an order has been settled. Calls for it are not repeated.
@@ -353,6 +368,7 @@ func (m *model) replay(int64) {
 	if id == "" {
 		return
 	}
+	m.payDebts(a.VoucherID)
 	_, err := m.g.Replay(m.t.Context(), id)
 	gate := m.gates[a.VoucherID]
 	if gate == nil {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -54,7 +54,12 @@ func testModel(t *testing.T, steps int, segments map[int64]int) {
 		steps = min(steps, 500)
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		seed := uint64(time.Now().UnixNano()) //nolint:gosec // an arbitrary number
+		seed := rand.Uint64()
+		if text := os.Getenv("SECKILL_MODEL_SEED"); text != "" { // to repeat a failure
+			var err error
+			seed, err = strconv.ParseUint(text, 10, 64)
+			require.NoError(t, err)
+		}
 		t.Logf("seed %d", seed)
 		m := newModel(t, rdb, seed, segments)
 		for step := range steps {

@@ -129,8 +129,12 @@ func settled(all []segment) bool {
 }
 
 // lend makes the segments in need borrow from the others. need has the units that each of them needs more than it has.
-// It returns false if all segments were empty at one moment, and nothing was lent. Otherwise the caller tries again
-// whatever needed the units, because other buyers may have taken them.
+// It returns false if all segments together had no unit at one moment. Otherwise the caller tries again whatever needed
+// the units, because other buyers may have taken them.
+//
+// A segment whose stock is negative, because more orders were in flight at a load than the database had units, borrows
+// first. Otherwise a unit that returns to another segment would be offered although the gate as a whole has none, and
+// again after each order that fails for it.
 // Errors: domain.ErrGateCold, ErrUnavailable (also if ctx ends before a running load).
 func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need map[shard]int64) (bool, error) {
 	all, err := g.readSegments(ctx, voucherID, keys)
@@ -152,6 +156,11 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 	var free int64
 	for i := range all {
 		free += all[i].level.Stock
+		if debt := -all[i].level.Stock; debt > 0 {
+			if err := g.borrow(ctx, all, i, debt); err != nil {
+				return false, err
+			}
+		}
 	}
 	if free <= 0 {
 		return false, nil

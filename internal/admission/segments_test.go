@@ -109,6 +109,26 @@ func TestBuyerGetsUnitThatIsOnItsWay(t *testing.T) {
 	})
 }
 
+// More orders are in flight than the database has units, and one of them returns its unit: it pays for another one,
+// and no further buyer is admitted.
+func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := segmentsWithStock(t, rdb, 4, 3)
+		buyer := usersOf(2, 4, 2)
+		for i, user := range append(usersOf(1, 4, 2), buyer[0]) {
+			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
+		}
+		db.stock[voucher] = 0
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db.read))
+		require.Equal(t, []int64{-3, 0, 0, 0}, stocks(t, g))
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: buyer[0]}))
+		require.Equal(t, []int64{-3, 0, 1, 0}, stocks(t, g))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(4, usersOf(3, 4, 1)[0])))
+		require.Equal(t, []int64{-2, 0, 0, 0}, stocks(t, g))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, buyer[1])))
+	})
+}
+
 // A late step of a loan changes nothing after a load, which has counted the units already.
 func TestLoadEndsLoans(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

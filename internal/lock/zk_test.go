@@ -50,6 +50,13 @@ func queuedNodes(t testing.TB, z *ZooKeeper, name string, n int) {
 	eventually(t, "queued", func() bool { return len(children(t, z, name)) == n })
 }
 
+// watches returns the number of nodes that waiters of z watch.
+func watches(z *ZooKeeper) int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return len(z.watches)
+}
+
 // proxiedZooKeeper returns a ZooKeeper whose only server is behind a proxy, another one without the proxy, and the
 // proxy. They share the root.
 func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeeper, p *proxy) {
@@ -162,22 +169,17 @@ func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 	t.Parallel()
 	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
-	watches := func() int {
-		z.mu.Lock()
-		defer z.mu.Unlock()
-		return len(z.watches)
-	}
 	for range 5 {
 		ctx, cancel := context.WithCancel(soon(t))
 		got := background(ctx, z.Mutex("a"))
-		eventually(t, "watched", func() bool { return watches() == 1 && len(children(t, z, "a")) == 2 })
+		eventually(t, "watched", func() bool { return watches(z) == 1 && len(children(t, z, "a")) == 2 })
 		cancel()
 		require.ErrorIs(t, (<-got).err, ErrNotAcquired)
 		queuedNodes(t, z, "a", 1)
 	}
-	require.Equal(t, 1, watches())
+	require.Equal(t, 1, watches(z))
 	release(t, h)
-	eventually(t, "no watches", func() bool { return watches() == 0 })
+	eventually(t, "no watches", func() bool { return watches(z) == 0 })
 }
 
 // The server removes the node of a name that is not used any more, and tokens grow although the sequence begins anew.
@@ -257,7 +259,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	fixed := must(t)(z.Mutex("fixed").Lock(soon(t), WithLease(time.Hour)))
 	other := must(t)(direct.Mutex("b").Lock(soon(t)))
 	waits := background(soon(t), z.Mutex("b"))
-	queuedNodes(t, direct, "b", 2)
+	eventually(t, "waiting", func() bool { return watches(z) == 1 })
 
 	p.inject(refuse, anyCmd, always)
 	p.cut()
