@@ -82,7 +82,7 @@ type Store interface {
 	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has
 	// expired, was revoked or has reached SessionMaxAge. If it has another device or another generation, the error is
 	// ErrTokenReused and the session is revoked, unless r.Grace allows a repetition. A session from a version without
-	// devices is bound to that of r, if r has one.
+	// devices is bound to that of r, and allows no repetition before.
 	RotateSession(ctx context.Context, r Rotation) (u domain.User, secondFactor bool, err error)
 	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
 	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
@@ -195,7 +195,7 @@ func (a *Service) RefreshedSession(token string) (string, error) {
 }
 
 // Refresh exchanges a refresh token for new tokens. device is the id of the browser; it is empty for clients that keep the
-// token themselves, and for browsers without an id. A browser that repeats the exchange within grace receives the same
+// token themselves. A browser that repeats the exchange within grace receives the same
 // refresh token again. Any other repetition, and an exchange by another browser, indicates theft: it revokes the session
 // and its access tokens (RFC 9700, 4.14.2).
 // Errors: ErrUnauthenticated, ErrUnavailable.

@@ -119,7 +119,7 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 	}
 	if wantsCookie(c) {
 		h.deviceID(c)
-		h.setRefreshCookie(c, l.RefreshToken, refreshCookieAge)
+		h.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 	return writeJSON(c, http.StatusOK, out)
@@ -197,7 +197,7 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 		return err
 	}
 	if wantsCookie(c) {
-		h.setRefreshCookie(c, "", -1)
+		h.setCookie(c, refreshCookie, "", -1)
 	}
 	c.Status(http.StatusNoContent)
 	return nil
