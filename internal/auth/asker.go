@@ -70,5 +70,12 @@ func (t *Tokens) parseProof(proof, phone string) (id string) {
 	return id
 }
 
-// askerHash returns 128 bits that stand for an asker in the database, which should not store addresses.
-func (t *Tokens) askerHash(key string) []byte { return mac(t.askerKey, key)[:16] }
+// askerHashes returns 128 bits for each secret, newest first, that stand for an asker in the database, which should not
+// store addresses.
+func (t *Tokens) askerHashes(key string) [][]byte {
+	hashes := make([][]byte, len(t.askerKeys))
+	for i, k := range t.askerKeys {
+		hashes[i] = mac(k.Secret, key)[:16]
+	}
+	return hashes
+}

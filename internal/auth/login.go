@@ -41,7 +41,7 @@ type CodeSender interface {
 type LoginRequest struct {
 	ID                string // at least 128 random bits, known to the client only
 	Phone             string
-	Asker             []byte // see Tokens.askerHash
+	Asker             []byte // see Tokens.askerHashes
 	Hash              []byte // of the code; empty after use
 	Attempts          int    // guesses with the ID
 	AttemptsWithoutID int
@@ -50,11 +50,11 @@ type LoginRequest struct {
 }
 
 // Guess identifies the login request to which an entered code belongs: that with LoginID and Phone or, if LoginID is
-// empty, the newest request of Phone and Asker that is unused and has not expired at Now.
+// empty, the newest request of Phone and one of Askers that is unused and has not expired at Now.
 type Guess struct {
 	LoginID string
 	Phone   string
-	Asker   []byte
+	Askers  [][]byte // the hashes of one asker, see Tokens.askerHashes
 	Now     time.Time
 }
 
@@ -88,7 +88,7 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		giveBack = func() { a.cfg.Quota.Return(ctx, buckets...) }
 	}
 	now := domain.Moment(a.cfg.Now())
-	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHash(asker.key), CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
+	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHashes(asker.key)[0], CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
 	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
 	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {
 		giveBack()
@@ -166,7 +166,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	}
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
-	g := Guess{LoginID: c.LoginID, Phone: phone, Asker: a.cfg.Tokens.askerHash(a.identify(c.From, phone).key), Now: now}
+	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(a.identify(c.From, phone).key), Now: now}
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
 		attempts := &r.Attempts
 		if g.LoginID == "" {
