@@ -76,6 +76,8 @@ type Store interface {
 	) (domain.User, error)
 	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
+	// UserByPhone returns the user with a phone. Error: ErrNotFound.
+	UserByPhone(ctx context.Context, phone string) (domain.User, error)
 	// DeletedUsers returns those ids that have a session but no user.
 	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
@@ -123,7 +125,7 @@ type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
 	roles        roleCache
-	notEnrolled  sync.Map // ids of the users that the log has named
+	named        sync.Map // ids of the users that the log has named
 }
 
 // New returns a Service.
@@ -135,7 +137,7 @@ type Login struct {
 	ExpiresIn    time.Duration
 	RefreshToken string
 	User         domain.User
-	Proof        string // for the device that has logged in, see Asker; empty after a refresh
+	Proof        string // for the device, see Asker; empty after a refresh without a valid one
 }
 
 // login signs the access token and the refresh token of a session's generation.
@@ -197,9 +199,9 @@ func (a *Service) RefreshedSession(token string) (string, error) {
 // Refresh exchanges a refresh token for new tokens. device is the id of the browser; it is empty for clients that keep the
 // token themselves. A browser that repeats the exchange within grace receives the same
 // refresh token again. Any other repetition, and an exchange by another browser, indicates theft: it revokes the session
-// and its access tokens (RFC 9700, 4.14.2).
+// and its access tokens (RFC 9700, 4.14.2). A valid proof of the device is signed anew, with the newest secret.
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Service) Refresh(ctx context.Context, token, device string, grace time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token, device, proof string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
@@ -215,7 +217,11 @@ func (a *Service) Refresh(ctx context.Context, token, device string, grace time.
 	if err != nil {
 		return Login{}, err
 	}
-	return a.login(u, id, generation+1, secondFactor)
+	l, err := a.login(u, id, generation+1, secondFactor)
+	if a.cfg.Tokens.parseProof(proof, u) != "" {
+		l.Proof = a.proof(proof, u)
+	}
+	return l, err
 }
 
 // Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.

@@ -78,7 +78,10 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		return SentCode{}, fmt.Errorf("generate login code: %w", err)
 	}
 	code := fmt.Sprintf("%06d", n)
-	asker := a.identify(from, phone)
+	asker, err := a.identify(ctx, from, phone)
+	if err != nil {
+		return SentCode{}, err
+	}
 	giveBack := func() {}
 	if a.cfg.Quota != nil {
 		buckets := codeBuckets(phone, country, asker)
@@ -126,7 +129,7 @@ type Credentials struct {
 // Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
 // phone creates its user. A user without a second factor whose role needs one is logged in as a buyer.
 //
-// Errors: *InvalidError, ErrWrongCode, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
+// Errors: *InvalidError, ErrWrongCode, ErrSecondFactorLost, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
 func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 	confirm := func(u domain.User, f *SecondFactor) (bool, error) { return a.confirm(u, f, c.TOTP) }
 	u, s, err := a.openSession(ctx, c, sessionTTL, confirm)
@@ -134,7 +137,7 @@ func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 		return Login{User: u}, err
 	}
 	l, err := a.login(u, s.ID, s.Generation, s.SecondFactor)
-	l.Proof = a.proof(c.From, u.Phone)
+	l.Proof = a.proof(c.From.Proof, u)
 	return l, err
 }
 
@@ -145,17 +148,21 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 	case a.cfg.SecondFactors == nil || !role.NeedsSecondFactor():
 		return false, nil
 	case f == nil:
-		if _, named := a.notEnrolled.LoadOrStore(u.ID, true); !named {
-			a.cfg.Log.Warn("a user without a second factor is logged in as a buyer: run seckill admin enroll", "user_id", u.ID, "role", role)
-		}
+		a.warnOnce("a user without a second factor is logged in as a buyer: run seckill admin enroll", u.ID, role)
 		return false, nil
 	}
-	step, err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
-	if err != nil {
-		return false, err
+	err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
+	if errors.Is(err, domain.ErrSecondFactorLost) {
+		a.warnOnce("no secret decrypts the second factor of a user: run seckill admin enroll", u.ID, role)
 	}
-	f.LastStep = step
-	return true, nil
+	return err == nil, err
+}
+
+// warnOnce logs a message about a user, and nothing at a later one about the same user.
+func (a *Service) warnOnce(message string, userID int64, role domain.Role) {
+	if _, named := a.named.LoadOrStore(userID, true); !named {
+		a.cfg.Log.Warn(message, "user_id", userID, "role", role)
+	}
 }
 
 // openSession exchanges a login code for a session with the lifetime ttl.
@@ -164,9 +171,13 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
+	asker, err := a.identify(ctx, c.From, phone)
+	if err != nil {
+		return domain.User{}, Session{}, err
+	}
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
-	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(a.identify(c.From, phone).key), Now: now}
+	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(asker.key), Now: now}
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
 		attempts := &r.Attempts
 		if g.LoginID == "" {

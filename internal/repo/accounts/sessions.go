@@ -217,6 +217,10 @@ func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil
 	var ids []string
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		ids = nil
+		forgotten := gorm.Expr("device_generation + 1")
+		if err := tx.Model(&userRow{}).Where("id = ?", userID).Update("device_generation", forgotten).Error; err != nil {
+			return err
+		}
 		err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
 			Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
 		if err != nil {
