@@ -94,18 +94,23 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
+	_, d, err := g.readDeadLetter(ctx, id)
+	return d, err
+}
+
+func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
-		return DeadLetter{}, err
+		return at, DeadLetter{}, err
 	}
 	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
-		return DeadLetter{}, unavailable(err, "read dead letter %s", id)
+		return at, DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return DeadLetter{}, domain.ErrNotFound
+		return at, DeadLetter{}, domain.ErrNotFound
 	}
-	return newDeadLetter(at, found[0]), nil
+	return at, newDeadLetter(at, found[0]), nil
 }
 
 // pageStart returns the upper bound, for XREVRANGE, of the dead letters of a shard that follow end from newest to
@@ -192,22 +197,14 @@ func admissionFields(a *domain.Admission) map[string]string {
 // voucher to Load), ErrSoldOut, *DuplicateOrderError, ErrUnavailable. After ErrUnavailable the dead letter may or may
 // not have been replayed; ErrNotFound from a repeated call means that it was. After any other error it is unchanged.
 func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) {
-	at, err := parseDeadLetterID(id)
+	at, d, err := g.readDeadLetter(ctx, id)
 	if err != nil {
 		return domain.Admission{}, err
 	}
-	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
-	if err != nil {
-		return domain.Admission{}, unavailable(err, "read dead letter %s", id)
-	}
-	if len(found) == 0 {
-		return domain.Admission{}, domain.ErrNotFound
-	}
-	row, _ := found[0].Values["row"].(string)
-	a, err := schema.ParseRow(row)
-	if err != nil {
+	if d.Admission == nil {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", domain.ErrInvalidState)
 	}
+	a := *d.Admission
 	segments, err := g.segments(ctx, a.VoucherID)
 	if err != nil {
 		return domain.Admission{}, err
