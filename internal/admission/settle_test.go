@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +259,9 @@ func TestSettlePublishesOutcomes(t *testing.T) {
 		require.NoError(t, err)
 		reserve(t, g, a, b)
 		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
-		m, err := channel.ReceiveMessage(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		m, err := channel.ReceiveMessage(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "1 2:sold_out", m.Payload)
 	})
