@@ -149,7 +149,7 @@ func serverStack(t *testing.T, dsn string) *stack {
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, "SECKILL_DRAIN=0s",
 		},
 		flush: func() error {
 			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
