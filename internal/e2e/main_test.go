@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type stack struct {
 	lane    string
 	env     []string
+	binary  string           // of the program; empty: this version
 	mariadb *testenv.MariaDB // nil unless the test started it
 	redis   *testenv.Redis   // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
@@ -170,8 +171,12 @@ func (s *stack) with(env ...string) *stack {
 
 // command returns a command that runs the program as a separate process.
 func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := s.binary
+	if exe == "" {
+		var err error
+		exe, err = os.Executable()
+		require.NoError(t, err)
+	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = []string{
 		envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
