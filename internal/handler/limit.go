@@ -14,13 +14,10 @@ import (
 	"seckill/internal/ratelimit"
 )
 
-// Rate limits per caller, as the interval of one request and the number of requests at once. A login code costs money,
-// so its limit is the lowest, but it lets a thousand people behind one address log in within a quarter of an hour. The
-// limit for orders permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a
-// waiting room, have the same limit, counted separately.
+// Rate limits per caller, as the interval of one request and the number of requests at once. The limit for orders
+// permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a waiting room,
+// have the same limit, counted separately. Package auth limits logins and their codes.
 const (
-	codeInterval, codeBurst   = time.Second, 60
-	loginInterval, loginBurst = time.Second / 5, 120
 	// Per session, so that a thousand people behind one address can all reload before a sale opens.
 	refreshInterval, refreshBurst = time.Second / 5, 120
 	orderInterval, orderBurst     = time.Second / 20, 200
@@ -99,7 +96,7 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 // limits are the rate limits. Those that protect people, money or the size of tables hold over all servers. Orders,
 // polls and reads have one per server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries, polls, exports func(*gin.Context) error
+	orders, entries, polls, exports func(*gin.Context) error
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
 
@@ -163,14 +160,12 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
-			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
+			orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		codes:     perKey(byAddress, ratelimit.New("codes", codeInterval, codeBurst, shared)),
-		logins:    perKey(byAddress, ratelimit.New("logins", loginInterval, loginBurst, shared)),
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
 		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
 		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
