@@ -112,19 +112,32 @@ const (
 	maxDelayed   = 1000
 )
 
-// spend is take with a delayed refusal.
+// refusedKey is the context key of requests that spend refused.
+const refusedKey = "refused"
+
+// spend is take with a refusal that delay holds back.
 func (l *limits) spend(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	err := take(c, limit, key, n)
-	if err == nil {
-		return nil
+	if err != nil {
+		c.Set(refusedKey, true)
+	}
+	return err
+}
+
+// delay is the outermost middleware that can hold a resource, so a refusal waits without a slot of limitConcurrency.
+// net/http sends a short answer, and reads the next request of the connection, when the handlers have returned.
+func (l *limits) delay(c *gin.Context) {
+	ctx := c.Request.Context() // without the deadline of withTimeout, which has ended
+	c.Next()
+	if !c.GetBool(refusedKey) {
+		return
 	}
 	select {
 	case l.delayed <- struct{}{}:
-		_ = loop.Sleep(c.Request.Context(), refusalDelay) // an error: the client has disconnected
+		_ = loop.Sleep(ctx, refusalDelay) // an error: the client has disconnected
 		<-l.delayed
 	default:
 	}
-	return err
 }
 
 // charge takes the cost of a request from the buckets of its user. Error: *domain.RateLimitedError; nothing is changed.
@@ -153,7 +166,7 @@ func (l *limits) visit(c *gin.Context) error {
 	if l.addresses == nil {
 		return nil
 	}
-	return take(c, l.addresses, byAddress(c), 1) // without a delay: the request holds a slot of limitConcurrency
+	return l.spend(c, l.addresses, byAddress(c), 1)
 }
 
 func newLimits(on bool, shared *ratelimit.Shared) *limits {

@@ -90,7 +90,7 @@ func New(cfg Config) (http.Handler, error) {
 	read, redeem, operate := h.permit(domain.MayRead, e), h.permit(domain.MayRedeem, e), h.permit(domain.MayOperate, e)
 	phones, administer := h.permit(domain.MaySeePhones, e), h.permit(domain.MayAdminister, e)
 
-	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders, refuseCrossOrigin(e, h.hmdp))
+	r.Use(requestID, e.observe(metrics), e.recovery(), limits.delay, secureHeaders, refuseCrossOrigin(e, h.hmdp))
 	if cfg.LocalHosts {
 		r.Use(e.wrap(localHosts))
 	}
