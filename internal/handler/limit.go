@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 	"seckill/internal/ratelimit"
@@ -210,16 +211,11 @@ func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	return nil
 }
 
-// byAddress returns the client's IPv4 address or IPv6 /64: providers assign a whole /64 to one customer.
-func byAddress(c *gin.Context) string {
-	addr, err := netip.ParseAddr(c.ClientIP())
-	if err != nil {
-		return c.ClientIP()
-	}
-	if addr = addr.Unmap(); addr.Is6() {
-		if prefix, err := addr.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return addr.String()
+// byAddress returns the key of a client that is not logged in.
+func byAddress(c *gin.Context) string { return auth.Customer(address(c)) }
+
+// address returns the client's address. The zero Addr stands for all clients without one.
+func address(c *gin.Context) netip.Addr {
+	addr, _ := netip.ParseAddr(c.ClientIP())
+	return addr
 }
