@@ -80,7 +80,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	var quota *ratelimit.Quota
 	if cfg.RateLimit == "on" {
-		quota = ratelimit.NewQuota("login-codes", now, shared)
+		quota = ratelimit.NewQuota("logins", now, shared)
 	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),

@@ -198,7 +198,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	var quota *ratelimit.Quota
 	if s.limits {
-		quota = ratelimit.NewQuota("login-codes", e.clock.now, s.shared)
+		quota = ratelimit.NewQuota("logins", e.clock.now, s.shared)
 	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.db})
 	t.Cleanup(sales.Close)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -126,7 +127,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		return
 	}
 	attrs := []any{
-		"event", string(e), "network", network(c.ClientIP()), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
+		"event", string(e), "network", auth.Network(address(c)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
 	if id, ok := identityOf(c); ok {
 		attrs = append(attrs, "user_id", id.UserID)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -121,7 +120,7 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
 	return domain.AdminRequest{
 		At: domain.Moment(s.now()), UserID: user, Role: role, Method: c.Request.Method, Route: c.FullPath(), Target: domain.AuditTarget(c.Param("id")),
-		RequestID: requestIDOf(c), Network: network(c.ClientIP()),
+		RequestID: requestIDOf(c), Network: auth.Network(address(c)),
 	}
 }
 
@@ -146,24 +145,6 @@ func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r dom
 				"route", r.Route, "target", r.Target, "status", c.Writer.Status(), "request_id", r.RequestID)
 		})
 	}
-}
-
-// network returns the network of an address, the /24 of IPv4 or the /48 of IPv6: enough to recognize an attack, and not
-// the address of a person. It is empty for text that is no address.
-func network(address string) string {
-	addr, err := netip.ParseAddr(address)
-	if err != nil {
-		return ""
-	}
-	bits := 48
-	if addr = addr.Unmap().WithZone(""); addr.Is4() {
-		bits = 24
-	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return ""
-	}
-	return prefix.String()
 }
 
 // maxRecentReads bounds recentReads. Beyond it, reads of the same minute may be recorded again.
