@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 )
 
@@ -106,13 +108,23 @@ func TestSecurityEvents(t *testing.T) {
 			require.NoError(e.t, err)
 			require.NoError(e.t, res.Body.Close())
 		}},
+		"a login without the second factor": {"totp_required", func(e *env) {
+			e.enroll(operatorPhone, domain.RoleOperator)
+			e.sendCode(operatorPhone).want(http.StatusOK)
+			e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required")
+		}},
+		"a wrong second factor": {"totp_failed", func(e *env) {
+			app := e.enroll(operatorPhone, domain.RoleOperator)
+			e.sendCode(operatorPhone).want(http.StatusOK)
+			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+		}},
 		"a deletion": {"account_erased", func(e *env) {
 			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, count := securityEnv(t, func(s *setup) { s.limits = true })
+			e, count := securityEnv(t, func(s *setup) { s.limits, s.factors = true, strings.HasPrefix(tc.event, "totp") })
 			before := count(tc.event)
 			require.Zero(t, before)
 			tc.attack(e)
@@ -147,6 +159,21 @@ func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	c.bad().get("/api/v1/orders?limit=x").want(http.StatusBadRequest)
 	for _, event := range []string{"token_refused", "admin_forbidden", "pass_forged", "login_blocked", "redeem_unknown_code"} {
 		assert.Zero(t, count(event), event)
+	}
+}
+
+// TestSecurityEventOfDisconnectedClient: a client that hangs up before the answer does not escape the counters.
+func TestSecurityEventOfDisconnectedClient(t *testing.T) {
+	t.Parallel()
+	e, count := securityEnv(t)
+	token := e.buyer(1).token
+	for event, c := range map[string]client{"token_refused": e.as("made up"), "admin_forbidden": e.as(token)} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		rec := httptest.NewRecorder()
+		e.engine.ServeHTTP(rec, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
+		assert.Empty(t, rec.Body.String(), "no answer is written")
+		assert.Equal(t, 1, count(event), event)
 	}
 }
 
