@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (c Config) Group() Group {
 	return g
 }
 
-// Settings returns the checks without I/O. A server refuses to start while one fails whose name is not in c.Unsafe. An
+// Settings returns the checks without I/O but for the resolution of a host name in OpsAddr. A server refuses to start while one fails whose name is not in c.Unsafe. An
 // accepted failure becomes a warning with Result.Accepted. Settings reads facts about this machine.
 func (c Config) Settings() Group {
 	return c.onThisMachine().settings()
@@ -320,30 +321,23 @@ const (
 	minPrefixV6 = 64
 )
 
+// maxTrusted is the largest share of the IPv4 or IPv6 addresses that may be trusted in all. The public IPv6 addresses are
+// an eighth of all; private networks are at most a 128th.
+const maxTrusted = 1.0 / 16
+
 func (c Config) checkProxies(context.Context) Result {
-	var wide []string
-	for _, p := range c.Proxies {
-		network, err := netip.ParsePrefix(p)
-		if err != nil {
-			continue // a single address
-		}
-		minPrefix := minPrefixV6
-		if network.Addr().Is4() {
-			minPrefix = minPrefixV4
-		}
-		switch {
-		case network.Bits() == 0:
-			return Bad(Fail, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
-				"%s contains every client: buyers choose their own address, and limits per address have no effect", p)
-		case network.Bits() < minPrefix && !network.Addr().IsLoopback():
-			wide = append(wide, p)
-		}
-	}
+	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
 	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	networks := c.trustedNetworks()
+	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
+		return n.Addr().IsLoopback() || n.Bits() >= minPrefixV6 || n.Addr().Is4() && n.Bits() >= minPrefixV4
+	})
 	switch {
+	case trustedShare(networks) > maxTrusted:
+		return Bad(Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
+			strings.Join(c.Proxies, ", "))
 	case len(wide) > 0:
-		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
-			"%s: every machine in this network can choose the client address used by limits and log", strings.Join(wide, ", "))
+		return Bad(Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
 	case len(c.Proxies) == 0 && c.container && !isLoopbackHost(host):
 		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
 			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
@@ -351,6 +345,34 @@ func (c Config) checkProxies(context.Context) Result {
 		return Good("none: behind a proxy all buyers would share one limit")
 	}
 	return Good("%s", strings.Join(c.Proxies, ", "))
+}
+
+// trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
+func (c Config) trustedNetworks() (networks []netip.Prefix) {
+	for _, p := range c.Proxies {
+		n, err := netip.ParsePrefix(p)
+		if err != nil {
+			continue // a single address
+		}
+		if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
+			n = netip.PrefixFrom(a.Unmap(), n.Bits()-96)
+		}
+		networks = append(networks, n.Masked())
+	}
+	slices.SortFunc(networks, func(a, b netip.Prefix) int { return cmp.Compare(a.Bits(), b.Bits()) })
+	return networks
+}
+
+// trustedShare returns the share of the IPv4 or of the IPv6 addresses, whichever is larger, that the networks contain
+// together. The widest must come first.
+func trustedShare(networks []netip.Prefix) float64 {
+	share := map[bool]float64{} // by whether the networks are IPv4
+	for i, n := range networks {
+		if !slices.ContainsFunc(networks[:i], n.Overlaps) { // a network that overlaps a wider one is part of it
+			share[n.Addr().Is4()] += math.Exp2(-float64(n.Bits()))
+		}
+	}
+	return max(share[true], share[false])
 }
 
 func isLoopbackHost(host string) bool {
@@ -381,21 +403,34 @@ func (c Config) checkAddr(ctx context.Context) Result {
 	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
 }
 
-func (c Config) checkOpsAddr(context.Context) Result {
-	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
-	ip, err := netip.ParseAddr(host)
-	everywhere := host == "" || err == nil && ip.IsUnspecified()
-	status := c.unsafe()
-	switch {
-	case c.OpsAddr == "":
+// checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a
+// container, all addresses only cause a warning if they are private, because the operator decides which ports to publish.
+func (c Config) checkOpsAddr(ctx context.Context) Result {
+	const change = "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address"
+	if c.OpsAddr == "" {
 		return Good("no private port: neither metrics nor profiles")
-	case isLoopbackHost(host), err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast()):
+	}
+	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
+	ips := []netip.Addr{netip.IPv6Unspecified()}
+	if host != "" {
+		var err error
+		if ips, err = c.lookup(ctx, "ip", host); err != nil {
+			return FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
+		}
+	}
+	status := c.unsafe()
+	switch private := !slices.ContainsFunc(ips, isPublic); {
+	case private:
 		return Good("%s", c.OpsAddr)
-	case everywhere && c.container, !everywhere && err != nil: // published by the operator, or a name
+	case c.container && slices.ContainsFunc(ips, netip.Addr.IsUnspecified) && len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, isPublic):
 		status = Warn
 	}
-	return Bad(status, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address",
-		"%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+	return Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+}
+
+func isPublic(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
 }
 
 // Bounds of a reasonable SECKILL_PAY_TIMEOUT.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/base32"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,27 +50,36 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"payment secret = old token secret": {func(f *Config) {
 			f.Secrets, f.PaymentSecrets = keyring(otherSecret, goodSecret), keyring(goodSecret)
 		}, map[string]Status{"payment_secret": Fail}},
-		"payment secret = token secret":        {func(f *Config) { f.PaymentSecrets = keyring(goodSecret) }, map[string]Status{"payment_secret": Fail}},
-		"weak payment secret":                  {func(f *Config) { f.PaymentSecrets = keyring("shop") }, map[string]Status{"payment_secret": Fail}},
-		"own payment secret":                   {func(f *Config) { f.PaymentSecrets = keyring(otherSecret) }, map[string]Status{"payment_secret": OK}},
-		"no password":                          {func(f *Config) { f.DSN = "seckill@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"example password":                     {func(f *Config) { f.DSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"short password":                       {func(f *Config) { f.DSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"user as password":                     {func(f *Config) { f.DSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
-		"socket":                               {func(f *Config) { f.DSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]Status{"database_password": OK}},
-		"no DSN":                               {func(f *Config) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
-		"demo":                                 {func(f *Config) { f.Demo = true }, map[string]Status{"demo": Fail}},
-		"demo, embedded":                       {func(f *Config) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
-		"no admin":                             {func(f *Config) { f.Admins = nil }, map[string]Status{"admins": Warn}},
-		"demo admin":                           {func(f *Config) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
-		"demo admin in demo mode":              {func(f *Config) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
-		"no rate limit":                        {func(f *Config) { f.RateLimit = false }, map[string]Status{"rate_limit": Fail}},
-		"no rate limit, embedded":              {func(f *Config) { f.RateLimit, f.DSN = false, "" }, map[string]Status{"rate_limit": Fail}},
-		"no rate limit, embedded demo":         {func(f *Config) { f.RateLimit, f.DSN, f.Demo = false, "", true }, map[string]Status{"rate_limit": Warn}},
-		"all addresses trusted":                {func(f *Config) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]Status{"proxies": Fail}},
-		"all IPv6 trusted":                     {func(f *Config) { f.Proxies = []string{"::/0"} }, map[string]Status{"proxies": Fail}},
-		"wide network":                         {func(f *Config) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]Status{"proxies": Warn}},
-		"wide IPv6 network":                    {func(f *Config) { f.Proxies = []string{"fd00::/8"} }, map[string]Status{"proxies": Warn}},
+		"payment secret = token secret": {func(f *Config) { f.PaymentSecrets = keyring(goodSecret) }, map[string]Status{"payment_secret": Fail}},
+		"weak payment secret":           {func(f *Config) { f.PaymentSecrets = keyring("shop") }, map[string]Status{"payment_secret": Fail}},
+		"own payment secret":            {func(f *Config) { f.PaymentSecrets = keyring(otherSecret) }, map[string]Status{"payment_secret": OK}},
+		"no password":                   {func(f *Config) { f.DSN = "seckill@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"example password":              {func(f *Config) { f.DSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"short password":                {func(f *Config) { f.DSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"user as password":              {func(f *Config) { f.DSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"socket":                        {func(f *Config) { f.DSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]Status{"database_password": OK}},
+		"no DSN":                        {func(f *Config) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
+		"demo":                          {func(f *Config) { f.Demo = true }, map[string]Status{"demo": Fail}},
+		"demo, embedded":                {func(f *Config) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
+		"no admin":                      {func(f *Config) { f.Admins = nil }, map[string]Status{"admins": Warn}},
+		"demo admin":                    {func(f *Config) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
+		"demo admin in demo mode":       {func(f *Config) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
+		"no rate limit":                 {func(f *Config) { f.RateLimit = false }, map[string]Status{"rate_limit": Fail}},
+		"no rate limit, embedded":       {func(f *Config) { f.RateLimit, f.DSN = false, "" }, map[string]Status{"rate_limit": Fail}},
+		"no rate limit, embedded demo":  {func(f *Config) { f.RateLimit, f.DSN, f.Demo = false, "", true }, map[string]Status{"rate_limit": Warn}},
+		"all addresses trusted":         {func(f *Config) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]Status{"proxies": Fail}},
+		"all IPv6 trusted":              {func(f *Config) { f.Proxies = []string{"::/0"} }, map[string]Status{"proxies": Fail}},
+		"wide network":                  {func(f *Config) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]Status{"proxies": Warn}},
+		"wide IPv6 network":             {func(f *Config) { f.Proxies = []string{"fd00::/8"} }, map[string]Status{"proxies": Warn}},
+		"IPv4 in two halves":            {func(f *Config) { f.Proxies = []string{"0.0.0.0/1", "128.0.0.0/1"} }, map[string]Status{"proxies": Fail}},
+		"IPv6 in two halves":            {func(f *Config) { f.Proxies = []string{"8000::/1", "::/1"} }, map[string]Status{"proxies": Fail}},
+		"IPv4 in quarters":              {func(f *Config) { f.Proxies = []string{"0.0.0.0/2", "64.0.0.0/2", "128.0.0.0/2", "192.0.0.0/2"} }, map[string]Status{"proxies": Fail}},
+		"all IPv4 as IPv6":              {func(f *Config) { f.Proxies = []string{"::ffff:0.0.0.0/96"} }, map[string]Status{"proxies": Fail}},
+		"all public IPv6":               {func(f *Config) { f.Proxies = []string{"2000::/3"} }, map[string]Status{"proxies": Fail}},
+		"all private networks": {func(f *Config) {
+			f.Proxies = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
+		}, map[string]Status{"proxies": Warn}},
+		"the same network often":               {func(f *Config) { f.Proxies = slices.Repeat([]string{"10.0.0.0/8", "10.1.0.0/9"}, 20) }, map[string]Status{"proxies": Warn}},
 		"narrow networks":                      {func(f *Config) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]Status{"proxies": OK}},
 		"container":                            {func(f *Config) { f.container = true }, map[string]Status{"proxies": Warn}},
 		"container, loopback":                  {func(f *Config) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]Status{"proxies": OK, "addr": OK}},
@@ -81,22 +92,29 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"ops, embedded demo":                   {func(f *Config) { f.OpsAddr, f.DSN, f.Demo = ":9090", "", true }, map[string]Status{"ops_addr": Warn}},
 		"ops in a container":                   {func(f *Config) { f.OpsAddr, f.container = "0.0.0.0:9090", true }, map[string]Status{"ops_addr": Warn}},
 		"ops on public address in a container": {func(f *Config) { f.OpsAddr, f.container = "203.0.113.5:9090", true }, map[string]Status{"ops_addr": Fail}},
-		"ops on a name":                        {func(f *Config) { f.OpsAddr = "ours:9090" }, map[string]Status{"ops_addr": Warn}},
-		"ops on private address":               {func(f *Config) { f.OpsAddr = "10.1.2.3:9090" }, map[string]Status{"ops_addr": OK}},
-		"short pay timeout":                    {func(f *Config) { f.PayTimeout = 59 * time.Second }, map[string]Status{"pay_timeout": Warn}},
-		"long pay timeout":                     {func(f *Config) { f.PayTimeout = 24 * time.Hour }, map[string]Status{"pay_timeout": Warn}},
-		"faults":                               {func(f *Config) { f.Faults = true }, map[string]Status{"sandbox": Fail}},
-		"sandbox":                              {func(*Config) {}, map[string]Status{"sandbox": Fail}},
-		"sandbox, embedded":                    {func(f *Config) { f.DSN = "" }, map[string]Status{"sandbox": Fail}},
-		"sandbox, embedded demo":               {func(f *Config) { f.DSN, f.Demo = "", true }, map[string]Status{"sandbox": OK}},
-		"faults, embedded demo":                {func(f *Config) { f.Faults, f.DSN, f.Demo = true, "", true }, map[string]Status{"sandbox": Warn}},
-		"no sender of codes":                   {func(f *Config) { f.CodeURL = "" }, map[string]Status{"codes": Fail}},
-		"no sender of codes, demo":             {func(f *Config) { f.CodeURL, f.Demo = "", true }, map[string]Status{"codes": OK}},
-		"accepted":                             {func(f *Config) { f.Demo, f.Unsafe = true, []string{"demo"} }, map[string]Status{"demo": Warn, "sandbox": Fail}},
-		"queue on embedded Redis":              {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]Status{"lane": Warn}},
-		"embedded Redis only":                  {func(f *Config) { f.EmbeddedRedis = true }, map[string]Status{"lane": Warn}},
-		"unused lock nodes":                    {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]Status{"lane": Warn}},
-		"all embedded":                         {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]Status{"lane": OK, "database_password": OK}},
+		"ops in a container with a public address": {func(f *Config) {
+			f.OpsAddr, f.container, f.addresses = ":9090", true, append(f.addresses, netip.MustParseAddr("203.0.113.5"))
+		}, map[string]Status{"ops_addr": Fail}},
+		"ops in a container with unknown addresses": {func(f *Config) { f.OpsAddr, f.container, f.addresses = ":9090", true, nil }, map[string]Status{"ops_addr": Fail}},
+		"ops on a private name":                     {func(f *Config) { f.OpsAddr = "ours:9090" }, map[string]Status{"ops_addr": OK}},
+		"ops on a public name":                      {func(f *Config) { f.OpsAddr = "public:9090" }, map[string]Status{"ops_addr": Fail}},
+		"ops on a name of all addresses":            {func(f *Config) { f.OpsAddr, f.container = "all:9090", false }, map[string]Status{"ops_addr": Fail}},
+		"ops on an unknown name":                    {func(f *Config) { f.OpsAddr = "unknown:9090" }, map[string]Status{"ops_addr": Fail}},
+		"ops on private address":                    {func(f *Config) { f.OpsAddr = "10.1.2.3:9090" }, map[string]Status{"ops_addr": OK}},
+		"short pay timeout":                         {func(f *Config) { f.PayTimeout = 59 * time.Second }, map[string]Status{"pay_timeout": Warn}},
+		"long pay timeout":                          {func(f *Config) { f.PayTimeout = 24 * time.Hour }, map[string]Status{"pay_timeout": Warn}},
+		"faults":                                    {func(f *Config) { f.Faults = true }, map[string]Status{"sandbox": Fail}},
+		"sandbox":                                   {func(*Config) {}, map[string]Status{"sandbox": Fail}},
+		"sandbox, embedded":                         {func(f *Config) { f.DSN = "" }, map[string]Status{"sandbox": Fail}},
+		"sandbox, embedded demo":                    {func(f *Config) { f.DSN, f.Demo = "", true }, map[string]Status{"sandbox": OK}},
+		"faults, embedded demo":                     {func(f *Config) { f.Faults, f.DSN, f.Demo = true, "", true }, map[string]Status{"sandbox": Warn}},
+		"no sender of codes":                        {func(f *Config) { f.CodeURL = "" }, map[string]Status{"codes": Fail}},
+		"no sender of codes, demo":                  {func(f *Config) { f.CodeURL, f.Demo = "", true }, map[string]Status{"codes": OK}},
+		"accepted":                                  {func(f *Config) { f.Demo, f.Unsafe = true, []string{"demo"} }, map[string]Status{"demo": Warn, "sandbox": Fail}},
+		"queue on embedded Redis":                   {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]Status{"lane": Warn}},
+		"embedded Redis only":                       {func(f *Config) { f.EmbeddedRedis = true }, map[string]Status{"lane": Warn}},
+		"unused lock nodes":                         {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]Status{"lane": Warn}},
+		"all embedded":                              {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]Status{"lane": OK, "database_password": OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,11 +123,12 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 				DemoAdmin: "13800000000", Admins: []string{"13912345678"}, RateLimit: true, PayTimeout: 15 * time.Minute, OpsAddr: "127.0.0.1:9090",
 			}
 			f.lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
-				ip, known := map[string]string{"ours": "::ffff:10.1.2.3", "other": "10.9.9.9", "127.0.0.1": "127.0.0.1"}[host]
-				if !known {
+				ip, known := map[string]string{"ours": "::ffff:10.1.2.3", "other": "10.9.9.9", "public": "203.0.113.5", "all": "0.0.0.0"}[host]
+				if !known && host == "unknown" {
 					return nil, errors.New("no such host")
 				}
-				return []netip.Addr{netip.MustParseAddr(ip)}, nil
+				addr, err := netip.ParseAddr(cmp.Or(ip, host))
+				return []netip.Addr{addr}, err
 			}
 			tc.edit(&f)
 			found := map[string]Finding{}
