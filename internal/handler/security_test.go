@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 )
 
@@ -187,6 +189,29 @@ func TestSecurityLogIsBounded(t *testing.T) {
 	}
 	assert.Equal(t, guesses, count("login_failed"))
 	assert.Less(t, len(e.securityLines("login_failed")), guesses/2)
+}
+
+// TestPlantedLeaksAreFound: the search at the end of each environment finds secrets in the log and in the metrics.
+func TestPlantedLeaksAreFound(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	login := e.buyer(1).login
+	require.Empty(t, e.leaks())
+	for name, planted := range map[string]string{
+		"phone": "13800000001", "code": e.outbox.code("13800000001"), "secret": string(secret), "access token": login.AccessToken,
+		"refresh token": login.RefreshToken, "pass": entry.NewPasses(keys).Issue(1, 2, 3, e.clock.now()),
+		"redeem code": domain.NewRedeemCodes(keys).Of(3368803458027454464),
+	} {
+		log, reg := &logBuffer{}, prometheus.NewRegistry()
+		counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seckill_planted_total"}, []string{"x"})
+		require.NoError(t, reg.Register(counter))
+		fake := &env{t: t, logs: log, outbox: e.outbox, config: handler.Config{Metrics: reg}}
+		slog.New(slog.NewJSONHandler(log, nil)).Info("planted", "x", planted)
+		assert.NotEmpty(t, fake.leaks(), "%s in the log", name)
+		fake.logs = &logBuffer{}
+		counter.WithLabelValues(planted)
+		assert.NotEmpty(t, fake.leaks(), "%s in the metrics", name)
+	}
 }
 
 // The header is sent only to browsers that use TLS, as a trusted proxy reports.
