@@ -22,6 +22,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
+	"seckill/internal/doctor/settings"
 )
 
 // root is the root of the repository. Tests run in the directory of their package.
@@ -173,7 +174,7 @@ func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed [
 	require.NoError(t, err)
 	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Settings()}) {
 		if f.Status == doctor.Fail {
-			failed = append(failed, doctor.SettingName(f.Check))
+			failed = append(failed, settings.Name(f.Check))
 		}
 	}
 	return failed

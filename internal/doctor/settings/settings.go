@@ -1,4 +1,6 @@
-package doctor
+// Package settings has the checks of the configuration. seckill doctor reports them, and a server refuses to start while
+// one fails that SECKILL_UNSAFE does not name.
+package settings
 
 import (
 	"bytes"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"seckill/internal/doctor"
 	"seckill/internal/domain"
 )
 
@@ -50,30 +53,30 @@ type Config struct {
 }
 
 // Group returns all checks of the configuration. It reads facts about this machine.
-func (c Config) Group() Group {
+func (c Config) Group() doctor.Group {
 	c = c.onThisMachine()
 	g := c.settings()
-	g.Checks = append(g.Checks, Check{Name: "config.addr", Run: c.checkAddr})
+	g.Checks = append(g.Checks, doctor.Check{Name: "config.addr", Run: c.checkAddr})
 	return g
 }
 
 // Settings returns the checks without I/O but for the resolution of a host name in OpsAddr. A server refuses to start while one fails whose name is not in c.Unsafe. An
 // accepted failure becomes a warning with Result.Accepted. Settings reads facts about this machine.
-func (c Config) Settings() Group {
+func (c Config) Settings() doctor.Group {
 	return c.onThisMachine().settings()
 }
 
-// SettingNames returns the names of the checks of Settings, without the prefix "config.".
-func SettingNames() []string {
+// Names returns the names of the checks of Settings, without the prefix "config.".
+func Names() []string {
 	var names []string
 	for _, check := range (Config{}).settings().Checks {
-		names = append(names, SettingName(check.Name))
+		names = append(names, Name(check.Name))
 	}
 	return names
 }
 
-// SettingName returns the name of a check of the configuration without its prefix.
-func SettingName(check string) string { return strings.TrimPrefix(check, "config.") }
+// Name returns the name of a check of the configuration without its prefix.
+func Name(check string) string { return strings.TrimPrefix(check, "config.") }
 
 // onThisMachine returns c with the facts about this machine.
 func (c Config) onThisMachine() Config {
@@ -96,8 +99,8 @@ func (c Config) onThisMachine() Config {
 }
 
 // settings returns the checks of Settings.
-func (c Config) settings() Group {
-	checks := []Check{
+func (c Config) settings() doctor.Group {
+	checks := []doctor.Check{
 		{Name: "config.jwt_secret", Run: c.checkSecret},
 		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
 		{Name: "config.database_password", Run: c.checkDatabasePassword},
@@ -112,19 +115,19 @@ func (c Config) settings() Group {
 		{Name: "config.lane", Run: c.checkLane},
 	}
 	for i, check := range checks {
-		if slices.Contains(c.Unsafe, SettingName(check.Name)) {
+		if slices.Contains(c.Unsafe, Name(check.Name)) {
 			checks[i].Run = accepted(check.Run)
 		}
 	}
-	return Group{Checks: checks}
+	return doctor.Group{Checks: checks}
 }
 
 // accepted returns a check whose failure is a warning.
-func accepted(run func(context.Context) Result) func(context.Context) Result {
-	return func(ctx context.Context) Result {
+func accepted(run func(context.Context) doctor.Result) func(context.Context) doctor.Result {
+	return func(ctx context.Context) doctor.Result {
 		r := run(ctx)
-		if r.Status == Fail {
-			r.Status, r.Accepted = Warn, true
+		if r.Status == doctor.Fail {
+			r.Status, r.Accepted = doctor.Warn, true
 		}
 		return r
 	}
@@ -134,11 +137,11 @@ func accepted(run func(context.Context) Result) func(context.Context) Result {
 func (c Config) production() bool { return c.DSN != "" || !c.Demo }
 
 // unsafe is the status of a setting that only the embedded demo may have.
-func (c Config) unsafe() Status {
+func (c Config) unsafe() doctor.Status {
 	if c.production() {
-		return Fail
+		return doctor.Fail
 	}
-	return Warn
+	return doctor.Warn
 }
 
 // minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
@@ -196,15 +199,15 @@ func entropy(text string) float64 {
 // generateHex follows the name of a setting in the change that a check proposes.
 const generateHex = "=$(openssl rand -hex 32), the same on every server"
 
-func (c Config) checkSecret(context.Context) Result {
+func (c Config) checkSecret(context.Context) doctor.Result {
 	switch {
 	case errors.Is(c.SecretErr, fs.ErrNotExist):
-		return Good("the first start creates one in %s", c.DataDir)
+		return doctor.Good("the first start creates one in %s", c.DataDir)
 	case c.SecretErr != nil:
-		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
+		return doctor.FromError(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
 	}
 	if why := weakest(c.Secrets); why != "" {
-		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
+		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
 	return strong(c.Secrets)
 }
@@ -220,30 +223,30 @@ func weakest(secrets domain.Keyring) string {
 	return ""
 }
 
-func strong(secrets domain.Keyring) Result {
+func strong(secrets domain.Keyring) doctor.Result {
 	if len(secrets) == 1 {
-		return Good("%d bytes that look random", len(secrets.Signer()))
+		return doctor.Good("%d bytes that look random", len(secrets.Signer()))
 	}
-	return Good("%d secrets that look random; the first signs", len(secrets))
+	return doctor.Good("%d secrets that look random; the first signs", len(secrets))
 }
 
-func (c Config) checkPaymentSecret(context.Context) Result {
+func (c Config) checkPaymentSecret(context.Context) doctor.Result {
 	if len(c.PaymentSecrets) == 0 {
-		return Good("derived from the token secret")
+		return doctor.Good("derived from the token secret")
 	}
 	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", c.PaymentSecrets, "a payment provider", "payments")
 }
 
 // checkSharedSecret checks the secrets of a setting that another party knows, too.
-func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) Result {
+func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
 	isTokenSecret := func(k domain.Key) bool {
 		return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
 	}
 	if slices.ContainsFunc(secrets, isTokenSecret) {
-		return Bad(Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
+		return doctor.Bad(doctor.Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
 	if why := weakest(secrets); why != "" {
-		return Bad(Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
+		return doctor.Bad(doctor.Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
 	}
 	return strong(secrets)
 }
@@ -252,67 +255,67 @@ func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party,
 // database slows down guessing.
 const minPassword = 8
 
-func (c Config) checkDatabasePassword(context.Context) Result {
+func (c Config) checkDatabasePassword(context.Context) doctor.Result {
 	if c.DSN == "" {
-		return Good("not needed: the database is a file")
+		return doctor.Good("not needed: the database is a file")
 	}
 	dsn, err := mysql.ParseDSN(c.DSN)
 	switch {
 	case err != nil:
-		return Result{Status: Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
+		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
 	case dsn.Net == "unix":
-		return Good("not needed: a socket of this machine")
+		return doctor.Good("not needed: a socket of this machine")
 	}
 	lower := strings.ToLower(dsn.Passwd)
 	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
 	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
-		return Bad(Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
+		return doctor.Bad(doctor.Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
 			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
 	}
-	return Good("%d bytes, not an example", len(dsn.Passwd))
+	return doctor.Good("%d bytes, not an example", len(dsn.Passwd))
 }
 
-func (c Config) checkDemo(context.Context) Result {
+func (c Config) checkDemo(context.Context) doctor.Result {
 	switch {
 	case c.Demo && c.DSN != "":
-		return Bad(Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
+		return doctor.Bad(doctor.Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
 	case c.Demo:
-		return Bad(Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
+		return doctor.Bad(doctor.Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
 	}
-	return Good("off")
+	return doctor.Good("off")
 }
 
-func (c Config) checkCodes(context.Context) Result {
+func (c Config) checkCodes(context.Context) doctor.Result {
 	switch {
 	case c.CodeURL != "":
-		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != OK {
+		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != doctor.OK {
 			return r
 		}
-		return Good("login codes are sent to SECKILL_CODE_URL")
+		return doctor.Good("login codes are sent to SECKILL_CODE_URL")
 	case c.Demo:
-		return Good("demo mode returns login codes to the caller")
+		return doctor.Good("demo mode returns login codes to the caller")
 	}
-	return Bad(Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
+	return doctor.Bad(doctor.Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
 		"there is no sender of login codes: no user can log in")
 }
 
-func (c Config) checkAdmins(context.Context) Result {
+func (c Config) checkAdmins(context.Context) doctor.Result {
 	if len(c.Admins) == 0 {
-		return Bad(Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
+		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
 	}
 	for _, phone := range c.Admins {
 		if phone == c.DemoAdmin && !c.Demo {
-			return Bad(Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
+			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
 		}
 	}
-	return Good("admins: %d", len(c.Admins))
+	return doctor.Good("admins: %d", len(c.Admins))
 }
 
-func (c Config) checkRateLimit(context.Context) Result {
+func (c Config) checkRateLimit(context.Context) doctor.Result {
 	if c.RateLimit {
-		return Good("on")
+		return doctor.Good("on")
 	}
-	return Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
+	return doctor.Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
 // Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
@@ -325,26 +328,25 @@ const (
 // an eighth of all; private networks are at most a 128th.
 const maxTrusted = 1.0 / 16
 
-func (c Config) checkProxies(context.Context) Result {
+func (c Config) checkProxies(context.Context) doctor.Result {
 	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
-	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
 	networks := c.trustedNetworks()
 	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
 		return n.Addr().IsLoopback() || n.Bits() >= minPrefixV6 || n.Addr().Is4() && n.Bits() >= minPrefixV4
 	})
 	switch {
 	case trustedShare(networks) > maxTrusted:
-		return Bad(Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
+		return doctor.Bad(doctor.Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
 			strings.Join(c.Proxies, ", "))
 	case len(wide) > 0:
-		return Bad(Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
-	case len(c.Proxies) == 0 && c.container && !isLoopbackHost(host):
-		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
+		return doctor.Bad(doctor.Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
+	case len(c.Proxies) == 0 && c.container && !doctor.IsLoopback(c.Addr):
+		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
 			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
 	case len(c.Proxies) == 0:
-		return Good("none: behind a proxy all buyers would share one limit")
+		return doctor.Good("none: behind a proxy all buyers would share one limit")
 	}
-	return Good("%s", strings.Join(c.Proxies, ", "))
+	return doctor.Good("%s", strings.Join(c.Proxies, ", "))
 }
 
 // trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
@@ -375,57 +377,52 @@ func trustedShare(networks []netip.Prefix) float64 {
 	return max(share[true], share[false])
 }
 
-func isLoopbackHost(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
 // checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
-func (c Config) checkAddr(ctx context.Context) Result {
+func (c Config) checkAddr(ctx context.Context) doctor.Result {
 	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
 	if host == "" {
-		return Good("%s, on all addresses", c.Addr)
+		return doctor.Good("%s, on all addresses", c.Addr)
 	}
 	ips, err := c.lookup(ctx, "ip", host)
 	if err != nil {
-		return FromError(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
+		return doctor.FromError(doctor.Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
 	}
 	for _, ip := range ips {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {
-			return Good("%s", c.Addr)
+			return doctor.Good("%s", c.Addr)
 		}
 		for _, ours := range c.addresses {
 			if ours.Unmap() == ip.WithZone("") {
-				return Good("%s", c.Addr)
+				return doctor.Good("%s", c.Addr)
 			}
 		}
 	}
-	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
+	return doctor.Bad(doctor.Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
 }
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a
 // container, all addresses only cause a warning if they are private, because the operator decides which ports to publish.
-func (c Config) checkOpsAddr(ctx context.Context) Result {
+func (c Config) checkOpsAddr(ctx context.Context) doctor.Result {
 	const change = "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address"
 	if c.OpsAddr == "" {
-		return Good("no private port: neither metrics nor profiles")
+		return doctor.Good("no private port: neither metrics nor profiles")
 	}
 	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
 	ips := []netip.Addr{netip.IPv6Unspecified()}
 	if host != "" {
 		var err error
 		if ips, err = c.lookup(ctx, "ip", host); err != nil {
-			return FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
+			return doctor.FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
 		}
 	}
 	status := c.unsafe()
 	switch private := !slices.ContainsFunc(ips, isPublic); {
 	case private:
-		return Good("%s", c.OpsAddr)
+		return doctor.Good("%s", c.OpsAddr)
 	case c.container && slices.ContainsFunc(ips, netip.Addr.IsUnspecified) && len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, isPublic):
-		status = Warn
+		status = doctor.Warn
 	}
-	return Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+	return doctor.Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
 }
 
 func isPublic(ip netip.Addr) bool {
@@ -433,43 +430,40 @@ func isPublic(ip netip.Addr) bool {
 	return !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
 }
 
-// Bounds of a reasonable SECKILL_PAY_TIMEOUT.
-const (
-	minPayTimeout = time.Minute
-	maxPayTimeout = 2 * time.Hour
-)
+// maxPayTimeout is the longest reasonable SECKILL_PAY_TIMEOUT.
+const maxPayTimeout = 2 * time.Hour
 
-func (c Config) checkPayTimeout(context.Context) Result {
+func (c Config) checkPayTimeout(context.Context) doctor.Result {
 	switch {
-	case c.PayTimeout < minPayTimeout:
-		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
+	case c.PayTimeout < doctor.MinPayTimeout:
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
 	case c.PayTimeout > maxPayTimeout:
-		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
 	}
-	return Good("%s", c.PayTimeout)
+	return doctor.Good("%s", c.PayTimeout)
 }
 
-func (c Config) checkSandbox(context.Context) Result {
+func (c Config) checkSandbox(context.Context) doctor.Result {
 	switch {
 	case c.Faults:
-		return Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+		return doctor.Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
 	case c.production():
-		return Bad(Fail, "supply a domain.PaymentProvider: CONTRIBUTING.md, A payment provider",
+		return doctor.Bad(doctor.Fail, "supply a domain.PaymentProvider: CONTRIBUTING.md, A payment provider",
 			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
-	return Good("no faults; the sandbox moves no money")
+	return doctor.Good("no faults; the sandbox moves no money")
 }
 
-func (c Config) checkLane(context.Context) Result {
+func (c Config) checkLane(context.Context) doctor.Result {
 	switch {
 	case c.Lane == "queue" && c.EmbeddedRedis:
-		return Bad(Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
+		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
 			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
 	case c.DSN != "" && c.EmbeddedRedis:
-		return Bad(Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
+		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
 	case c.Lane != "lock" && len(c.LockNodes) > 0:
-		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
+		return doctor.Bad(doctor.Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
 			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.Lane)
 	}
-	return Good("%s", c.Lane)
+	return doctor.Good("%s", c.Lane)
 }
