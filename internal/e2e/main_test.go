@@ -52,6 +52,9 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
+// testOps gives every server an ops port, so that its metrics are searched for secrets.
+const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
+
 // testUnsafe accepts the settings of test servers.
 const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
 
@@ -115,7 +118,7 @@ func embeddedStack(t *testing.T) *stack {
 	dir := t.TempDir()
 	return &stack{
 		env: []string{
-			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
+			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
 		},
 		flush: func() error {
 			info, err := app.RunningRedis(dir)
@@ -150,7 +153,7 @@ func serverStack(t *testing.T, dsn string) *stack {
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, "SECKILL_DRAIN=0s",
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps, "SECKILL_DRAIN=0s",
 		},
 		flush: func() error {
 			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
@@ -252,6 +255,8 @@ type process struct {
 	cmd  *exec.Cmd
 	log  *buffer
 	done chan struct{}
+
+	metrics string // all that scrape read
 }
 
 // serve starts a server and returns when it listens. An empty addr selects a free port.
@@ -267,9 +272,12 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
+		if p.running() {
+			p.scrape()
+		}
 		p.kill()
 		require.NotContains(t, p.log.String(), "DATA RACE")
-		s.requireNoLeaks(t, p.log.String())
+		require.Empty(t, s.leaks(p), "log or metrics have secrets")
 		if t.Failed() {
 			t.Logf("log of server %s:\n%s", p.url, p.log)
 		}
@@ -291,6 +299,16 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	return p
 }
 
+// running reports whether the process has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // kill sends SIGKILL and waits for the end of the process.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
@@ -300,6 +318,7 @@ func (p *process) kill() {
 // stop sends SIGTERM, waits up to a minute and returns the exit code.
 func (p *process) stop(t *testing.T) int {
 	t.Helper()
+	p.scrape()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:

@@ -203,8 +203,8 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,
 		limitRefresh: limits.refreshes, charge: limits.charge,
 	}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context) error {
-		return staff.check(c, domain.MayRead, auth.require)
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
+		staff.reveal(c, domain.MayRead, auth.require, e.write, denied, answer)
 	}, limits.visit)
 	return handlers{
 		staff:       staff,

@@ -30,13 +30,14 @@ const (
 	eventUnknownCode   securityEvent = "redeem_unknown_code"
 	eventErased        securityEvent = "account_erased"
 	eventCrossOrigin   securityEvent = "cross_origin"
+	eventTOTPRequired  securityEvent = "totp_required"
 	eventTOTPFailed    securityEvent = "totp_failed"
 )
 
 // securityEvents lists all events, whose counters exist from the start.
 var securityEvents = []securityEvent{
 	eventCodeSent, eventLogin, eventLoginFailed, eventLoginBlocked, eventTokenRefused, eventRefreshReused, eventForbidden,
-	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPFailed,
+	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPRequired, eventTOTPFailed,
 }
 
 // loginRoutes are the routes whose rate limits protect logins.
@@ -57,6 +58,8 @@ func eventOf(c *gin.Context, err error) securityEvent {
 	switch {
 	case errors.Is(err, domain.ErrWrongCode):
 		return eventLoginFailed
+	case errors.Is(err, domain.ErrTOTPRequired):
+		return eventTOTPRequired
 	case errors.Is(err, domain.ErrWrongTOTP):
 		return eventTOTPFailed
 	case errors.Is(err, errCrossOrigin):
