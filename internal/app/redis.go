@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -169,7 +170,7 @@ func OpenRedis(opts *redis.UniversalOptions) redis.UniversalClient {
 	cluster.ClusterStateReloadInterval = clusterReload
 	cluster.DisableRoutingPolicies = true // they do not support wrapped commands; PingRedis reaches every master without them
 	rdb := redis.NewClusterClient(cluster)
-	rdb.AddHook(noRetries{})
+	rdb.AddHook(clusterHook{reload: rdb.ReloadState})
 	return rdb
 }
 
@@ -180,10 +181,12 @@ func openEmbedded(info RedisInfo) redis.UniversalClient {
 	return OpenRedis(opts)
 }
 
-// noRetries marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
+// clusterHook marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
 // clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
-// after EOF and timeouts.
-type noRetries struct{}
+// after EOF and timeouts. The hook also reloads the slot map after a failed connection: a dead master answers no MOVED.
+type clusterHook struct {
+	reload func(context.Context) // in the background, at most five times a second
+}
 
 // noRetry is a command that must not be repeated.
 type noRetry struct{ redis.Cmder }
@@ -192,22 +195,31 @@ type noRetry struct{ redis.Cmder }
 func (noRetry) NoRetry() bool { return true }
 
 // DialHook implements redis.Hook.
-func (noRetries) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (clusterHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
-func (noRetries) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return next(ctx, noRetry{cmd}) }
+func (h clusterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h.checked(ctx, next(ctx, noRetry{cmd})) }
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (noRetries) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h clusterHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		marked := make([]redis.Cmder, len(cmds))
 		for i, cmd := range cmds {
 			marked[i] = noRetry{cmd}
 		}
-		return next(ctx, marked)
+		return h.checked(ctx, next(ctx, marked))
 	}
+}
+
+// checked returns err after starting a reload if a connection could not be opened.
+func (h clusterHook) checked(ctx context.Context, err error) error {
+	var failed *net.OpError
+	if errors.As(err, &failed) && failed.Op == "dial" {
+		h.reload(ctx)
+	}
+	return err
 }
 
 // PingRedis returns nil if the server, or every master of a cluster, answers.
