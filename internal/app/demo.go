@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/shop"
 )
 
 // demoDuration is the length of the running sale, which stays open for a visitor who returns a week later.
@@ -11,9 +12,9 @@ const demoDuration = 30 * 24 * time.Hour
 
 // demoData returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one
 // has ended. The ShopID of a voucher is the position of its shop in the list, from 1.
-func demoData(now time.Time) ([]domain.Shop, []domain.Voucher) {
+func demoData(now time.Time) ([]shop.Shop, []domain.Voucher) {
 	now = domain.Moment(now)
-	shops := []domain.Shop{
+	shops := []shop.Shop{
 		{
 			ID: 1, Name: "桂花茶餐厅", TypeID: 1, Area: "大关", Address: "金华路 29 号", X: 120.149192, Y: 30.316078,
 			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now,

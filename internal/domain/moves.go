@@ -84,3 +84,15 @@ type OrderMove struct {
 	Detail  string // for the audit log
 	Claim   *Claim // of the request; nil if it has no key
 }
+
+// AdminMoves returns the names of the moves that an admin may make with an order in this status.
+func AdminMoves(s OrderStatus) []string {
+	names := []string{}
+	for _, m := range Moves() {
+		byAdmin := m == MoveCancel || m == MoveRefund || m == MoveRedeem
+		if byAdmin && m.From == s {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}

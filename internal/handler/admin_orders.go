@@ -28,7 +28,7 @@ type adminOrderOut struct {
 func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
 	out := adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: domain.MaskPhone(o.Phone), Moves: []string{}}
 	if caller.May(domain.MayOperate) {
-		out.Moves = service.AdminMoves(o.Status)
+		out.Moves = domain.AdminMoves(o.Status)
 	}
 	return out
 }

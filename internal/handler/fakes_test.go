@@ -13,6 +13,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/repo"
 	"seckill/internal/service"
+	"seckill/internal/shop"
 )
 
 // clock is a time that tests advance.
@@ -327,12 +328,12 @@ func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]domain.Vo
 	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
 }
 
-func (s *faultyStore) Shop(ctx context.Context, id int64) (domain.Shop, error) {
-	return orFault(s, func() (domain.Shop, error) { return s.Store.Shop(ctx, id) })
+func (s *faultyStore) Shop(ctx context.Context, id int64) (shop.Shop, error) {
+	return orFault(s, func() (shop.Shop, error) { return s.Store.Shop(ctx, id) })
 }
 
-func (s *faultyStore) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
-	return orFault(s, func() ([]domain.Shop, error) { return s.Store.ListShops(ctx, f) })
+func (s *faultyStore) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {
+	return orFault(s, func() ([]shop.Shop, error) { return s.Store.ListShops(ctx, f) })
 }
 
 func (s *faultyStore) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {

@@ -9,21 +9,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/domain"
+	"seckill/internal/shop"
 )
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.
 func (e *env) shops(n int) {
 	e.t.Helper()
-	shop := domain.Shop{
+	one := shop.Shop{
 		Name: "shop", TypeID: 2, X: 120, Y: 30, Area: "大关", Address: "a", AvgPrice: 8050, Sold: 4215, Comments: 3035, Score: 47,
 		OpenHours: "10:00-22:00", CreatedAt: e.clock.now(),
 	}
-	shops := []domain.Shop{shop}
+	shops := []shop.Shop{one}
 	for i := range n {
-		shop.TypeID, shop.Name, shop.Images = 1, fmt.Sprintf("shop %d", i), "a.png,b.png"
-		shop.Y += 0.001
-		shops = append(shops, shop)
+		one.TypeID, one.Name, one.Images = 1, fmt.Sprintf("shop %d", i), "a.png,b.png"
+		one.Y += 0.001
+		shops = append(shops, one)
 	}
 	seeded, err := e.store.SeedDemo(e.t.Context(), shops, nil)
 	require.NoError(e.t, err)

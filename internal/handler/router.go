@@ -19,6 +19,7 @@ import (
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/shop"
 )
 
 // Config holds the dependencies and settings of the HTTP layer.
@@ -30,7 +31,7 @@ type Config struct {
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
-	Shops           service.ShopStore
+	Shops           shop.Store
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
 	Keys            *service.Idempotency

@@ -269,7 +269,7 @@ func TestDeletedKeyEndsHold(t *testing.T) {
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		h, err := k.lock(newLocks(t, addr, WithWatchdog(900*time.Millisecond)), "a").Lock(ctx)
+		h, err := k.lock(newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), "a").Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
 		queued(t, rdb, k.name, "a", 1)

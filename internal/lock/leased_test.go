@@ -16,7 +16,7 @@ func TestPermitsAreRenewed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := context.WithValue(soon(t), ctxKey{}, "trace")
 		var seen recorder
-		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond), WithObserver(seen.observe)).LeasedSemaphore("a")
+		s := newLocks(t, addr, WithWatchdog(2400*time.Millisecond), WithObserver(seen.observe)).LeasedSemaphore("a")
 		set(t, leasedPermits{s}, 3)
 		p, err := s.Acquire(ctx, 2)
 		require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestOnlyTheHolderReleasesPermits(t *testing.T) {
 func TestDeletedHoldersKeyFreesPermits(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond)).LeasedSemaphore("a")
+		s := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)).LeasedSemaphore("a")
 		set(t, leasedPermits{s}, 3)
 		p, err := s.Acquire(ctx, 2)
 		require.NoError(t, err)

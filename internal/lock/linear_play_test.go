@@ -92,8 +92,10 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 	tb := &table{crashes: crashes}
 	for range players {
 		p := startProxy(t, addr)
+		// A lost reply is noticed by the end of the connection, and not by a timeout: on a machine that stalls, a command
+		// that timed out can be executed after the release that undoes it.
+		p.cutAfter = 250 * time.Millisecond
 		c := newLocks(t, p.addr)
-		c.exec.timeout = 250 * time.Millisecond
 		tb.proxies, tb.clients = append(tb.proxies, p), append(tb.clients, c)
 	}
 	return tb

@@ -214,7 +214,7 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
-			doomed, c := newLocks(t, addr, WithWatchdog(900*time.Millisecond)), newLocks(t, addr)
+			doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
 			h, err := Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx)
 			require.NoError(t, err)
 			lose(h, doomed)
@@ -270,7 +270,7 @@ func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
+		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
 		taken, err := c.Mutex("b").Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))

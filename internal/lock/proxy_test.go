@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,6 +22,7 @@ const (
 type proxy struct {
 	addr     string
 	upstream string
+	cutAfter time.Duration // after a muted reply; 0: never. Set before use.
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -126,7 +128,7 @@ func (p *proxy) serve(client net.Conn) {
 	// sent hits its reply.
 	var fate atomic.Int32
 	var replies sync.WaitGroup
-	replies.Go(func() { answer(client, server, &fate) })
+	replies.Go(func() { p.answer(client, server, &fate) })
 	defer func() { _ = server.Close(); replies.Wait() }()
 	buf := make([]byte, 64<<10)
 	for {
@@ -147,7 +149,7 @@ func (p *proxy) serve(client net.Conn) {
 }
 
 // answer copies replies until the connection's fate changes.
-func answer(client, server net.Conn, fate *atomic.Int32) {
+func (p *proxy) answer(client, server net.Conn, fate *atomic.Int32) {
 	defer func() { _ = client.Close() }()
 	buf := make([]byte, 64<<10)
 	for {
@@ -156,6 +158,9 @@ func answer(client, server net.Conn, fate *atomic.Int32) {
 			return
 		}
 		if fault(fate.Load()) == muteReply {
+			if p.cutAfter > 0 {
+				time.AfterFunc(p.cutAfter, func() { _ = client.Close() })
+			}
 			continue
 		}
 		if _, err := client.Write(buf[:n]); err != nil {

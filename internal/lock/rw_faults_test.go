@@ -144,7 +144,7 @@ func TestRWDeletedKeysEndHolds(t *testing.T) {
 	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		ctx, me := soon(t), owned(t)
 		rdb := newClient(t, addr)
-		h := must(t)(side.of(newLocks(t, addr, WithWatchdog(900*time.Millisecond)).RW("a")).Lock(me))
+		h := must(t)(side.of(newLocks(t, addr, WithWatchdog(2400*time.Millisecond)).RW("a")).Lock(me))
 		got := background(ctx, newLocks(t, addr).RW("a").Write())
 		queued(t, rdb, "rw", "a", 1)
 		keys := rwKeys(DefaultPrefix, "a", "")

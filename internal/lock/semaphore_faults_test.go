@@ -322,7 +322,7 @@ func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
+		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
 		s := k.of(c, "a")
 		set(t, s, 3)
 		giveBack, err := s.take(ctx, 2, true)
@@ -348,7 +348,7 @@ func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 func TestPermitsAreLostWithTheKey(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond)).LeasedSemaphore("a")
+		s := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)).LeasedSemaphore("a")
 		for _, setAgain := range []bool{false, true} {
 			_, err := s.SetPermits(ctx, 1)
 			require.NoError(t, err)

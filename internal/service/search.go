@@ -43,18 +43,6 @@ type PhoneNumbers interface {
 	Canonical(text string) (string, error)
 }
 
-// AdminMoves returns the names of the moves that an admin may make with an order in this status.
-func AdminMoves(s domain.OrderStatus) []string {
-	names := []string{}
-	for _, m := range domain.Moves() {
-		byAdmin := m == domain.MoveCancel || m == domain.MoveRefund || m == domain.MoveRedeem
-		if byAdmin && m.From == s {
-			names = append(names, m.Name)
-		}
-	}
-	return names
-}
-
 // seededPhone matches the phone numbers of load-test users. They are not valid for a login.
 var seededPhone = regexp.MustCompile(`^100[0-9]{8}$`)
 

@@ -7,6 +7,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
+	"seckill/internal/shop"
 )
 
 // Store stores shops and vouchers. It is safe for concurrent use.
@@ -156,7 +157,7 @@ type shopRow struct {
 
 func (shopRow) TableName() string { return "shops" }
 
-func newShopRow(s *domain.Shop) shopRow {
+func newShopRow(s *shop.Shop) shopRow {
 	return shopRow{
 		Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
@@ -164,8 +165,8 @@ func newShopRow(s *domain.Shop) shopRow {
 	}
 }
 
-func (r *shopRow) shop() domain.Shop {
-	return domain.Shop{
+func (r *shopRow) shop() shop.Shop {
+	return shop.Shop{
 		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
 		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
 		CreatedAt: r.CreatedAt,

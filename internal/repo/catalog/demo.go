@@ -6,11 +6,12 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/shop"
 )
 
 // SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
 // processes wait for each other, and only one of them stores the data.
-func (s *Store) SeedDemo(ctx context.Context, shops []domain.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
+func (s *Store) SeedDemo(ctx context.Context, shops []shop.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
 	err = s.db.WithSchemaLock(ctx, func() error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
@@ -26,7 +27,7 @@ func (s *Store) SeedDemo(ctx context.Context, shops []domain.Shop, vouchers []do
 	return seeded, err
 }
 
-func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
+func insertDemo(tx *gorm.DB, shops []shop.Shop, vouchers []domain.Voucher) error {
 	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
 	for i := range shops {
 		row := newShopRow(&shops[i])

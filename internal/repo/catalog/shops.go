@@ -6,18 +6,18 @@ import (
 
 	"gorm.io/gorm/clause"
 
-	"seckill/internal/domain"
+	"seckill/internal/shop"
 )
 
-// Shop implements service.ShopStore.
-func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
+// Shop implements shop.Store.
+func (s *Store) Shop(ctx context.Context, id int64) (shop.Shop, error) {
 	var row shopRow
 	err := s.db.Reader(ctx).Take(&row, id).Error
 	return row.shop(), s.db.Translate(err)
 }
 
-// ListShops implements service.ShopStore.
-func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
+// ListShops implements shop.Store.
+func (s *Store) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {
 	order := clause.OrderBy{Expression: clause.Expr{SQL: "id"}}
 	if f.Near != nil {
 		order = nearest(*f.Near)
@@ -27,7 +27,7 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
-	shops := make([]domain.Shop, len(rows))
+	shops := make([]shop.Shop, len(rows))
 	for i := range rows {
 		shops[i] = rows[i].shop()
 	}
@@ -36,7 +36,7 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
 // only basic arithmetic, which SQLite has as well, and is inexact only for shops that are far away.
-func nearest(p domain.Place) clause.OrderBy {
+func nearest(p shop.Place) clause.OrderBy {
 	shorter := math.Cos(p.Y * math.Pi / 180)
 	return clause.OrderBy{Expression: clause.Expr{
 		SQL:  "(x - ?) * (x - ?) * ? + (y - ?) * (y - ?), id",

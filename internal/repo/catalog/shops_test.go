@@ -10,6 +10,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
+	"seckill/internal/shop"
 	"seckill/internal/testenv"
 )
 
@@ -21,38 +22,38 @@ func TestListShops(t *testing.T) {
 	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := New(sqldb.Access{DB: db})
 		ctx := t.Context()
-		here := domain.Place{X: 120, Y: 60}
-		shop := func(name string, typ int64, x, y float64) domain.Shop {
-			return domain.Shop{
+		here := shop.Place{X: 120, Y: 60}
+		newShop := func(name string, typ int64, x, y float64) shop.Shop {
+			return shop.Shop{
 				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
 				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
 			}
 		}
-		shops := []domain.Shop{
-			shop("north", 1, 120, 60.06), shop("east", 1, 120.1, 60), shop("here", 1, 120, 60), shop("other", 2, 120, 60),
-			shop("too", 1, 120, 60), shop("west", 1, 119.87, 60),
+		shops := []shop.Shop{
+			newShop("north", 1, 120, 60.06), newShop("east", 1, 120.1, 60), newShop("here", 1, 120, 60), newShop("other", 2, 120, 60),
+			newShop("too", 1, 120, 60), newShop("west", 1, 119.87, 60),
 		}
 		for i := range shops {
 			row := newShopRow(&shops[i])
 			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 			shops[i].ID = row.ID
 		}
-		list := func(f domain.ShopFilter) (names []string) {
+		list := func(f shop.Filter) (names []string) {
 			found, err := s.ListShops(ctx, f)
 			require.NoError(t, err)
-			for i, shop := range found {
-				names = append(names, shop.Name)
+			for i, one := range found {
+				names = append(names, one.Name)
 				if i > 0 && f.Near != nil {
-					require.GreaterOrEqual(t, shop.Distance(here), found[i-1].Distance(here))
+					require.GreaterOrEqual(t, one.Distance(here), found[i-1].Distance(here))
 				}
 			}
 			return names
 		}
-		require.Equal(t, []string{"north", "east", "here", "too", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9}))
-		require.Equal(t, []string{"here", "too", "east", "north", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9, Near: &here}))
-		require.Equal(t, []string{"east", "north"}, list(domain.ShopFilter{TypeID: 1, Skip: 2, Limit: 2, Near: &here}))
-		require.Empty(t, list(domain.ShopFilter{TypeID: 1, Skip: 5, Limit: 5}))
-		require.Empty(t, list(domain.ShopFilter{TypeID: 3, Limit: 5}))
+		require.Equal(t, []string{"north", "east", "here", "too", "west"}, list(shop.Filter{TypeID: 1, Limit: 9}))
+		require.Equal(t, []string{"here", "too", "east", "north", "west"}, list(shop.Filter{TypeID: 1, Limit: 9, Near: &here}))
+		require.Equal(t, []string{"east", "north"}, list(shop.Filter{TypeID: 1, Skip: 2, Limit: 2, Near: &here}))
+		require.Empty(t, list(shop.Filter{TypeID: 1, Skip: 5, Limit: 5}))
+		require.Empty(t, list(shop.Filter{TypeID: 3, Limit: 5}))
 
 		one, err := s.Shop(ctx, shops[0].ID)
 		require.NoError(t, err)

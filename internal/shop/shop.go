@@ -1,6 +1,8 @@
-package domain
+// Package shop contains the shops of the hm-dianping course, in which vouchers are redeemed.
+package shop
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -36,10 +38,16 @@ func (s *Shop) Distance(from Place) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(math.Min(1, h)))
 }
 
-// ShopFilter selects shops of one type: nearest first if Near is set, otherwise by id.
-type ShopFilter struct {
+// Filter selects shops of one type: nearest first if Near is set, otherwise by id.
+type Filter struct {
 	TypeID int64
 	Near   *Place
 	Skip   int
 	Limit  int
+}
+
+// Store reads shops. Errors: domain.ErrNotFound, ErrUnavailable.
+type Store interface {
+	Shop(ctx context.Context, id int64) (Shop, error)
+	ListShops(ctx context.Context, f Filter) ([]Shop, error)
 }
