@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,12 +120,17 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
-	for _, master := range c.Nodes {
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.Nodes))
+	for i, master := range c.Nodes {
 		replica := StartRedis(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
 		c.Replicas = append(c.Replicas, replica)
-		if err := replicate(ctx, master.Client(tb), replica.Client(tb)); err != nil {
-			tb.Fatalf("add a replica to a Redis cluster: %v", err)
-		}
+		from, to := master.Client(tb), replica.Client(tb)
+		wg.Go(func() { errs[i] = replicate(ctx, from, to) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		tb.Fatalf("add replicas to a Redis cluster: %v", err)
 	}
 }
 
