@@ -47,12 +47,16 @@ type Config struct {
 	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
+	Drain         *time.Duration `env:"SECKILL_DRAIN" placeholder:"DURATION" help:"Time between a red /readyz and closing the port after SIGTERM. Default: 0 with the embedded database, 5s otherwise."`
 	Contact       string         `name:"security-contact" env:"SECKILL_SECURITY_CONTACT" placeholder:"URI" help:"Contact for reports of vulnerabilities, such as mailto:security@example.com, served as /.well-known/security.txt. Empty: no such file."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
 // minRetention refuses settings that would erase the accounts of people who come back, such as 90 for 90 days.
 const minRetention = 24 * time.Hour
+
+// defaultDrain is enough for a load balancer that probes every 2 s and drops a server after two failures.
+const defaultDrain = 5 * time.Second
 
 // DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
@@ -111,6 +115,12 @@ func (c Config) Finish() (Config, error) {
 	if c.IsDemo() && len(c.AdminPhones) == 0 {
 		c.AdminPhones = []string{DemoAdmin}
 	}
+	if c.Drain == nil {
+		c.Drain = new(time.Duration)
+		if !c.Embedded() {
+			*c.Drain = defaultDrain
+		}
+	}
 	if len(c.SMSCountries) == 0 {
 		c.SMSCountries = []string{DefaultCountry}
 	}
@@ -168,6 +178,7 @@ func (c Config) Finish() (Config, error) {
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
+	rule(*c.Drain >= 0, "--drain: %s is negative", *c.Drain)
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"country":                {[]string{"--sms-countries", "CN,Germany"}, []string{"--sms-countries (SECKILL_SMS_COUNTRIES)", `"GERMANY"`}},
 		"demo admin abroad":      {[]string{"--sms-countries", "DE"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", app.DemoAdmin, "of DE"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"drain":                  {[]string{"--drain", "-1s"}, []string{"--drain (SECKILL_DRAIN)"}},
 		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
 		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
@@ -104,6 +106,20 @@ func TestDemoModeDefaultsToEmbeddedDatabase(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cfg.AdminPhones, "outside demo mode there is no default admin")
 	require.NotContains(t, strings.Join(cfg.AdminPhones, ","), app.DemoAdmin)
+}
+
+func TestDrainDefaultsToFiveSecondsOutsideTheEmbeddedDatabase(t *testing.T) {
+	second := time.Second
+	for dsn, want := range map[string]time.Duration{"": 0, "user:password@tcp(host:3306)/db": 5 * time.Second} {
+		cfg := app.Config{MySQLDSN: dsn, DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1}
+		finished, err := cfg.Finish()
+		require.NoError(t, err)
+		require.Equal(t, want, *finished.Drain)
+		cfg.Drain = &second
+		finished, err = cfg.Finish()
+		require.NoError(t, err)
+		require.Equal(t, second, *finished.Drain)
+	}
 }
 
 // TestVerifyReportsOnlyViolationsWithCode1 checks that verify exits with ExitUnchecked for any other failure.

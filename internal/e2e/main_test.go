@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type stack struct {
 	lane    string
 	env     []string
+	binary  string           // of the program; empty: this version
 	mariadb *testenv.MariaDB // nil unless the test started it
 	redis   *testenv.Redis   // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
@@ -148,7 +149,7 @@ func serverStack(t *testing.T, dsn string) *stack {
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, "SECKILL_DRAIN=0s",
 		},
 		flush: func() error {
 			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
@@ -169,8 +170,12 @@ func (s *stack) with(env ...string) *stack {
 
 // command returns a command that runs the program as a separate process.
 func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := s.binary
+	if exe == "" {
+		var err error
+		exe, err = os.Executable()
+		require.NoError(t, err)
+	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = []string{
 		envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),

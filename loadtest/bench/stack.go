@@ -80,7 +80,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // because the admin logs in often
 		"SECKILL_UNSAFE=demo,sandbox,rate_limit",
 		"SECKILL_PAY_TIMEOUT=24h", // unpaid orders must stay open for the whole run
-		"SECKILL_LOG_LEVEL=warn",
+		"SECKILL_LOG_LEVEL=warn", "SECKILL_DRAIN=0s",
 	}
 	if err := s.findPIDs(ctx); err != nil {
 		return nil, err
