@@ -138,8 +138,8 @@ func Serve(e *Env) error {
 // serverRedis returns a client for the configured Redis, or starts the embedded one. The returned function closes both.
 func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if !cfg.EmbeddedRedis() {
-		rdb := OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...)
-		return rdb, func() { _ = rdb.Close() }, nil
+		rdb, err := SharedRedis(cfg)
+		return rdb, func() { _ = rdb.Close() }, err
 	}
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, nil, err
@@ -148,7 +148,7 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rdb := OpenRedis(info.Password, info.Addr)
+	rdb := openEmbedded(info)
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
@@ -297,7 +297,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 // greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.
 func (s *server) greet(out io.Writer, addr net.Addr) {
 	url := urlOf(addr)
-	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
+	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.redisServers(), ",")
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
 	}

@@ -121,11 +121,10 @@ func embeddedStack(t *testing.T) *stack {
 			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
 		},
 		flush: func() error {
-			info, err := app.RunningRedis(dir)
-			if err != nil || info == nil {
+			rdb, err := app.SharedRedis(app.Config{DataDir: dir})
+			if err != nil || rdb == nil {
 				return errors.Join(err, errors.New("no embedded Redis is running"))
 			}
-			rdb := app.OpenRedis(info.Password, info.Addr)
 			defer rdb.Close()
 			return rdb.FlushAll(context.Background()).Err()
 		},
@@ -206,6 +205,8 @@ func (s *stack) client(t *testing.T) redis.UniversalClient {
 	rdb, err := app.SharedRedis(app.Config{
 		DataDir:    s.setting("SECKILL_DATA_DIR"),
 		RedisAddrs: strings.FieldsFunc(s.setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
+		RedisCA:    s.setting("SECKILL_REDIS_CA"), RedisSentinel: s.setting("SECKILL_REDIS_SENTINEL"),
+		RedisUsername: s.setting("SECKILL_REDIS_USERNAME"), RedisPassword: s.setting("SECKILL_REDIS_PASSWORD"),
 	})
 	require.NoError(t, err)
 	require.NotNil(t, rdb, "no embedded Redis is running")
