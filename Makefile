@@ -59,7 +59,7 @@ down: ## stop the containers; the data stays (docker compose down -v deletes it)
 	@if [ -f .env ]; then docker compose --profile observability down; else echo "nothing to stop: there is no .env"; fi
 
 .env:
-	@umask 077; sh deploy/env.sh > $@.tmp; mv $@.tmp $@; echo "created $@ with new secrets"
+	@umask 077; sh deploy/env.sh demo > $@.tmp; mv $@.tmp $@; echo "created $@ with new secrets"
 
 deps: ## install the servers and the browser for the tests (Debian, Ubuntu)
 	@./.ci/install-servers

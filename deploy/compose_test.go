@@ -22,6 +22,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
+	"seckill/internal/doctor/settings"
 )
 
 // root is the root of the repository. Tests run in the directory of their package.
@@ -34,10 +35,13 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// compose loads docker-compose.yml with all profiles and the output of env.sh as .env, like `docker compose`.
-func compose(t *testing.T) *types.Project {
+// compose loads docker-compose.yml with all profiles and the output of env.sh for a demo as .env, like `docker compose`.
+func compose(t *testing.T) *types.Project { t.Helper(); return composeWith(t, "demo") }
+
+// composeWith is compose with these arguments of env.sh.
+func composeWith(t *testing.T, args ...string) *types.Project {
 	t.Helper()
-	dotenv, err := exec.Command("sh", "env.sh").Output()
+	dotenv, err := exec.Command("sh", append([]string{"env.sh"}, args...)...).Output()
 	require.NoError(t, err)
 	envFile := filepath.Join(t.TempDir(), ".env")
 	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
@@ -135,33 +139,45 @@ func TestSecretsHaveNoDefault(t *testing.T) {
 	}
 }
 
-// TestComposeStartsAsNamedDemo: the settings of a new .env are accepted by the server, and by their names only.
+// TestComposeStartsAsNamedDemo: the settings of the .env of a demo are accepted by the server, and by their names only.
 func TestComposeStartsAsNamedDemo(t *testing.T) {
 	env := compose(t).Services["app"].Environment
-	settings := func(unsafe string) (failed []string) {
-		var cfg app.Config
-		parser, err := kong.New(&cfg)
-		require.NoError(t, err)
-		var args []string
-		for name, value := range env {
-			if *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, safe in a container
-				args = append(args, "--"+strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "SECKILL_")), "_", "-")+"="+*value)
-			}
-		}
-		_, err = parser.Parse(append(args, "--unsafe="+unsafe))
-		require.NoError(t, err)
-		cfg, err = cfg.Finish()
-		require.NoError(t, err)
-		for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Settings()}) {
-			if f.Status == doctor.Fail {
-				failed = append(failed, doctor.SettingName(f.Check))
-			}
-		}
-		return failed
-	}
-	require.Equal(t, []string{"demo", "sandbox"}, settings(""))
+	require.Equal(t, []string{"demo", "sandbox"}, refused(t, env, ""))
 	require.Equal(t, "demo,sandbox", *env["SECKILL_UNSAFE"])
-	require.Empty(t, settings(*env["SECKILL_UNSAFE"]))
+	require.Empty(t, refused(t, env, *env["SECKILL_UNSAFE"]))
+}
+
+// TestProductionEnvNamesNoDemo: without the argument demo, the .env neither is a demo nor accepts any unsafe setting. The
+// server refuses what only the operator can supply.
+func TestProductionEnvNamesNoDemo(t *testing.T) {
+	env := composeWith(t).Services["app"].Environment
+	require.Equal(t, "false", *env["SECKILL_DEMO"])
+	require.Empty(t, *env["SECKILL_UNSAFE"])
+	require.Equal(t, []string{"codes", "sandbox"}, refused(t, env, ""))
+}
+
+// refused returns the settings in the environment of a container that the server refuses.
+func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed []string) {
+	t.Helper()
+	var cfg app.Config
+	parser, err := kong.New(&cfg)
+	require.NoError(t, err)
+	var args []string
+	for name, value := range env {
+		if *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, private in this container
+			args = append(args, "--"+strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "SECKILL_")), "_", "-")+"="+*value)
+		}
+	}
+	_, err = parser.Parse(append(args, "--unsafe="+unsafe))
+	require.NoError(t, err)
+	cfg, err = cfg.Finish()
+	require.NoError(t, err)
+	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Settings()}) {
+		if f.Status == doctor.Fail {
+			failed = append(failed, settings.Name(f.Check))
+		}
+	}
+	return failed
 }
 
 // The program ignores unknown variables silently.

@@ -45,6 +45,27 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	}
 }
 
+// TestSecurityEventsAreDocumentedAndAlerted: docs/security.md has every event of the program, and the alert that it names
+// for an event uses it.
+func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
+	exprs, unalerted := queries(t), []string{}
+	documented, defined := []string{}, []string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (?:`(Seckill\\w+)` )?\\|$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
+		event, alert := row[1], row[2]
+		documented = append(documented, event)
+		if alert == "" {
+			unalerted = append(unalerted, event)
+			continue
+		}
+		assert.Regexp(t, `[|"]`+event+`[|"]`, exprs["alert "+alert], "%s of %s", alert, event)
+	}
+	for _, m := range regexp.MustCompile(`securityEvent = "(\w+)"`).FindAllStringSubmatch(read(t, "internal/handler/security.go"), -1) {
+		defined = append(defined, m[1])
+	}
+	assert.ElementsMatch(t, defined, documented)
+	assert.ElementsMatch(t, []string{"login", "token_refused", "account_erased"}, unalerted, "ordinary events")
+}
+
 func TestParseQuery(t *testing.T) {
 	q := parseQuery(`sum by (le, route) (rate(a_total{job="x", status=~"5.."}[5m])) / b offset 10m > bool 0.5 or absent(up)`)
 	assert.Equal(t, []string{"a_total", "b", "up"}, q.metrics)

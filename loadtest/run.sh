@@ -122,7 +122,7 @@ export BUYERS=${BUYERS:-2000} STOCK=${STOCK:-200} TOKENS=$work/tokens
 export SECKILL_ADDR=127.0.0.1:0 SECKILL_DATA_DIR=$work/data
 export SECKILL_DEMO=true SECKILL_RATE_LIMIT=off # for hundreds of logins from one address
 export SECKILL_UNSAFE=demo,sandbox,rate_limit
-export SECKILL_LOG_LEVEL=${SECKILL_LOG_LEVEL:-warn}
+export SECKILL_LOG_LEVEL=${SECKILL_LOG_LEVEL:-warn} SECKILL_DRAIN=${SECKILL_DRAIN:-0s}
 if [[ -n ${SECKILL_MYSQL_DSN:-} && -z ${SECKILL_JWT_SECRET:-} ]]; then
 	SECKILL_JWT_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
 	export SECKILL_JWT_SECRET

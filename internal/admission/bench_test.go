@@ -25,7 +25,7 @@ func BenchmarkOrder(b *testing.B) {
 			g, db := newGate(rdb), newDatabase()
 			db.stock[voucher] = int64(b.N)
 			require.NoError(b, g.Load(b.Context(), voucher, db.read))
-			stream := shardOf(voucher).stream()
+			stream := shardOf(voucher).Stream()
 			require.NoError(b, rdb.XGroupCreateMkStream(b.Context(), stream, Group, "0").Err())
 			w := onSale()
 			as := make([]domain.Admission, 200)

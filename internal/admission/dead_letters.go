@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -37,7 +38,7 @@ type DeadLetter struct {
 
 // deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
 type deadLetterID struct {
-	shard   shard
+	shard   schema.Shard
 	ms, seq uint64
 }
 
@@ -59,10 +60,10 @@ func parseDeadLetterID(text string) (deadLetterID, error) {
 	s, err := strconv.ParseUint(parts[0], 10, 8)
 	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
 	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
-	if err != nil || errMs != nil || errSeq != nil || s >= shards {
+	if err != nil || errMs != nil || errSeq != nil || s >= uint64(schema.Shards) {
 		return deadLetterID{}, domain.ErrNotFound
 	}
-	return deadLetterID{shard: shard(s), ms: ms, seq: seq}, nil
+	return deadLetterID{shard: schema.Shard(s), ms: ms, seq: seq}, nil
 }
 
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
@@ -78,10 +79,10 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 		}
 		end = &id
 	}
-	cmds := make([]*redis.XMessageSliceCmd, shards)
+	cmds := make([]*redis.XMessageSliceCmd, schema.Shards)
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range shards {
-			cmds[s] = p.XRevRangeN(ctx, shard(s).dead(), pageStart(end, shard(s)), "-", int64(limit))
+		for s := range schema.Shards {
+			cmds[s] = p.XRevRangeN(ctx, s.Dead(), pageStart(end, s), "-", int64(limit))
 		}
 		return nil
 	})
@@ -93,23 +94,28 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
+	_, d, err := g.readDeadLetter(ctx, id)
+	return d, err
+}
+
+func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
-		return DeadLetter{}, err
+		return at, DeadLetter{}, err
 	}
-	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.dead(), at.entry(), at.entry(), 1).Result()
+	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
-		return DeadLetter{}, unavailable(err, "read dead letter %s", id)
+		return at, DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return DeadLetter{}, domain.ErrNotFound
+		return at, DeadLetter{}, domain.ErrNotFound
 	}
-	return newDeadLetter(at, found[0]), nil
+	return at, newDeadLetter(at, found[0]), nil
 }
 
 // pageStart returns the upper bound, for XREVRANGE, of the dead letters of a shard that follow end from newest to
 // oldest.
-func pageStart(end *deadLetterID, s shard) string {
+func pageStart(end *deadLetterID, s schema.Shard) string {
 	switch {
 	case end == nil:
 		return "+"
@@ -152,7 +158,7 @@ func newDeadLetter(id deadLetterID, m redis.XMessage) DeadLetter {
 		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
 	}
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
-	if a, err := parseRow(values["row"]); err == nil {
+	if a, err := schema.ParseRow(values["row"]); err == nil {
 		d.Admission, d.Fields = &a, admissionFields(&a)
 		return d
 	}
@@ -191,22 +197,14 @@ func admissionFields(a *domain.Admission) map[string]string {
 // voucher to Load), ErrSoldOut, *DuplicateOrderError, ErrUnavailable. After ErrUnavailable the dead letter may or may
 // not have been replayed; ErrNotFound from a repeated call means that it was. After any other error it is unchanged.
 func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) {
-	at, err := parseDeadLetterID(id)
+	at, d, err := g.readDeadLetter(ctx, id)
 	if err != nil {
 		return domain.Admission{}, err
 	}
-	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.dead(), at.entry(), at.entry(), 1).Result()
-	if err != nil {
-		return domain.Admission{}, unavailable(err, "read dead letter %s", id)
-	}
-	if len(found) == 0 {
-		return domain.Admission{}, domain.ErrNotFound
-	}
-	row, _ := found[0].Values["row"].(string)
-	a, err := parseRow(row)
-	if err != nil {
+	if d.Admission == nil {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", domain.ErrInvalidState)
 	}
+	a := *d.Admission
 	segments, err := g.segments(ctx, a.VoucherID)
 	if err != nil {
 		return domain.Admission{}, err
@@ -222,8 +220,8 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys, a domain.Admission) error {
 	k := keysIn(id.shard, a.VoucherID)
 	for {
-		answer, err := g.run(ctx, replayScript, k.list(id.shard.failed(a.UserID)), id.entry(),
-			a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
+		answer, err := g.run(ctx, replayScript, k.list(id.shard.Failed(a.UserID)), id.entry(),
+			a.OrderID, a.UserID, a.Limit, schema.Row(&a)).Text()
 		if err != nil {
 			return unavailable(err, "replay dead letter %s", id)
 		}
@@ -236,7 +234,7 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys,
 		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) || len(segments) == 1 {
 			return err
 		}
-		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[shard]int64{id.shard: 1})
+		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[schema.Shard]int64{id.shard: 1})
 		if lendErr != nil {
 			return lendErr
 		}
@@ -252,7 +250,7 @@ func (g *Gate) Discard(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	n, err := g.cfg.Redis.XDel(ctx, at.shard.dead(), at.entry()).Result()
+	n, err := g.cfg.Redis.XDel(ctx, at.shard.Dead(), at.entry()).Result()
 	if err != nil {
 		return unavailable(err, "discard dead letter %s", id)
 	}

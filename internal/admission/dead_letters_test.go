@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
@@ -58,7 +59,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
-		stream := shardOf(voucher).stream()
+		stream := shardOf(voucher).Stream()
 		add := func(values ...string) string {
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result()
 			require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
 		require.Equal(t, at(4, want), queued(t, g, voucher)[2])
 		requireTickets(t, g, voucher)
-		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).failed(10)).Val(), "the failed ticket is deleted")
+		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).Failed(10)).Val(), "the failed ticket is deleted")
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Empty(t, ticket.Failed)
@@ -147,7 +148,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 		g := newGate(rdb)
 		var want []string
 		for ms := 3; ms > 0; ms-- { // equal times in several shards
-			for _, s := range []shard{15, 7, 0} {
+			for _, s := range []schema.Shard{15, 7, 0} {
 				id := fmt.Sprintf("%d-0", ms)
 				want = append(want, fmt.Sprintf("%d-%s", s, id))
 			}
@@ -156,7 +157,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 			id, err := parseDeadLetterID(want[i])
 			require.NoError(t, err)
 			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
-				Stream: id.shard.dead(), ID: id.entry(), Values: []string{"a", "b"},
+				Stream: id.shard.Dead(), ID: id.entry(), Values: []string{"a", "b"},
 			}).Err())
 		}
 		for limit := 1; limit <= 10; limit++ {

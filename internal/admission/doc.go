@@ -10,9 +10,9 @@
 //
 // # Data
 //
-// All keys of a voucher are in one of 16 shards, which are hash slots of a cluster; keys.go defines every key. Each
-// voucher has the units that may still be admitted, the order ids that each buyer holds, and three counters for audits.
-// After every script,
+// All keys of a voucher are in one of 16 shards, which are hash slots of a cluster. keys.go and [schema.Shard] define
+// every key. Each voucher has the units that may still be admitted, the order ids that each buyer holds, and three
+// counters for audits. After every script,
 //
 //	stock  = stock in the database - admissions in the stream that are not in the database
 //	held   = order ids of all buyers: active orders and admissions
@@ -38,7 +38,6 @@
 //
 // # Outcomes
 //
-// Each instance with waiting buyers subscribes to its own channel ([Gate.Run]), on which [Gate.Settle] publishes
-// outcomes. Messages may be lost, so a waiting buyer also polls the ticket ([OutcomeWaiter.Wait]). All waiting buyers
-// share these reads.
+// [Gate.Settle] publishes outcomes to the instances with waiting buyers. Package tracking receives them and reads
+// tickets; each Gate embeds a [tracking.Tracker].
 package admission

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/tracking"
 	"seckill/internal/domain"
 )
 
@@ -38,18 +39,16 @@ type Config struct {
 // Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
 // share the data in Redis. Errors of Redis are wrapped in domain.ErrUnavailable.
 type Gate struct {
+	*tracking.Tracker
 	cfg Config
 
-	mu      sync.Mutex
-	waiting map[int64][]*OutcomeWaiter // by order id
-	loads   map[loadKey]*backgroundLoad
-	tickets *ticketReader
+	mu     sync.Mutex
+	loads  map[loadKey]*backgroundLoad
+	closed bool
 
-	working context.Context // of loads and ticket reads; canceled by Close
+	working context.Context // of loads; canceled by Close
 	stop    context.CancelFunc
 	done    sync.WaitGroup // of their goroutines
-	closing sync.Mutex     // guards closed, and done.Go against done.Wait
-	closed  bool
 }
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate or reading tickets.
@@ -60,8 +59,9 @@ func New(cfg Config) *Gate {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	g := &Gate{cfg: cfg, waiting: map[int64][]*OutcomeWaiter{}, loads: map[loadKey]*backgroundLoad{}}
-	g.tickets = &ticketReader{gate: g}
+	g := &Gate{
+		cfg: cfg, Tracker: tracking.New(cfg.Redis, cfg.Instance, cfg.Log), loads: map[loadKey]*backgroundLoad{},
+	}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g
 }
@@ -70,10 +70,11 @@ func New(cfg Config) *Gate {
 // again.
 func (g *Gate) Close() {
 	g.stop()
-	g.closing.Lock()
+	g.mu.Lock()
 	g.closed = true
-	g.closing.Unlock()
+	g.mu.Unlock()
 	g.done.Wait()
+	g.Tracker.Close()
 }
 
 // segments returns the keys of the segments of a voucher.
@@ -96,20 +97,6 @@ func (g *Gate) homeKeys(ctx context.Context, voucherID, userID int64) (gateKeys,
 	}
 	return all[home(userID, len(all))], nil
 }
-
-// spawn runs f in a goroutine that Close waits for. It returns false, without running f, if the gate is closed.
-func (g *Gate) spawn(f func()) bool {
-	g.closing.Lock()
-	defer g.closing.Unlock()
-	if !g.closed {
-		g.done.Go(f)
-	}
-	return !g.closed
-}
-
-// Instance returns the name of this process's outcome channel. Admission.ReplyTo must have it for an Expectation of
-// this process to receive the outcome.
-func (g *Gate) Instance() string { return g.cfg.Instance }
 
 //go:embed lua/common.lua
 var commonSource string

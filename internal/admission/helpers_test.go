@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
@@ -197,7 +198,7 @@ func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
 	var all []domain.StreamEntry
 	for _, k := range segmentKeys(t, g, voucherID) {
-		stream := k.shard.stream()
+		stream := k.shard.Stream()
 		entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 		require.NoError(t, err)
 		for _, e := range entries {
@@ -244,15 +245,15 @@ func requireTickets(t *testing.T, g *Gate, voucherID int64) {
 	t.Helper()
 	for _, k := range segmentKeys(t, g, voucherID) {
 		want := []string{}
-		for _, e := range g.cfg.Redis.XRange(t.Context(), k.shard.stream(), "-", "+").Val() {
+		for _, e := range g.cfg.Redis.XRange(t.Context(), k.shard.Stream(), "-", "+").Val() {
 			rows, _ := e.Values["rows"].(string)
-			want = append(want, strings.Split(rows, rowSeparator)...)
+			want = append(want, strings.Split(rows, schema.RowSeparator)...)
 		}
 		got := []string{}
-		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.queued()).Result()
+		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.Queued()).Result()
 		require.NoError(t, err)
 		for user, rows := range tickets {
-			for row := range strings.SplitSeq(rows, rowSeparator) {
+			for row := range strings.SplitSeq(rows, schema.RowSeparator) {
 				require.Equal(t, user, strings.Fields(row)[1])
 				got = append(got, row)
 			}

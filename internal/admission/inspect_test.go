@@ -131,7 +131,7 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		k := voucherKeys
-		require.NoError(t, rdb.HDel(t.Context(), k.shard.queued(), "20", "50").Err())
+		require.NoError(t, rdb.HDel(t.Context(), k.shard.Queued(), "20", "50").Err())
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireExact(t, g, db)
 		tickets, err := g.Tickets(t.Context(), 50)

@@ -1,25 +1,18 @@
 package admission
 
 import (
-	"encoding/base64"
 	"fmt"
-	"strconv"
 
-	"seckill/internal/domain"
+	"seckill/internal/admission/schema"
 )
-
-// shards is the number of hash slots that vouchers are spread over, and of streams. It must never change: the names of
-// all keys depend on it.
-const shards = 16
 
 // Group is the consumer group of the streams. common.lua repeats it.
 const Group = "workers"
 
-// shard is one of the hash slots.
-type shard int
-
 // shardOf returns the shard with the keys of a voucher's first segment, which is the only one by default.
-func shardOf(voucherID int64) shard { return shard(uint64(voucherID) % shards) } //nolint:gosec // only the remainder matters
+func shardOf(voucherID int64) schema.Shard {
+	return schema.Shard(uint64(voucherID) % uint64(schema.Shards)) //nolint:gosec // only the remainder matters
+}
 
 // home returns the segment, below n, in which a user's orders of a voucher are kept. It must never change. The user ids
 // are mixed (splitmix64), so that neither consecutive nor patterned ids gather in one segment.
@@ -30,29 +23,6 @@ func home(userID int64, n int) int {
 	return int((x ^ x>>31) % uint64(n)) //nolint:gosec // n is at most 16
 }
 
-// prefix begins the keys of a shard. The text between the braces determines the slot.
-func (s shard) prefix() string { return "seckill:{s" + strconv.Itoa(int(s)) + "}:" }
-
-// stream is the key of the stream of unsettled admissions.
-func (s shard) stream() string { return s.prefix() + "orders" }
-
-// dead is the key of the stream of dead letters.
-func (s shard) dead() string { return s.prefix() + "dead" }
-
-// queued is the key of a hash: user id -> rows of the user's admissions in the stream. Its length is the backlog.
-func (s shard) queued() string { return s.prefix() + "queued" }
-
-// failed is the key of a hash: order id -> reason, time and row of a user's failed admission. It expires.
-func (s shard) failed(userID int64) string {
-	return s.prefix() + "user:" + strconv.FormatInt(userID, 10)
-}
-
-// requestKey is the key of a string: the order that was placed under a user's request key, and the request's hash. It
-// expires after 10 s.
-func (s shard) requestKey(userID int64, k *domain.RequestKey) string {
-	return s.prefix() + "key:" + strconv.FormatInt(userID, 10) + ":" + base64.RawURLEncoding.EncodeToString(k.Hash[:])
-}
-
 // gateKeys are the keys of one segment of a voucher, and of its shard.
 type gateKeys struct {
 	stock   string // string: units that may still be admitted; the gate is loaded while it exists
@@ -61,22 +31,22 @@ type gateKeys struct {
 	loading string // string: the token of the running load
 	notes   string // list: changes of the gate during a load
 	loans   string // hash: epoch, to:<shard>, from:<shard>; see segments.go
-	shard   shard
+	shard   schema.Shard
 }
 
 // segmentsOf returns the keys of the n segments of a voucher, which are in consecutive shards.
 func segmentsOf(voucherID int64, n int) []gateKeys {
 	all := make([]gateKeys, n)
 	for i := range all {
-		all[i] = keysIn((shardOf(voucherID)+shard(i))%shards, voucherID)
+		all[i] = keysIn((shardOf(voucherID)+schema.Shard(i))%schema.Shards, voucherID)
 	}
 	return all
 }
 
-func keysIn(s shard, voucherID int64) gateKeys {
-	prefix := s.prefix() + strconv.FormatInt(voucherID, 10) + ":"
+func keysIn(s schema.Shard, voucherID int64) gateKeys {
+	prefix := s.Gate(voucherID)
 	return gateKeys{
-		stock: prefix + "stock", buyers: prefix + "buyers", meta: prefix + "meta",
+		stock: prefix + "stock", buyers: prefix + "buyers", meta: s.Meta(voucherID),
 		loading: prefix + "loading", notes: prefix + "notes", loans: prefix + "loans", shard: s,
 	}
 }
@@ -87,44 +57,36 @@ func (k gateKeys) table(token string) string { return k.buyers + ":" + token }
 // list returns the keys of common.lua in its order, followed by a script's own keys.
 func (k gateKeys) list(more ...string) []string {
 	s := k.shard
-	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.notes, s.stream(), s.queued(), s.dead()}, more...)
+	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.notes, s.Stream(), s.Queued(), s.Dead()}, more...)
 }
 
-// OutcomeChannels is a pattern that matches the outcome channels of all instances.
-const OutcomeChannels = outcomePrefix + "*"
-
-const outcomePrefix = "seckill:outcomes:"
-
-// outcomeChannel returns the name of an instance's channel.
-func outcomeChannel(instance string) string { return outcomePrefix + instance }
-
 // Streams returns the keys of the streams of admissions, one per shard.
-func Streams() []string { return keyPerShard(shard.stream) }
+func Streams() []string { return keyPerShard(schema.Shard.Stream) }
 
 // DeadStreams returns the keys of the streams of dead letters, in the order of Streams.
-func DeadStreams() []string { return keyPerShard(shard.dead) }
+func DeadStreams() []string { return keyPerShard(schema.Shard.Dead) }
 
 // QueuedTickets returns the keys of the hashes of queued tickets, in the order of Streams.
-func QueuedTickets() []string { return keyPerShard(shard.queued) }
+func QueuedTickets() []string { return keyPerShard(schema.Shard.Queued) }
 
-func keyPerShard(key func(shard) string) []string {
-	keys := make([]string, shards)
-	for s := range shards {
-		keys[s] = key(shard(s))
+func keyPerShard(key func(schema.Shard) string) []string {
+	keys := make([]string, schema.Shards)
+	for s := range schema.Shards {
+		keys[s] = key(s)
 	}
 	return keys
 }
 
-var streamShards = func() map[string]shard {
-	all := map[string]shard{}
-	for s := range shard(shards) {
-		all[s.stream()] = s
+var streamShards = func() map[string]schema.Shard {
+	all := map[string]schema.Shard{}
+	for s := range schema.Shards {
+		all[s.Stream()] = s
 	}
 	return all
 }()
 
 // shardOfStream returns the shard of one of the Streams.
-func shardOfStream(stream string) (shard, error) {
+func shardOfStream(stream string) (schema.Shard, error) {
 	if s, ok := streamShards[stream]; ok {
 		return s, nil
 	}

@@ -122,8 +122,13 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader
 	g.mu.Lock()
 	r := g.loads[key]
 	if r == nil {
+		if g.closed {
+			g.mu.Unlock()
+			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
+		}
 		r = &backgroundLoad{done: make(chan struct{})}
-		begun := g.spawn(func() { //nolint:contextcheck // it outlives the caller's context
+		g.loads[key] = r
+		g.done.Go(func() { //nolint:contextcheck // it outlives the caller's context
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
 			r.err = g.load(ctx, key, read)
@@ -132,11 +137,6 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader
 			g.mu.Unlock()
 			close(r.done)
 		})
-		if !begun {
-			g.mu.Unlock()
-			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
-		}
-		g.loads[key] = r
 	}
 	g.mu.Unlock()
 	select {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -48,7 +49,7 @@ func (l *load) readFrom(ctx context.Context, queue queuedEntries, last string) (
 
 // add adds an entry to queue if it is one of the voucher.
 func (l *load) add(queue queuedEntries, entry redis.XMessage) {
-	p, err := l.gate.Parse(l.keys.shard.stream(), entry.ID, entry.Values)
+	p, err := l.gate.Parse(l.keys.shard.Stream(), entry.ID, entry.Values)
 	if err == nil && p.Admissions[0].VoucherID == l.voucherID {
 		queue[entry.ID] = p.Admissions
 	}
@@ -119,15 +120,15 @@ func entriesOf(reply any) []redis.XMessage {
 func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
 	inStream, ticketed := map[string]bool{}, map[string]bool{}
 	for _, as := range queue {
-		for _, row := range rowsOf(as) {
+		for _, row := range schema.Rows(as) {
 			inStream[row] = true
 		}
 	}
 	type ticket struct{ user, row string }
 	var suspects []ticket // without an entry in queue
-	err := l.gate.scan(ctx, l.keys.shard.queued(), func(user, rows string) {
-		for row := range strings.SplitSeq(rows, rowSeparator) {
-			a, err := parseRow(row)
+	err := l.gate.scan(ctx, l.keys.shard.Queued(), func(user, rows string) {
+		for row := range strings.SplitSeq(rows, schema.RowSeparator) {
+			a, err := schema.ParseRow(row)
 			switch {
 			case inStream[row]:
 				ticketed[row] = true
@@ -145,7 +146,7 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 			return err
 		}
 		for _, as := range later {
-			for _, row := range rowsOf(as) {
+			for _, row := range schema.Rows(as) {
 				inStream[row] = true
 			}
 		}
@@ -168,7 +169,7 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed map[string]bool) error {
 	var missing []any // entry, user and row of each
 	for entry, as := range queue {
-		for i, row := range rowsOf(as) {
+		for i, row := range schema.Rows(as) {
 			if !ticketed[row] {
 				missing = append(missing, entry, as[i].UserID, row)
 			}

@@ -110,7 +110,7 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 			a.VoucherID = v
 			reserve(t, g, a)
 		}
-		stream := shardOf(voucher).stream()
+		stream := shardOf(voucher).Stream()
 		require.NoError(t, rdb.XDel(t.Context(), stream, q[0].Entry, q[1].Entry, q[3].Entry).Err())
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireTickets(t, g, voucher)
@@ -119,7 +119,7 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 		tickets, err := g.Tickets(t.Context(), 20)
 		require.NoError(t, err)
 		require.Len(t, tickets, 2)
-		n, err := rdb.HLen(t.Context(), shardOf(voucher).queued()).Result()
+		n, err := rdb.HLen(t.Context(), shardOf(voucher).Queued()).Result()
 		require.NoError(t, err)
 		require.EqualValues(t, 2, n, "users 20 and 40")
 

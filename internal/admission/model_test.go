@@ -143,7 +143,7 @@ func (m *model) check(after string) {
 		m.checkVersion(v, gate, got.Version, after)
 		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Version: got.Version, Built: got.Built}
 		for _, k := range segmentKeys(m.t, m.g, v) {
-			want.Backlog += backlog[k.shard.stream()]
+			want.Backlog += backlog[k.shard.Stream()]
 		}
 		table := map[string]string{}
 		for user, orders := range gate.buyers {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
@@ -74,7 +75,7 @@ func (g *Gate) reserveSegment(
 		if err != nil {
 			return unavailable(err, "reserve units of voucher %d", voucherID)
 		}
-		g.tickets.remember(ticketPlace{voucherID, k.shard}, admittedOrders(buyers, rest)...)
+		g.Remember(voucherID, k.shard, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
 	return nil
@@ -95,7 +96,7 @@ func reserveKeys(k gateKeys, buyers []domain.Admission) []string {
 	keys := k.list()
 	for i := range buyers {
 		if a := &buyers[i]; a.Key != nil {
-			keys = append(keys, k.shard.requestKey(a.UserID, a.Key))
+			keys = append(keys, k.shard.RequestKey(a.UserID, a.Key))
 		}
 	}
 	return keys
@@ -103,7 +104,7 @@ func reserveKeys(k gateKeys, buyers []domain.Admission) []string {
 
 // reserveArgs passes numbers by pointer: converting each value to an interface would allocate.
 func (g *Gate) reserveArgs(w domain.Window, buyers []domain.Admission) []any {
-	rows := rowsOf(buyers)
+	rows := schema.Rows(buyers)
 	args := make([]any, 0, 3+4*len(buyers))
 	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog)
 	for i := range buyers {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
@@ -50,9 +51,9 @@ func usersOf(segment, segments, count int) (users []int64) {
 
 func TestHomesAreEven(t *testing.T) {
 	for _, step := range []int64{1, 16, 1 << 32} {
-		counts := make([]int, shards)
+		counts := make([]int, schema.Shards)
 		for i := range int64(16_000) {
-			counts[home(1+i*step, shards)]++
+			counts[home(1+i*step, len(counts))]++
 		}
 		require.Less(t, slices.Max(counts), 1120, "users %d apart", step)
 		require.Greater(t, slices.Min(counts), 880, "users %d apart", step)

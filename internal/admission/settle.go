@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed" // the scripts
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -42,7 +43,7 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	}
 	for at, entries := range parts {
 		id := at.voucherID
-		s, err := shardOfStream(cmp.Or(at.stream, shardOf(id).stream()))
+		s, err := shardOfStream(cmp.Or(at.stream, shardOf(id).Stream()))
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 			return unavailable(err, "settle %d entries of voucher %d", len(entries), id)
 		}
 	}
-	g.publish(ctx, done)
+	g.Publish(ctx, done)
 	return nil
 }
 
@@ -71,11 +72,11 @@ func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) (keys
 			args = append(args, &a.OrderID, &a.UserID)
 			switch {
 			case end.Again:
-				args = append(args, "retry", "", rowOf(a))
+				args = append(args, "retry", "", schema.Row(a))
 			case end.Dead != "":
-				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "dead", end.Dead, rowOf(a))
+				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "dead", end.Dead, schema.Row(a))
 			case end.Failed != "":
-				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "rejected", end.Failed, rowOf(a))
+				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "rejected", end.Failed, schema.Row(a))
 			default:
 				args = append(args, "committed")
 			}

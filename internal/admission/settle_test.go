@@ -1,13 +1,15 @@
 package admission
 
 import (
-	"errors"
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission/tracking"
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
@@ -32,7 +34,7 @@ func TestSettleIsIdempotent(t *testing.T) {
 		require.Equal(t, noon, ticket.At)
 		_, err = g.Ticket(t.Context(), 10, 2)
 		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
-		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).failed(11)).Result()
+		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).Failed(11)).Result()
 		require.NoError(t, err)
 		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
 
@@ -100,9 +102,9 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
-		junk, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).stream(), Values: []string{"a", "b"}}).Result()
+		junk, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result()
 		require.NoError(t, err)
-		stream := shardOf(voucher).stream()
+		stream := shardOf(voucher).Stream()
 		require.NoError(t, rdb.XGroupCreate(t.Context(), stream, Group, "0").Err())
 		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 			Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Block: -1,
@@ -146,7 +148,7 @@ func TestSettleWithColdGate(t *testing.T) {
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
 		require.Empty(t, queue(t, g, voucher))
-		requireKeys(t, rdb, shardOf(voucher).stream(), shardOf(voucher).failed(11))
+		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11))
 	})
 }
 
@@ -245,30 +247,22 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 	})
 }
 
-func TestTicketsOfAllShards(t *testing.T) {
+// Settle publishes the outcomes to the instances with waiting buyers.
+func TestSettlePublishesOutcomes(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 5)
-		db.stock[stranger] = 5
-		require.NoError(t, g.Load(t.Context(), stranger, db.read))
-		a, b, other := admission(1, 10), admission(2, 10), admission(3, 11)
-		b.VoucherID = stranger
-		reserve(t, g, a, other)
-		reserve(t, g, b)
-		tickets, err := g.Tickets(t.Context(), 10)
+		g, _ := withStock(t, rdb, 5)
+		a, b := admission(1, 10), admission(2, 11)
+		a.ReplyTo, b.ReplyTo = t.Name(), t.Name() // channels are not separated by database number
+		channel := rdb.Subscribe(t.Context(), strings.TrimSuffix(tracking.OutcomeChannels, "*")+t.Name())
+		defer channel.Close()
+		_, err := channel.Receive(t.Context()) // the subscription is confirmed
 		require.NoError(t, err)
-		require.Len(t, tickets, 2)
-		a.ReplyTo, b.ReplyTo = "", ""
-		require.Equal(t, at(1, b), tickets[0].Admission)
-		require.Equal(t, at(1, a), tickets[1].Admission)
-
-		for order, key := range map[int64]string{4: shardOf(stranger).queued(), 5: shardOf(voucher).failed(10)} {
-			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
-			_, err = g.Ticket(t.Context(), 10, order)
-			require.Error(t, err)
-			require.False(t, errors.Is(err, domain.ErrNotFound))
-			_, err = g.Tickets(t.Context(), 10)
-			require.Error(t, err)
-			require.NoError(t, rdb.Del(t.Context(), key).Err())
-		}
+		reserve(t, g, a, b)
+		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		m, err := channel.ReceiveMessage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "1 2:sold_out", m.Payload)
 	})
 }

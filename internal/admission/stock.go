@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -65,7 +66,7 @@ func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more 
 		stock = p.Get(ctx, k.stock)
 		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line", "built")
 		users = p.HLen(ctx, k.buyers)
-		backlog = p.XLen(ctx, k.shard.stream())
+		backlog = p.XLen(ctx, k.shard.Stream())
 		if more != nil {
 			more(p)
 		}
@@ -192,5 +193,5 @@ func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys,
 	if err != nil || first.Stock >= units {
 		return true, err
 	}
-	return g.lend(ctx, voucherID, segments, map[shard]int64{segments[0].shard: units - first.Stock})
+	return g.lend(ctx, voucherID, segments, map[schema.Shard]int64{segments[0].shard: units - first.Stock})
 }

@@ -65,7 +65,7 @@ func (s *storm) work(ctx context.Context) error {
 		return err
 	}
 	for _, k := range segments {
-		if err := s.workOn(ctx, k.shard.stream()); err != nil {
+		if err := s.workOn(ctx, k.shard.Stream()); err != nil {
 			return err
 		}
 	}

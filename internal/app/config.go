@@ -24,8 +24,11 @@ type Config struct {
 	Addr          string         `env:"SECKILL_ADDR" placeholder:"ADDR" help:"Address of the public port. Empty: 127.0.0.1:8080 in the embedded demo, :8080 otherwise."`
 	MySQLDSN      string         `name:"mysql-dsn" file:"" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
 	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Directory of the embedded database and the secrets (${default})."`
-	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several addresses mean a cluster. Empty: an embedded Redis inside the process."`
+	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+: host:port, or redis:// or rediss:// (TLS) URLs with user, password and database; several addresses mean a cluster. Empty: an embedded Redis inside the process."`
+	RedisUsername string         `env:"SECKILL_REDIS_USERNAME" placeholder:"USER" help:"ACL user of Redis and of the lock nodes. Empty: the default user."`
 	RedisPassword string         `file:"" env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
+	RedisSentinel string         `env:"SECKILL_REDIS_SENTINEL" placeholder:"NAME" help:"Name of the master that Redis Sentinel watches. The Redis addresses are then those of Sentinels."`
+	RedisCA       string         `name:"redis-ca" env:"SECKILL_REDIS_CA" placeholder:"FILE" help:"PEM file with the certificates that sign those of Redis (rediss://). Empty: the system's."`
 	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Servers for the user lock: independent Redis servers (Redlock, an odd number), or zk://host:2181,... for ZooKeeper. Empty: the main Redis."`
 	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"Order mode, how orders reach the database: ${enum} (${default})."`
 	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: maximum number of users with waiting orders in each of the 16 streams; further purchases are refused (${default})."`
@@ -44,12 +47,16 @@ type Config struct {
 	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
+	Drain         *time.Duration `env:"SECKILL_DRAIN" placeholder:"DURATION" help:"Time between a red /readyz and closing the port after SIGTERM. Default: 0 with the embedded database, 5s otherwise."`
 	Contact       string         `name:"security-contact" env:"SECKILL_SECURITY_CONTACT" placeholder:"URI" help:"Contact for reports of vulnerabilities, such as mailto:security@example.com, served as /.well-known/security.txt. Empty: no such file."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
 // minRetention refuses settings that would erase the accounts of people who come back, such as 90 for 90 days.
 const minRetention = 24 * time.Hour
+
+// defaultDrain is enough for a load balancer that probes every 2 s and drops a server after two failures.
+const defaultDrain = 5 * time.Second
 
 // DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
@@ -108,6 +115,12 @@ func (c Config) Finish() (Config, error) {
 	if c.IsDemo() && len(c.AdminPhones) == 0 {
 		c.AdminPhones = []string{DemoAdmin}
 	}
+	if c.Drain == nil {
+		c.Drain = new(time.Duration)
+		if !c.Embedded() {
+			*c.Drain = defaultDrain
+		}
+	}
 	if len(c.SMSCountries) == 0 {
 		c.SMSCountries = []string{DefaultCountry}
 	}
@@ -119,16 +132,28 @@ func (c Config) Finish() (Config, error) {
 	}
 	rule(isAddr(c.Addr), "--addr: %q is not host:port", c.Addr)
 	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port", c.OpsAddr)
-	for _, a := range c.RedisAddrs {
-		rule(isAddr(a), "--redis-addrs: %q is not host:port", a)
+	addrsOnly := c
+	addrsOnly.RedisCA = "" // its errors are reported below
+	if !c.EmbeddedRedis() {
+		_, err := addrsOnly.SharedRedisOptions()
+		rule(err == nil, "--redis-addrs: %w", err)
 	}
+	rule(c.RedisSentinel == "" || !c.EmbeddedRedis(), "--redis-sentinel requires --redis-addrs with the addresses of the Sentinels")
+	_, err := c.redisRoots()
+	rule(err == nil, "--redis-ca: %w", err)
+	rule(c.RedisCA == "" || slices.ContainsFunc(slices.Concat(c.RedisAddrs, c.LockNodes), isTLSAddr),
+		"--redis-ca requires a rediss:// URL in --redis-addrs or --lock-nodes")
 	zooKeeper := c.ZooKeeperServers()
-	nodes := c.LockNodes
-	if len(zooKeeper) > 0 {
-		nodes = zooKeeper
-	}
-	for _, a := range nodes {
+	nodes := slices.Clone(zooKeeper)
+	for _, a := range zooKeeper {
 		rule(isAddr(a), "--lock-nodes: %q is not host:port", a)
+	}
+	for i := 0; len(zooKeeper) == 0 && i < len(c.LockNodes); i++ {
+		node, err := parseRedisAddr(c.LockNodes[i])
+		rule(err == nil, "--lock-nodes: node %d is %w", i+1, err)
+		if err == nil {
+			nodes = append(nodes, node.Addr)
+		}
 	}
 	for _, p := range c.Proxies {
 		rule(isNetwork(p), "--trusted-proxies: %q is neither an address nor a CIDR", p)
@@ -141,7 +166,6 @@ func (c Config) Finish() (Config, error) {
 	rule(c.CodeURL == "" || isReceiver(c.CodeURL), "--code-url is neither an https URL nor an http URL on this machine")
 	rule(c.CodeURL == "" || auth.CheckSecrets(domain.ParseKeyring(c.EventsSecret)) == nil,
 		"--code-url requires --events-secret with at least %d bytes, which the receiver knows, too: it verifies the signature with it", auth.MinSecret)
-	var err error
 	c.Unsafe, err = parseUnsafe(c.Unsafe)
 	if err != nil {
 		problems = append(problems, err)
@@ -154,6 +178,7 @@ func (c Config) Finish() (Config, error) {
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
+	rule(*c.Drain >= 0, "--drain: %s is negative", *c.Drain)
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")

@@ -21,7 +21,7 @@ func TestInvalidationBusReconnects(t *testing.T) {
 	received := make(chan int64, 1000)
 	var buses []*invalidationBus
 	for range 2 {
-		rdb := OpenRedis("", m.Addr())
+		rdb := openEmbedded(RedisInfo{Addr: m.Addr()})
 		b := newInvalidationBus(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
 		buses = append(buses, b)
 		wg.Go(func() { b.send(ctx) })

@@ -51,7 +51,10 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 		l.close = func() { _ = z.Close() } // its error is always nil
 		return l, nil
 	}
-	nodes := LockNodes(cfg, rdb)
+	nodes, err := LockNodes(cfg, rdb)
+	if err != nil {
+		return nil, err
+	}
 	locks, err := lock.NewRedLocks(nodes, lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout),
 		lock.WithRedLockObserver(event))
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"seckill/internal/doctor"
+	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
@@ -137,8 +138,8 @@ func Serve(e *Env) error {
 // serverRedis returns a client for the configured Redis, or starts the embedded one. The returned function closes both.
 func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if !cfg.EmbeddedRedis() {
-		rdb := OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...)
-		return rdb, func() { _ = rdb.Close() }, nil
+		rdb, err := SharedRedis(cfg)
+		return rdb, func() { _ = rdb.Close() }, err
 	}
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, nil, err
@@ -147,7 +148,7 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rdb := OpenRedis(info.Password, info.Addr)
+	rdb := openEmbedded(info)
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
@@ -181,7 +182,8 @@ type server struct {
 	ops     http.Handler // of the private port
 	sales   *service.Sales
 	sandbox *payment.Sandbox
-	// Closing the subscribers ends the event streams, which would otherwise last until shutdownTimeout.
+	drain   *drain.Drain
+	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
 	subscribers []*salestats.Subscribers
 	rushes      *rushRunner // nil outside demo mode
 	// background tasks run until the last request is answered.
@@ -189,8 +191,9 @@ type server struct {
 }
 
 // readyChecks returns the checks of /readyz.
-func readyChecks(cfg Config, b backends) map[string]handler.Check {
+func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Check {
 	checks := map[string]handler.Check{
+		"shutdown": d.Check,
 		"database": b.store.Ping,
 		"redis":    func(ctx context.Context) error { return PingRedis(ctx, b.rdb) },
 	}
@@ -220,9 +223,10 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 	return nil
 }
 
-// run serves until ctx ends. It then completes the requests in progress, for up to shutdownTimeout.
+// run serves until ctx ends, and then for Config.Drain while /readyz is red. It then ends the streams and completes the
+// requests in progress, for up to shutdownTimeout.
 func (s *server) run(ctx context.Context, out io.Writer) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Addr)
+	listener, err := drain.Listen(ctx, s.cfg.Addr)
 	if err != nil {
 		return fmt.Errorf("listen (--addr): %w", err)
 	}
@@ -272,23 +276,28 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
+		s.log.Info("shutting down: not ready from now on", "drain", *s.cfg.Drain)
+		err = s.drain.Run(listener, *s.cfg.Drain, failed)
 		s.log.Info("shutting down: completing the requests in progress")
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
+	var streams sync.WaitGroup
 	for _, subscribers := range s.subscribers {
-		subscribers.Close()
+		streams.Go(subscribers.Close)
 	}
 	if s.rushes != nil {
 		s.rushes.close(deadline)
 	}
-	return errors.Join(err, public.Shutdown(deadline))
+	err = errors.Join(err, public.Shutdown(deadline))
+	streams.Wait()
+	return err
 }
 
 // greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.
 func (s *server) greet(out io.Writer, addr net.Addr) {
 	url := urlOf(addr)
-	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
+	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.redisServers(), ",")
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
 	}

@@ -11,6 +11,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/drain"
 	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
@@ -79,7 +80,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	var quota *ratelimit.Quota
 	if cfg.RateLimit == "on" {
-		quota = ratelimit.NewQuota("login-codes", now, shared)
+		quota = ratelimit.NewQuota("logins", now, shared)
 	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
@@ -135,6 +136,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Returns: returns, Now: now, Log: log, Observe: m.payment,
 	})
 
+	draining := new(drain.Drain)
 	pages, err := newPages()
 	if err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
-		Ready:      readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
+		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}
@@ -169,7 +171,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	return &server{
-		cfg: cfg, log: log, public: public, ops: m.opsHandler(), sales: sales, sandbox: sandbox,
+		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: sandbox, drain: draining,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }

@@ -29,8 +29,8 @@ type asker struct {
 	known   bool   // a device that has logged in to the phone
 }
 
-// identify returns the asker of a code for phone: a known device, otherwise an address. Providers assign at least an
-// IPv6 /56 to one customer, and a /48 to a company. It reads the user of an asker with a proof. Error: ErrUnavailable.
+// identify returns the asker of a code for phone: a known device, otherwise an address. It reads the user of an asker with
+// a proof. Error: ErrUnavailable.
 func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker, error) {
 	if from.Proof != "" {
 		u, err := a.cfg.Store.UserByPhone(ctx, phone)
@@ -41,15 +41,23 @@ func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker
 			return asker{key: "device " + id, known: true}, nil
 		}
 	}
-	addr, single, network := from.Address.Unmap().WithZone(""), 32, 24
-	if addr.Is6() {
-		single, network = 56, 48
-	}
-	return asker{key: prefix(addr, single), network: prefix(addr, network)}, nil
+	return asker{key: Customer(from.Address), network: Network(from.Address)}, nil
 }
 
+// Customer returns the addresses of one customer: an IPv4 address, or an IPv6 /56, the least that providers assign.
+func Customer(addr netip.Addr) string { return prefix(addr, 32, 56) }
+
+// Network returns the IPv4 /24 or IPv6 /48 of an address: enough to recognize an attack, and not the address of a person.
+// A company has a /48.
+func Network(addr netip.Addr) string { return prefix(addr, 24, 48) }
+
 // prefix returns the network of an address. All clients without an address are in one network.
-func prefix(addr netip.Addr, bits int) string {
+func prefix(addr netip.Addr, bits4, bits6 int) string {
+	addr = addr.Unmap().WithZone("")
+	bits := bits4
+	if addr.Is6() {
+		bits = bits6
+	}
 	p, err := addr.Prefix(bits)
 	if err != nil || !p.IsValid() {
 		return "unknown"

@@ -112,7 +112,7 @@ type Config struct {
 	Revoked     *Revocations
 	Sender      CodeSender
 	AdminPhones []string         // users with these phones are admins, even if the database has another role
-	Quota       *ratelimit.Quota // of sent codes, see codeBuckets; nil: unlimited, but guesses are always limited
+	Quota       *ratelimit.Quota // of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited
 	Now         func() time.Time
 
 	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/ratelimit"
 )
 
 // The rules for login codes. Their number is limited by codeBuckets.
@@ -82,13 +83,9 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 	if err != nil {
 		return SentCode{}, err
 	}
-	giveBack := func() {}
-	if a.cfg.Quota != nil {
-		buckets := codeBuckets(phone, country, asker)
-		if wait := a.cfg.Quota.Take(ctx, buckets...); wait > 0 {
-			return SentCode{}, &domain.RateLimitedError{RetryAfter: wait}
-		}
-		giveBack = func() { a.cfg.Quota.Return(ctx, buckets...) }
+	giveBack, err := a.limit(ctx, codeBuckets(phone, country, asker)...)
+	if err != nil {
+		return SentCode{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHashes(asker.key)[0], CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
@@ -129,7 +126,8 @@ type Credentials struct {
 // Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
 // phone creates its user. A user without a second factor whose role needs one is logged in as a buyer.
 //
-// Errors: *InvalidError, ErrWrongCode, ErrSecondFactorLost, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
+// Errors: *InvalidError, *RateLimitedError, ErrWrongCode, ErrSecondFactorLost, ErrTOTPRequired and ErrWrongTOTP (with the
+// User), ErrUnavailable.
 func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 	confirm := func(u domain.User, f *SecondFactor) (bool, error) { return a.confirm(u, f, c.TOTP) }
 	u, s, err := a.openSession(ctx, c, sessionTTL, confirm)
@@ -173,6 +171,9 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	}
 	asker, err := a.identify(ctx, c.From, phone)
 	if err != nil {
+		return domain.User{}, Session{}, err
+	}
+	if _, err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())

@@ -1,14 +1,18 @@
 package auth
 
 import (
+	"context"
 	"time"
 
+	"seckill/internal/domain"
 	"seckill/internal/ratelimit"
 )
 
-// The limits of login codes, over all servers. docs/security.md has the same table. A thousand people behind one
-// address can log in before a sale; one address, one network and one country cost a bounded sum a day.
+// The limits of logins and their codes, over all servers. docs/security.md has the same table. A thousand people behind
+// one address can log in before a sale; one address, one network and one country cost a bounded sum a day.
 var (
+	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.
+	logins = ratelimit.Rule{Name: "logins", Burst: 120, Interval: time.Second / 5}
 	// Per phone and asker.
 	codeResends = ratelimit.Rule{Name: "resends", Burst: 3, Interval: time.Minute}
 	codeAskers  = ratelimit.PerDay("askers", 6, 10)
@@ -42,4 +46,15 @@ func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
 			ratelimit.Bucket{Rule: codeNetworks, Key: a.network})
 	}
 	return buckets
+}
+
+// limit takes a call from each bucket. It returns what undoes the call. Error: *domain.RateLimitedError; nothing is taken.
+func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) (undo func(), err error) {
+	if a.cfg.Quota == nil {
+		return func() {}, nil
+	}
+	if wait := a.cfg.Quota.Take(ctx, buckets...); wait > 0 {
+		return nil, &domain.RateLimitedError{RetryAfter: wait}
+	}
+	return func() { a.cfg.Quota.Return(ctx, buckets...) }, nil
 }

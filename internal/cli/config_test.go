@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,11 +25,18 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"port":                   {[]string{"--addr", ":99999"}, []string{"--addr (SECKILL_ADDR)"}},
 		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"--ops-addr (SECKILL_OPS_ADDR)"}},
 		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)"}},
-		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", `"b"`}},
+		"redis scheme":           {[]string{"--redis-addrs", "http://a:1"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)", "address 1"}},
+		"redis URL parameter":    {[]string{"--redis-addrs", "redis://a:1?max_retries=3"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)", "address 1"}},
+		"redis users differ":     {[]string{"--redis-addrs", "redis://u:p@a:1,redis://v:p@b:1"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)", "address 2 differs"}},
+		"cluster database":       {[]string{"--redis-addrs", "redis://a:1/3,b:1"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)", "no database but 0"}},
+		"sentinel alone":         {[]string{"--redis-sentinel", "mymaster"}, []string{"--redis-sentinel (SECKILL_REDIS_SENTINEL)", "--redis-addrs (SECKILL_REDIS_ADDRS)"}},
+		"redis CA missing":       {[]string{"--redis-addrs", "rediss://a:1", "--redis-ca", "/nowhere/ca.pem"}, []string{"--redis-ca (SECKILL_REDIS_CA)", "/nowhere/ca.pem"}},
+		"redis CA without TLS":   {[]string{"--redis-addrs", "a:1", "--redis-ca", "config_test.go"}, []string{"--redis-ca (SECKILL_REDIS_CA)", "no certificate", "requires a rediss:// URL"}},
+		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "node 2"}},
 		"node twice":             {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "twice"}},
 		"ZooKeeper server":       {[]string{"--lock-nodes", "zk://a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", `"b"`}},
 		"ZooKeeper twice":        {[]string{"--lock-nodes", "zk://a:1,a:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "twice"}},
-		"Redis and ZooKeeper":    {[]string{"--lock-nodes", "a:1,zk://b:1,c:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", `"zk://b:1"`}},
+		"Redis and ZooKeeper":    {[]string{"--lock-nodes", "a:1,zk://b:1,c:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "node 2"}},
 		"even nodes":             {[]string{"--lock-nodes", "a:1,b:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "even"}},
 		"short secret":           {[]string{"--jwt-secret", "short"}, []string{"--jwt-secret (SECKILL_JWT_SECRET)", "32"}},
 		"no secret":              {[]string{mysql}, []string{"--jwt-secret (SECKILL_JWT_SECRET) is required"}},
@@ -40,6 +48,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"country":                {[]string{"--sms-countries", "CN,Germany"}, []string{"--sms-countries (SECKILL_SMS_COUNTRIES)", `"GERMANY"`}},
 		"demo admin abroad":      {[]string{"--sms-countries", "DE"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", app.DemoAdmin, "of DE"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"drain":                  {[]string{"--drain", "-1s"}, []string{"--drain (SECKILL_DRAIN)"}},
 		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
 		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
@@ -97,6 +106,20 @@ func TestDemoModeDefaultsToEmbeddedDatabase(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cfg.AdminPhones, "outside demo mode there is no default admin")
 	require.NotContains(t, strings.Join(cfg.AdminPhones, ","), app.DemoAdmin)
+}
+
+func TestDrainDefaultsToFiveSecondsOutsideTheEmbeddedDatabase(t *testing.T) {
+	second := time.Second
+	for dsn, want := range map[string]time.Duration{"": 0, "user:password@tcp(host:3306)/db": 5 * time.Second} {
+		cfg := app.Config{MySQLDSN: dsn, DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1}
+		finished, err := cfg.Finish()
+		require.NoError(t, err)
+		require.Equal(t, want, *finished.Drain)
+		cfg.Drain = &second
+		finished, err = cfg.Finish()
+		require.NoError(t, err)
+		require.Equal(t, second, *finished.Drain)
+	}
 }
 
 // TestVerifyReportsOnlyViolationsWithCode1 checks that verify exits with ExitUnchecked for any other failure.

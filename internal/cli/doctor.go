@@ -64,13 +64,13 @@ type examination struct {
 	instances int
 	store     *repo.Store // nil if storeErr is set
 	storeErr  error
-	clients   map[string]*redis.Client // of Redis and lock nodes, by address
-	shared    redis.UniversalClient    // of the servers; nil if sharedErr is set or no server runs
+	clients   []io.Closer           // for single servers
+	shared    redis.UniversalClient // of the servers; nil if sharedErr is set or no server runs
 	sharedErr error
 }
 
 func newExamination(e *app.Env, instances int) *examination {
-	x := &examination{env: e, instances: instances, clients: map[string]*redis.Client{}}
+	x := &examination{env: e, instances: instances}
 	x.store, x.storeErr = existingStore(e)
 	if e.Config.EmbeddedRedis() {
 		// Without the file no server runs, and SharedRedis would create it.
@@ -82,13 +82,12 @@ func newExamination(e *app.Env, instances int) *examination {
 	return x
 }
 
-// client returns a client with the same options as the server's.
-func (x *examination) client(addr string) *redis.Client {
-	c, known := x.clients[addr]
-	if !known {
-		c = app.OpenRedis(x.env.Config.RedisPassword, addr).(*redis.Client) // not a cluster: one address
-		x.clients[addr] = c
-	}
+// client returns a client for one server with the options of the server's.
+func (x *examination) client(addr string, opts *redis.UniversalOptions) *redis.Client {
+	o := opts.Simple()
+	o.Addr = addr
+	c := redis.NewClient(o)
+	x.clients = append(x.clients, c)
 	return c
 }
 
@@ -141,11 +140,23 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		groups := []doctor.Group{{Reach: doctor.Check{Name: "redis.reachable", Run: x.reachEmbedded}}}
 		return append(groups, x.lockNodeGroups()...)
 	}
-	addrs, cluster := slices.Clone(cfg.RedisAddrs), len(cfg.RedisAddrs) > 1
+	opts, err := cfg.SharedRedisOptions()
+	if err != nil {
+		return []doctor.Group{badRedisSetting(err)}
+	}
+	queue := cfg.OrderLane == "queue"
+	if opts.MasterName != "" {
+		master := doctor.Redis{
+			Addr: "master " + opts.MasterName, Client: x.shared.(*redis.Client), Queue: queue, Password: opts.Password != "",
+			Instances: x.instances, Conns: opts.PoolSize + pubSubConns, Now: time.Now,
+		}
+		return append([]doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}, x.lockNodeGroups()...)
+	}
+	addrs, cluster := slices.Clone(opts.Addrs), len(opts.Addrs) > 1
 	if cluster {
 		seeds := make([]*redis.Client, len(addrs))
 		for i, addr := range addrs {
-			seeds[i] = x.client(addr)
+			seeds[i] = x.client(addr, opts)
 		}
 		ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
@@ -157,17 +168,37 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	}
 	var groups []doctor.Group
 	for _, addr := range addrs {
-		r := x.redis(addr)
-		r.Cluster, r.Queue = cluster, cfg.OrderLane == "queue"
+		r := x.redis(addr, opts)
+		r.Cluster, r.Queue = cluster, queue
 		groups = append(groups, r.Group())
 	}
 	return append(groups, x.lockNodeGroups()...)
 }
 
-func (x *examination) redis(addr string) doctor.Redis {
-	c := x.client(addr)
+// badRedisSetting returns a check that fails because the options of a client cannot be built.
+func badRedisSetting(err error) doctor.Group {
+	return doctor.Group{Reach: doctor.Check{Name: "redis.reachable", Run: func(context.Context) doctor.Result {
+		return doctor.FromError(doctor.Fail, "see SECKILL_REDIS_ADDRS, SECKILL_LOCK_NODES and SECKILL_REDIS_CA", "", err)
+	}}}
+}
+
+// sentinels returns clients for the configured Sentinels.
+func (x *examination) sentinels(opts *redis.UniversalOptions) map[string]*redis.SentinelClient {
+	all := map[string]*redis.SentinelClient{}
+	for _, addr := range opts.Addrs {
+		o := opts.Simple()
+		o.Addr, o.DB, o.Username, o.Password = addr, 0, opts.SentinelUsername, opts.SentinelPassword
+		c := redis.NewSentinelClient(o)
+		x.clients = append(x.clients, c)
+		all[addr] = c
+	}
+	return all
+}
+
+func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Redis {
+	c := x.client(addr, opts)
 	return doctor.Redis{
-		Addr: addr, Client: c, Password: x.env.Config.RedisPassword != "",
+		Addr: addr, Client: c, Password: opts.Password != "",
 		Instances: x.instances, Conns: c.Options().PoolSize + pubSubConns, Now: time.Now,
 	}
 }
@@ -178,10 +209,14 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 	}
 	nodes := map[string]*redis.Client{}
 	var groups []doctor.Group
-	for _, addr := range x.env.Config.LockNodes {
-		nodes[addr] = x.client(addr)
-		r := x.redis(addr)
+	for _, node := range x.env.Config.LockNodes {
+		opts, err := x.env.Config.RedisOptions(node)
+		if err != nil {
+			return []doctor.Group{badRedisSetting(err)}
+		}
+		r := x.redis(opts.Addrs[0], opts)
 		r.Locks = true
+		nodes[r.Addr] = r.Client
 		groups = append(groups, r.Group())
 	}
 	return append(groups, doctor.LockNodes(nodes))
@@ -253,7 +288,7 @@ func knownMigrations(dialect string) []int64 {
 
 // secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
-	secrets := []string{cfg.RedisPassword}
+	secrets := cfg.RedisSecrets()
 	for _, text := range []string{cfg.JWTSecret, cfg.PaymentSecret, cfg.EventsSecret} {
 		for _, k := range domain.ParseKeyring(text) {
 			secrets = append(secrets, string(k.Secret))

@@ -45,6 +45,7 @@ func TestDoctorChecksAreDocumented(t *testing.T) {
 		{Addr: ":0", DataDir: t.TempDir()},
 		{Addr: ":0", DataDir: t.TempDir(), MySQLDSN: "u@tcp(127.0.0.1:1)/d", RedisAddrs: []string{"127.0.0.1:1"}},
 		{Addr: ":0", DataDir: t.TempDir(), LockNodes: []string{"zk://127.0.0.1:1"}},
+		{Addr: ":0", DataDir: t.TempDir(), RedisAddrs: []string{"127.0.0.1:1"}, RedisSentinel: "mymaster"},
 	} {
 		x := newExamination(&app.Env{Ctx: t.Context(), Config: cfg}, 1)
 		for _, name := range doctor.Names(x.groups(t.Context())) {

@@ -36,7 +36,16 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	buyers, err := app.SeedBuyers(e.Ctx, store, tokens, s.Users)
+	var buyers []app.Buyer
+	seed := func() error {
+		buyers, err = app.SeedBuyers(e.Ctx, store, tokens, s.Users)
+		return err
+	}
+	if e.Config.IsDemo() {
+		err = seed()
+	} else {
+		err = audited(e.Ctx, store, "seed --force", fmt.Sprintf("%d users", s.Users), seed)
+	}
 	if err != nil {
 		return err
 	}

@@ -178,7 +178,11 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 		}
 		return keys.Err()
 	}
-	for _, node := range app.LockNodes(e.Config, rdb) {
+	nodes, err := app.LockNodes(e.Config, rdb)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
 		if node != rdb {
 			defer node.Close()
 		}

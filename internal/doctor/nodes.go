@@ -2,6 +2,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +32,58 @@ func Masters(ctx context.Context, seeds []*redis.Client) []string {
 		}
 	}
 	return masters
+}
+
+// Sentinels returns the check of the Sentinels, by address, that watch the master of this name.
+func Sentinels(all map[string]*redis.SentinelClient, master string) Group {
+	return Group{Checks: []Check{{Name: "redis.sentinels", Run: func(ctx context.Context) Result {
+		return sentinelResult(ctx, all, master)
+	}}}}
+}
+
+func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, master string) Result {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	masters := map[string]bool{}
+	var down, noQuorum error
+	for addr, c := range all {
+		wg.Go(func() {
+			at, err := c.GetMasterAddrByName(ctx, master).Result()
+			quorum := err
+			if err == nil {
+				quorum = c.CkQuorum(ctx, master).Err()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, redis.Nil):
+				down = fmt.Errorf("the Sentinel %s watches no master %q", addr, master)
+			case err != nil:
+				down = fmt.Errorf("the Sentinel %s: %w", addr, err)
+			default:
+				masters[net.JoinHostPort(at[0], at[1])] = true
+			}
+			if err == nil && quorum != nil {
+				noQuorum = fmt.Errorf("the Sentinel %s: %w", addr, quorum)
+			}
+		})
+	}
+	wg.Wait()
+	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
+	switch {
+	case len(masters) == 0:
+		return Unanswered(down, start)
+	case noQuorum != nil:
+		return FromError(Fail, "start the missing Sentinels: SENTINEL CKQUORUM "+master, "no failover is possible: ", noQuorum)
+	case len(masters) > 1:
+		return Bad(Warn, "wait for the end of the failover; if it stays, SENTINEL RESET "+master,
+			"the Sentinels name different masters: %s", strings.Join(slices.Sorted(maps.Keys(masters)), ", "))
+	case down != nil:
+		return FromError(Warn, start, "", down)
+	case len(all) < 3:
+		return Bad(Warn, "name three Sentinels on separate machines", "SECKILL_REDIS_ADDRS has %d: three survive the loss of one", len(all))
+	}
+	return Good("%d Sentinels agree on the master", len(all))
 }
 
 // LockNodes returns the check of SECKILL_LOCK_NODES as a whole. nodes is empty if the one Redis holds the locks.

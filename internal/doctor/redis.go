@@ -362,14 +362,15 @@ func (n *redisNode) checkPassword(context.Context) Result {
 	switch {
 	case n.Password:
 		return Good("password required")
-	case isLoopback(n.Addr):
+	case IsLoopback(n.Addr):
 		return Good("no password, on a loopback address")
 	}
 	return Bad(Warn, "requirepass in redis.conf and SECKILL_REDIS_PASSWORD (or ACL SETUSER default >password)",
 		"no password on %s: anyone with access to the port can change stock", n.Addr)
 }
 
-func isLoopback(addr string) bool {
+// IsLoopback reports whether an address (host:port) is reachable from this machine only.
+func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "localhost" {
 		return err == nil

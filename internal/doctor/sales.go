@@ -24,6 +24,9 @@ const (
 	comparePause   = 500 * time.Millisecond
 )
 
+// MinPayTimeout is the shortest payment deadline in which buyers can pay.
+const MinPayTimeout = time.Minute
+
 var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
 
 // SalesStore is the database as the checks of sales use it.
@@ -139,7 +142,7 @@ func (s *Sales) checkWindows(context.Context) Result {
 			warning = "has no units"
 		case lasts <= payTimeout:
 			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
-		case v.Sale.PayTimeout != 0 && payTimeout < minPayTimeout:
+		case v.Sale.PayTimeout != 0 && payTimeout < MinPayTimeout:
 			warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
 		}
 		if failure != "" {

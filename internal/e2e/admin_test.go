@@ -49,16 +49,21 @@ func TestAdminCommands(t *testing.T) {
 		code, _ = s.run(t, "admin", "remove", "--phone", "13900000099")
 		require.Equal(t, 1, code)
 
-		var commands []string
-		for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
-			if r := item.(map[string]any); r["method"] == "CLI" {
-				commands = append(commands, r["route"].(string)+" "+r["target"].(string))
-			}
-		}
 		require.Equal(t, []string{
 			"admin remove 139****0099", "admin remove 139****0002", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
-		}, commands)
+		}, p.commands(t))
 	})
+}
+
+// commands returns the commands in the audit log, newest first.
+func (p *process) commands(t *testing.T) (commands []string) {
+	t.Helper()
+	for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
+		if r := item.(map[string]any); r["method"] == "CLI" {
+			commands = append(commands, r["route"].(string)+" "+r["target"].(string))
+		}
+	}
+	return commands
 }
 
 var totpKey = regexp.MustCompile(`(?m)^key: ([A-Z2-7]+)$`)

@@ -36,6 +36,7 @@ const (
 // runBroken runs the program with the faults that the environment selects.
 func runBroken() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // as in main
 	defer stop()
 	var t app.Tuning
 	if os.Getenv(envOpenLocks) != "" {

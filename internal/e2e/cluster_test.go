@@ -135,14 +135,16 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestClusterClient checks the client of app.OpenRedis: it follows redirections and does not repeat a command that the
+// TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
 // server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
 	// A frozen node must keep its slots.
 	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
-	rdb := app.OpenRedis("", cluster.Client(t).Options().Addrs...).(*redis.ClusterClient)
+	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})
+	require.NoError(t, err)
+	rdb := opened.(*redis.ClusterClient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	script := redis.NewScript("return redis.call('INCR', KEYS[1])")
 	increments := map[string]func(ctx context.Context, key string) error{

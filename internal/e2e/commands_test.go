@@ -326,16 +326,19 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	require.NotContains(t, out, "order:1}")
 }
 
-// TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day.
+// TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day. The audit log has the command.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_DEMO=false")
+	demo := embeddedStack(t)
+	s := demo.with("SECKILL_DEMO=false")
 	code, out := s.run(t, "seed", "--users", "2", "--tokens", "-")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "--force")
 	code, out = s.run(t, "seed", "--users", "2", "--tokens", "-", "--force")
 	require.Zero(t, code, out)
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
+	p := demo.serve(t, "")
+	require.Equal(t, []string{"seed --force 2 users"}, p.commands(t))
 }
 
 // TestSeedIsRepeatable checks that a second run returns the same users.

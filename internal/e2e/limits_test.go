@@ -32,8 +32,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 			name, path, body string
 			burst            int
 		}{
-			{"codes", "/auth/code", `{"phone":"1"}`, 60},
-			{"logins", "/auth/login", `{"phone":"1","code":"1"}`, 120},
+			{"{logins}:logins", "/auth/login", `{"phone":"13800000001","code":"1"}`, 120},
 			{"refreshes", "/auth/refresh", `{"refresh_token":"1"}`, 120},
 			{"entries", "/vouchers/0/entry", "", 200},
 		} {

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type stack struct {
 	lane    string
 	env     []string
+	binary  string           // of the program; empty: this version
 	mariadb *testenv.MariaDB // nil unless the test started it
 	redis   *testenv.Redis   // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
@@ -50,6 +51,9 @@ type stack struct {
 
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
+
+// testOps gives every server an ops port, so that its metrics are searched for secrets.
+const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
 
 // testUnsafe accepts the settings of test servers.
 const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
@@ -114,14 +118,13 @@ func embeddedStack(t *testing.T) *stack {
 	dir := t.TempDir()
 	return &stack{
 		env: []string{
-			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
+			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
 		},
 		flush: func() error {
-			info, err := app.RunningRedis(dir)
-			if err != nil || info == nil {
+			rdb, err := app.SharedRedis(app.Config{DataDir: dir})
+			if err != nil || rdb == nil {
 				return errors.Join(err, errors.New("no embedded Redis is running"))
 			}
-			rdb := app.OpenRedis(info.Password, info.Addr)
 			defer rdb.Close()
 			return rdb.FlushAll(context.Background()).Err()
 		},
@@ -149,7 +152,7 @@ func serverStack(t *testing.T, dsn string) *stack {
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe,
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps, "SECKILL_DRAIN=0s",
 		},
 		flush: func() error {
 			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
@@ -170,8 +173,12 @@ func (s *stack) with(env ...string) *stack {
 
 // command returns a command that runs the program as a separate process.
 func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := s.binary
+	if exe == "" {
+		var err error
+		exe, err = os.Executable()
+		require.NoError(t, err)
+	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = []string{
 		envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
@@ -198,6 +205,8 @@ func (s *stack) client(t *testing.T) redis.UniversalClient {
 	rdb, err := app.SharedRedis(app.Config{
 		DataDir:    s.setting("SECKILL_DATA_DIR"),
 		RedisAddrs: strings.FieldsFunc(s.setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
+		RedisCA:    s.setting("SECKILL_REDIS_CA"), RedisSentinel: s.setting("SECKILL_REDIS_SENTINEL"),
+		RedisUsername: s.setting("SECKILL_REDIS_USERNAME"), RedisPassword: s.setting("SECKILL_REDIS_PASSWORD"),
 	})
 	require.NoError(t, err)
 	require.NotNil(t, rdb, "no embedded Redis is running")
@@ -247,6 +256,8 @@ type process struct {
 	cmd  *exec.Cmd
 	log  *buffer
 	done chan struct{}
+
+	metrics string // all that scrape read
 }
 
 // serve starts a server and returns when it listens. An empty addr selects a free port.
@@ -262,9 +273,12 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
+		if p.running() {
+			p.scrape()
+		}
 		p.kill()
 		require.NotContains(t, p.log.String(), "DATA RACE")
-		s.requireNoLeaks(t, p.log.String())
+		require.Empty(t, s.leaks(p), "log or metrics have secrets")
 		if t.Failed() {
 			t.Logf("log of server %s:\n%s", p.url, p.log)
 		}
@@ -286,6 +300,16 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	return p
 }
 
+// running reports whether the process has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // kill sends SIGKILL and waits for the end of the process.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
@@ -295,6 +319,7 @@ func (p *process) kill() {
 // stop sends SIGTERM, waits up to a minute and returns the exit code.
 func (p *process) stop(t *testing.T) int {
 	t.Helper()
+	p.scrape()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:

@@ -494,14 +494,13 @@ func TestRequestsPerCallerAreLimited(t *testing.T) {
 			body       any
 			burst      int
 		}{
-			{"codes", "/api/v1/auth/code", phoneBody("1"), 60},
-			{"logins", "/api/v1/auth/login", map[string]string{"phone": "1", "code": "1"}, 120},
+			{"logins", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "1"}, 120},
 			{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
 			{"orders", "/api/v1/vouchers/0/orders", nil, 200},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
-				e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
+				e := newEnv(t, db, func(s *setup) { s.limits, s.rateLimit = true, true })
 				c := e.buyer(1).bad()
 				limited := 0
 				for i := range 3 * tc.burst {
@@ -553,11 +552,11 @@ func TestRefreshLimitIsPerSession(t *testing.T) {
 func TestTrustedProxyForwardsAddress(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, sqlite, func(s *setup) {
-		s.rateLimit = true
+		s.limits = true
 		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.0/24"} } // httptest's address
 	})
-	for i := range 100 {
-		e.guest().bad().with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).
-			direct("POST", "/api/v1/auth/code", phoneBody("1")).want(http.StatusBadRequest)
+	for i := range 150 {
+		e.guest().with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).
+			direct("POST", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "000000"}).want(http.StatusUnauthorized)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,14 +59,37 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	other.direct("GET", "/api/v1/orders?limit=100", nil).want(http.StatusOK)
 }
 
-// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down.
+// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor.
 func TestRefusalWaits(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, sqlite, limited)
-	buyer := e.buyer(1)
-	var began time.Time
-	untilLimited(t, 200, func() answer { began = time.Now(); return buyer.direct("GET", "/api/v1/orders", nil) })
-	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), vouchersPath + "?cursor=bWFkZSB1cA": e.guest()} {
+		var began time.Time
+		untilLimited(t, 5000, func() answer { began = time.Now(); return c.direct("GET", path, nil) })
+		assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond, path)
+	}
+}
+
+// TestRefusalHoldsNoSlot: refusals that wait do not count as reads, of which 64 can run at a time.
+func TestRefusalHoldsNoSlot(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	e.sale(5)
+	untilLimited(t, 5000, func() answer { return e.guest().direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
+	var (
+		wg      sync.WaitGroup
+		refused atomic.Int64
+	)
+	for i := range 3 * 64 {
+		wg.Go(func() {
+			_, answer := rawExchange(t, e.engine, "GET", fmt.Sprintf("/shop/%d", 1000+i), "")
+			if answer["errorMsg"] == "操作太频繁，请稍后再试" {
+				refused.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	assert.GreaterOrEqual(t, refused.Load(), int64(2*64), "the others got a token that was refilled")
 }
 
 // TestAdminListsAreLimited: an admin's token that is misused costs the database no more than a buyer's.

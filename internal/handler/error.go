@@ -186,18 +186,19 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 	}
 }
 
-// classify translates an error, records it if it is a security event, and logs it if its status is 500 or 503. If the client has disconnected, it ends the
-// chain with statusClientGone, which keeps the request out of the failures in the metrics, and returns ok = false.
+// classify translates an error, records it if it is a security event, and logs it if its status is 500 or 503. If the
+// client has disconnected, a security event counts all the same; then classify ends the chain with statusClientGone,
+// which keeps the request out of the failures in the metrics, and returns ok = false.
 func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter time.Duration, ok bool) {
+	p, retryAfter = problemOf(err)
+	if isRefusal(p.Status) {
+		e.security.observe(c, err)
+	}
 	if errors.Is(c.Request.Context().Err(), context.Canceled) {
 		c.AbortWithStatus(statusClientGone)
 		return p, 0, false
 	}
-	p, retryAfter = problemOf(err)
 	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
-	if isRefusal(p.Status) {
-		e.security.observe(c, err)
-	}
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

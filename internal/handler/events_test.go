@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ type stream struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	close func()
+	retry string // the pause that the server gave, in milliseconds
 }
 
 // event is one event of a stream.
@@ -63,6 +65,8 @@ func (s *stream) next() *event {
 			e.Kind = value
 		case "id":
 			e.ID = value
+		case "retry":
+			s.retry = value
 		case "data":
 			e.Data = []byte(value)
 		case "":
@@ -174,7 +178,11 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 		s, _ := buyer.watch(t, o, "")
 		s.wantStatus("pending_payment", "2000000000")
 		e.subscribers.Close() // as when the process stops
+		assert.Zero(t, e.subscribers.Count())
 		assert.Nil(t, s.next())
+		retry, err := strconv.Atoi(s.retry)
+		require.NoError(t, err)
+		assert.True(t, 500 <= retry && retry < 4500, "retry after %d ms", retry)
 		_, res := buyer.watch(t, o, "")
 		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	})

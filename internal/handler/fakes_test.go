@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -119,6 +120,13 @@ func (o *outbox) code(phone string) string {
 	return o.codes[phone]
 }
 
+// all returns the last code of each phone.
+func (o *outbox) all() map[string]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.codes)
+}
+
 // usedSolutions remembers the used solutions. A test can make it fail.
 type usedSolutions struct {
 	mu  sync.Mutex
@@ -162,6 +170,12 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 // of returns the lines at a level ("ERROR", "WARN").

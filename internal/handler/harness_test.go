@@ -202,7 +202,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	var quota *ratelimit.Quota
 	if s.limits {
-		quota = ratelimit.NewQuota("login-codes", e.clock.now, s.shared)
+		quota = ratelimit.NewQuota("logins", e.clock.now, s.shared)
 	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.db})
 	t.Cleanup(sales.Close)
@@ -259,6 +259,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
+	t.Cleanup(func() { require.Empty(t, e.leaks(), "log or metrics have secrets") })
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	t.Cleanup(e.saleSubscribers.Close)
@@ -266,6 +267,25 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
+}
+
+// leaks returns the secrets in the log and in the labels of the metrics. The search runs at the end of every environment.
+func (e *env) leaks() (found []string) {
+	known := []string{string(secret)}
+	for phone, code := range e.outbox.all() {
+		known = append(known, phone, code)
+	}
+	found = testenv.Leaks(e.logs.String(), known...)
+	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
+	require.NoError(e.t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				found = append(found, testenv.Leaks(l.GetName()+`="`+l.GetValue()+`"`, known...)...)
+			}
+		}
+	}
+	return found
 }
 
 // newMonitor starts the monitor of the live statistics.

@@ -9,18 +9,16 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 	"seckill/internal/ratelimit"
 )
 
-// Rate limits per caller, as the interval of one request and the number of requests at once. A login code costs money,
-// so its limit is the lowest, but it lets a thousand people behind one address log in within a quarter of an hour. The
-// limit for orders permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a
-// waiting room, have the same limit, counted separately.
+// Rate limits per caller, as the interval of one request and the number of requests at once. The limit for orders
+// permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a waiting room,
+// have the same limit, counted separately. Package auth limits logins and their codes.
 const (
-	codeInterval, codeBurst   = time.Second, 60
-	loginInterval, loginBurst = time.Second / 5, 120
 	// Per session, so that a thousand people behind one address can all reload before a sale opens.
 	refreshInterval, refreshBurst = time.Second / 5, 120
 	orderInterval, orderBurst     = time.Second / 20, 200
@@ -99,7 +97,7 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 // limits are the rate limits. Those that protect people, money or the size of tables hold over all servers. Orders,
 // polls and reads have one per server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries, polls, exports func(*gin.Context) error
+	orders, entries, polls, exports func(*gin.Context) error
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
 
@@ -115,19 +113,32 @@ const (
 	maxDelayed   = 1000
 )
 
-// spend is take with a delayed refusal.
+// refusedKey is the context key of requests that spend refused.
+const refusedKey = "refused"
+
+// spend is take with a refusal that delay holds back.
 func (l *limits) spend(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	err := take(c, limit, key, n)
-	if err == nil {
-		return nil
+	if err != nil {
+		c.Set(refusedKey, true)
+	}
+	return err
+}
+
+// delay is the outermost middleware that can hold a resource, so a refusal waits without a slot of limitConcurrency.
+// net/http sends a short answer, and reads the next request of the connection, when the handlers have returned.
+func (l *limits) delay(c *gin.Context) {
+	ctx := c.Request.Context() // without the deadline of withTimeout, which has ended
+	c.Next()
+	if !c.GetBool(refusedKey) {
+		return
 	}
 	select {
 	case l.delayed <- struct{}{}:
-		_ = loop.Sleep(c.Request.Context(), refusalDelay) // an error: the client has disconnected
+		_ = loop.Sleep(ctx, refusalDelay) // an error: the client has disconnected
 		<-l.delayed
 	default:
 	}
-	return err
 }
 
 // charge takes the cost of a request from the buckets of its user. Error: *domain.RateLimitedError; nothing is changed.
@@ -156,21 +167,19 @@ func (l *limits) visit(c *gin.Context) error {
 	if l.addresses == nil {
 		return nil
 	}
-	return take(c, l.addresses, byAddress(c), 1) // without a delay: the request holds a slot of limitConcurrency
+	return l.spend(c, l.addresses, byAddress(c), 1)
 }
 
 func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
-			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
+			orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		codes:     perKey(byAddress, ratelimit.New("codes", codeInterval, codeBurst, shared)),
-		logins:    perKey(byAddress, ratelimit.New("logins", loginInterval, loginBurst, shared)),
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
 		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
 		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
@@ -202,16 +211,11 @@ func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	return nil
 }
 
-// byAddress returns the client's IPv4 address or IPv6 /64: providers assign a whole /64 to one customer.
-func byAddress(c *gin.Context) string {
-	addr, err := netip.ParseAddr(c.ClientIP())
-	if err != nil {
-		return c.ClientIP()
-	}
-	if addr = addr.Unmap(); addr.Is6() {
-		if prefix, err := addr.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return addr.String()
+// byAddress returns the key of a client that is not logged in.
+func byAddress(c *gin.Context) string { return auth.Customer(address(c)) }
+
+// address returns the client's address. The zero Addr stands for all clients without one.
+func address(c *gin.Context) netip.Addr {
+	addr, _ := netip.ParseAddr(c.ClientIP())
+	return addr
 }

@@ -1,8 +1,6 @@
 package handler
 
 import (
-	"net/netip"
-
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/auth"
@@ -19,6 +17,5 @@ const (
 
 // asker returns the origin of a request for a code or of a login.
 func (k cookies) asker(c *gin.Context) auth.Asker {
-	address, _ := netip.ParseAddr(c.ClientIP()) // the zero Addr stands for all clients without an address
-	return auth.Asker{Address: address, Proof: k.cookie(c, knownCookie)}
+	return auth.Asker{Address: address(c), Proof: k.cookie(c, knownCookie)}
 }

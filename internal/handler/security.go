@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -29,13 +30,14 @@ const (
 	eventUnknownCode   securityEvent = "redeem_unknown_code"
 	eventErased        securityEvent = "account_erased"
 	eventCrossOrigin   securityEvent = "cross_origin"
+	eventTOTPRequired  securityEvent = "totp_required"
 	eventTOTPFailed    securityEvent = "totp_failed"
 )
 
 // securityEvents lists all events, whose counters exist from the start.
 var securityEvents = []securityEvent{
 	eventCodeSent, eventLogin, eventLoginFailed, eventLoginBlocked, eventTokenRefused, eventRefreshReused, eventForbidden,
-	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPFailed,
+	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPRequired, eventTOTPFailed,
 }
 
 // loginRoutes are the routes whose rate limits protect logins.
@@ -56,6 +58,8 @@ func eventOf(c *gin.Context, err error) securityEvent {
 	switch {
 	case errors.Is(err, domain.ErrWrongCode):
 		return eventLoginFailed
+	case errors.Is(err, domain.ErrTOTPRequired):
+		return eventTOTPRequired
 	case errors.Is(err, domain.ErrWrongTOTP):
 		return eventTOTPFailed
 	case errors.Is(err, errCrossOrigin):
@@ -126,7 +130,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		return
 	}
 	attrs := []any{
-		"event", string(e), "network", network(c.ClientIP()), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
+		"event", string(e), "network", auth.Network(address(c)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
 	if id, ok := identityOf(c); ok {
 		attrs = append(attrs, "user_id", id.UserID)

@@ -1,8 +1,10 @@
 package handler_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 )
 
@@ -106,13 +110,23 @@ func TestSecurityEvents(t *testing.T) {
 			require.NoError(e.t, err)
 			require.NoError(e.t, res.Body.Close())
 		}},
+		"a login without the second factor": {"totp_required", func(e *env) {
+			e.enroll(operatorPhone, domain.RoleOperator)
+			e.sendCode(operatorPhone).want(http.StatusOK)
+			e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required")
+		}},
+		"a wrong second factor": {"totp_failed", func(e *env) {
+			app := e.enroll(operatorPhone, domain.RoleOperator)
+			e.sendCode(operatorPhone).want(http.StatusOK)
+			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+		}},
 		"a deletion": {"account_erased", func(e *env) {
 			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, count := securityEnv(t, func(s *setup) { s.limits = true })
+			e, count := securityEnv(t, func(s *setup) { s.limits, s.factors = true, strings.HasPrefix(tc.event, "totp") })
 			before := count(tc.event)
 			require.Zero(t, before)
 			tc.attack(e)
@@ -150,6 +164,21 @@ func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	}
 }
 
+// TestSecurityEventOfDisconnectedClient: a client that hangs up before the answer does not escape the counters.
+func TestSecurityEventOfDisconnectedClient(t *testing.T) {
+	t.Parallel()
+	e, count := securityEnv(t)
+	token := e.buyer(1).token
+	for event, c := range map[string]client{"token_refused": e.as("made up"), "admin_forbidden": e.as(token)} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		rec := httptest.NewRecorder()
+		e.engine.ServeHTTP(rec, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
+		assert.Empty(t, rec.Body.String(), "no answer is written")
+		assert.Equal(t, 1, count(event), event)
+	}
+}
+
 // An attack is counted completely and cannot fill the disk with log lines.
 func TestSecurityLogIsBounded(t *testing.T) {
 	t.Parallel()
@@ -160,6 +189,29 @@ func TestSecurityLogIsBounded(t *testing.T) {
 	}
 	assert.Equal(t, guesses, count("login_failed"))
 	assert.Less(t, len(e.securityLines("login_failed")), guesses/2)
+}
+
+// TestPlantedLeaksAreFound: the search at the end of each environment finds secrets in the log and in the metrics.
+func TestPlantedLeaksAreFound(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	login := e.buyer(1).login
+	require.Empty(t, e.leaks())
+	for name, planted := range map[string]string{
+		"phone": "13800000001", "code": e.outbox.code("13800000001"), "secret": string(secret), "access token": login.AccessToken,
+		"refresh token": login.RefreshToken, "pass": entry.NewPasses(keys).Issue(1, 2, 3, e.clock.now()),
+		"redeem code": domain.NewRedeemCodes(keys).Of(3368803458027454464),
+	} {
+		log, reg := &logBuffer{}, prometheus.NewRegistry()
+		counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seckill_planted_total"}, []string{"x"})
+		require.NoError(t, reg.Register(counter))
+		fake := &env{t: t, logs: log, outbox: e.outbox, config: handler.Config{Metrics: reg}}
+		slog.New(slog.NewJSONHandler(log, nil)).Info("planted", "x", planted)
+		assert.NotEmpty(t, fake.leaks(), "%s in the log", name)
+		fake.logs = &logBuffer{}
+		counter.WithLabelValues(planted)
+		assert.NotEmpty(t, fake.leaks(), "%s in the metrics", name)
+	}
 }
 
 // The header is sent only to browsers that use TLS, as a trusted proxy reports.

@@ -1,11 +1,11 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -72,13 +72,27 @@ func (s *staff) require(
 	}
 }
 
-// check returns an error unless the caller has the permission p. The request is not recorded.
-func (s *staff) check(c *gin.Context, p domain.Permission, authenticate func(*gin.Context) error) error {
+// reveal answers a request to a public route for what only callers with the permission p may see, and records it. Others
+// get the error denied, or the reason if denied is nil.
+func (s *staff) reveal(
+	c *gin.Context, p domain.Permission, authenticate func(*gin.Context) error, fail func(*gin.Context, error), denied error,
+	answer func() error,
+) {
 	role, err := s.confirmRole(c, authenticate)
-	if err == nil && !role.May(p) {
-		err = domain.ErrForbidden
+	if err != nil {
+		fail(c, cmp.Or(denied, err))
+		return
 	}
-	return err
+	r := s.request(c, caller(c).UserID, role)
+	if role.May(p) {
+		err = answer()
+	} else {
+		err = cmp.Or(denied, domain.ErrForbidden)
+	}
+	if err != nil {
+		fail(c, err)
+	}
+	s.recordRead(c, r)
 }
 
 // confirmRole returns the caller's present role, which the token may not state yet, and sets it in the caller's identity.
@@ -103,12 +117,18 @@ func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) erro
 	return role, nil
 }
 
-// login records the login of a user with a role above buyer, and a login with a wrong second factor.
+// login records the login of a user with a role above buyer, and a login with a wrong or missing second factor. Missing
+// ones do not use up the login code, so only the first of a user in each minute is recorded.
 func (s *staff) login(c *gin.Context, u domain.User, err error) {
 	r := s.request(c, u.ID, u.Role)
 	switch {
 	case err == nil && u.Role.OnStaff():
 		r.Status = http.StatusOK
+	case errors.Is(err, domain.ErrTOTPRequired):
+		r.Status = http.StatusUnauthorized
+		if !s.reads.first(r) {
+			return
+		}
 	case errors.Is(err, domain.ErrWrongTOTP):
 		r.Status = http.StatusUnauthorized
 	default:
@@ -121,14 +141,14 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
 	return domain.AdminRequest{
 		At: domain.Moment(s.now()), UserID: user, Role: role, Method: c.Request.Method, Route: c.FullPath(), Target: domain.AuditTarget(c.Param("id")),
-		RequestID: requestIDOf(c), Network: network(c.ClientIP()),
+		RequestID: requestIDOf(c), Network: auth.Network(address(c)),
 	}
 }
 
 // recordRead records an answered request, unless an equal one was recorded in this minute.
 func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 	r.Status = c.Writer.Status()
-	if s.reads.first(readKey{r.UserID, r.Method, r.Route, r.Target, r.Status}, r.At) {
+	if s.reads.first(r) {
 		s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
 	}
 }
@@ -148,24 +168,6 @@ func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r dom
 	}
 }
 
-// network returns the network of an address, the /24 of IPv4 or the /48 of IPv6: enough to recognize an attack, and not
-// the address of a person. It is empty for text that is no address.
-func network(address string) string {
-	addr, err := netip.ParseAddr(address)
-	if err != nil {
-		return ""
-	}
-	bits := 48
-	if addr = addr.Unmap().WithZone(""); addr.Is4() {
-		bits = 24
-	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return ""
-	}
-	return prefix.String()
-}
-
 // maxRecentReads bounds recentReads. Beyond it, reads of the same minute may be recorded again.
 const maxRecentReads = 10_000
 
@@ -175,18 +177,19 @@ type readKey struct {
 	status                int
 }
 
-// recentReads remembers the reads of the current minute. It is safe for concurrent use.
+// recentReads remembers the recorded reads of the current minute. It is safe for concurrent use.
 type recentReads struct {
 	mu     sync.Mutex
 	minute int64
 	seen   map[readKey]bool
 }
 
-// first reports whether k is the first read of its kind in the minute of at.
-func (r *recentReads) first(k readKey, at time.Time) bool {
+// first reports whether a is the first request of its kind in its minute.
+func (r *recentReads) first(a domain.AdminRequest) bool {
+	k := readKey{a.UserID, a.Method, a.Route, a.Target, a.Status}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if minute := at.Unix() / 60; minute != r.minute || len(r.seen) >= maxRecentReads {
+	if minute := a.At.Unix() / 60; minute != r.minute || len(r.seen) >= maxRecentReads {
 		r.minute, r.seen = minute, map[readKey]bool{}
 	}
 	if r.seen[k] {

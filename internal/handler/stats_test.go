@@ -240,6 +240,7 @@ func TestSaleStream(t *testing.T) {
 		for ev := again.next(); ev != nil; ev = again.next() {
 			require.Equal(t, "stats", ev.Kind)
 		}
+		assert.NotEmpty(t, again.retry)
 		_, res = admin.follow(t, path, "")
 		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	})

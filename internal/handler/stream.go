@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"time"
@@ -21,6 +22,10 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTimeout bounds one write. A client that does not read is disconnected and resumes with Last-Event-ID.
 	writeTimeout = 5 * time.Second
+	// A server that stops ends all its streams at once. It sends each client a random pause before the next connection,
+	// so that they do not all reach the other servers in one moment.
+	minReconnect    = 500 * time.Millisecond
+	spreadReconnect = 4 * time.Second
 )
 
 // reauthenticate is the last event of a stream whose access token has expired. The client reconnects with a new token.
@@ -98,6 +103,7 @@ func (s *stream) wait(sub *salestats.Subscription, poll <-chan time.Time) bool {
 		case <-s.gone:
 			return false
 		case <-sub.Done:
+			s.write(fmt.Appendf(nil, "retry: %d\n\n", (minReconnect + rand.N(spreadReconnect)).Milliseconds()))
 			return false
 		}
 	}

@@ -17,13 +17,18 @@ type voucherHandler struct {
 	shown    snapshots[int64, *domain.Voucher]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 	cursors  cursors
-	admin    func(*gin.Context) error // fails unless the caller may see unpublished vouchers
+	reveal   revealFunc               // answers requests for unpublished vouchers
 	visit    func(*gin.Context) error // limits the reads of the database by visitors
 }
 
-func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors, admin, visit func(*gin.Context) error) *voucherHandler {
+// revealFunc is staff.reveal without the parameters that are the same for all vouchers.
+type revealFunc func(c *gin.Context, denied error, answer func() error)
+
+func newVoucherHandler(
+	vouchers *service.Vouchers, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
+) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, now: now, cursors: cursors, admin: admin, visit: visit,
+		vouchers: vouchers, now: now, cursors: cursors, reveal: reveal, visit: visit,
 		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
@@ -110,14 +115,19 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if v.Unpublished() && h.admin(c) != nil {
-		return domain.ErrNotFound
+	if v.Unpublished() {
+		h.reveal(c, domain.ErrNotFound, func() error { return h.write(c, v) })
+		return nil
 	}
+	return h.write(c, v)
+}
+
+func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
 	now := domain.Moment(h.now())
-	snap := h.shown.get(id, v, now)
+	snap := h.shown.get(v.ID, v, now)
 	if snap == nil {
 		head, tail := appendVoucher(make([]byte, 0, 512), v, now)
-		snap = h.shown.put(id, cachedSnapshot[*domain.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
+		snap = h.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
 	}
 	snap.write(c, now)
 	return nil
@@ -154,11 +164,15 @@ func (h *voucherHandler) list(c *gin.Context) error {
 			return domain.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
 		}
 		if f.Status == domain.VoucherOff {
-			if err := h.admin(c); err != nil {
-				return err
-			}
+			off, page := f, page // copies, so that the closure moves only these to the heap
+			h.reveal(c, nil, func() error { return h.writeList(c, page, off) })
+			return nil
 		}
 	}
+	return h.writeList(c, page, f)
+}
+
+func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err

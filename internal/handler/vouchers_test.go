@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 const vouchersPath = "/api/v1/vouchers"
@@ -315,6 +317,31 @@ func TestUnpublishedVouchers(t *testing.T) {
 		buyer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
 		assert.Len(t, decode[listView[voucherView]](admin.get(vouchersPath+"?status=off").want(http.StatusOK)).Items, 3)
 	})
+}
+
+// TestReadsOfUnpublishedVouchersAreRecorded covers members of the staff with and without the permission. Requests of
+// others, and for published vouchers, are not recorded.
+func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	off, shown := e.sale(5), e.sale(5)
+	admin, viewer, redeemer := e.admin(), e.staff("13900000003", domain.RoleViewer), e.staff("13900000004", domain.RoleRedeemer)
+	admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	for range 2 { // equal requests of a minute are recorded once
+		viewer.get(off.path()).want(http.StatusOK)
+		viewer.get(vouchersPath + "?status=off").want(http.StatusOK)
+		viewer.get(shown.path()).want(http.StatusOK)
+		redeemer.get(off.path()).problem(http.StatusNotFound, "not_found")
+		redeemer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
+	}
+	viewer.get(vouchersPath).want(http.StatusOK)
+	e.guest().get(off.path()).problem(http.StatusNotFound, "not_found")
+	assert.Equal(t, []string{
+		"viewer POST /auth/login  OK", "viewer GET /vouchers/:id " + off.ID + " OK", "viewer GET /vouchers  OK",
+	}, e.requests(admin, viewer))
+	assert.Equal(t, []string{
+		"redeemer POST /auth/login  OK", "redeemer GET /vouchers/:id " + off.ID + " Not Found", "redeemer GET /vouchers  Forbidden",
+	}, e.requests(admin, redeemer))
 }
 
 // TestLimitCannotBeLowered: users may already have as many orders as the limit allowed, even if the window is moved

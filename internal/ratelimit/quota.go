@@ -40,7 +40,8 @@ type Bucket struct {
 // one from each or none. A Quota is safe for concurrent use.
 //
 // As with Limit, every bucket exists in this process and in Redis, the local ones are asked first, and they alone decide
-// while Redis fails. What only Redis refuses is returned to the local buckets, because they refill within hours.
+// while Redis fails. After a call that only Redis refuses, the local bucket with the longest wait is as empty as that in
+// Redis, so that a flood costs few commands. It does not notice if another process then returns a call.
 type Quota struct {
 	name   string
 	now    func() time.Time
@@ -77,11 +78,21 @@ func (q *Quota) Take(ctx context.Context, buckets ...Bucket) (wait time.Duration
 		keys[i] = q.redisKey(b)
 		args = append(args, b.Rule.Interval.Milliseconds(), b.Rule.full().Milliseconds())
 	}
-	ms, err := q.run(ctx, takeScript, keys, args)
-	if err == nil && ms > 0 {
-		q.giveLocal(buckets)
+	reply, err := q.run(ctx, takeScript, keys, args)
+	if err != nil || reply[0] == 0 {
+		return 0
 	}
-	return time.Duration(ms) * time.Millisecond
+	wait = time.Duration(reply[0]) * time.Millisecond
+	q.giveLocal(buckets)
+	q.emptyLocal(buckets[reply[1]-1], wait)
+	return wait
+}
+
+// emptyLocal makes the next token of a local bucket available after wait.
+func (q *Quota) emptyLocal(b Bucket, wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.local.Set(b.id(), q.now().Add(wait+b.Rule.full()-b.Rule.Interval))
 }
 
 // Return undoes a Take that allowed a call, because the call had no effect.
@@ -135,16 +146,16 @@ func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
 func (b Bucket) id() string { return b.Rule.Name + " " + b.Key }
 
 // run runs a script within the timeout, even if the client disconnects.
-func (q *Quota) run(ctx context.Context, script *redis.Script, keys []string, args []any) (int64, error) {
+func (q *Quota) run(ctx context.Context, script *redis.Script, keys []string, args []any) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.shared.Timeout)
 	defer cancel()
-	n, err := script.Run(ctx, q.shared.Redis, keys, args...).Int64()
+	reply, err := script.Run(ctx, q.shared.Redis, keys, args...).Int64Slice()
 	if err != nil {
 		q.failed.Do(func() {
 			q.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", q.name, "err", err)
 		})
 	}
-	return n, err
+	return reply, err
 }
 
 // redisKey returns the key of a bucket. The hash tag keeps all buckets of a quota in one cluster slot.

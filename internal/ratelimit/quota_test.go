@@ -107,23 +107,28 @@ func TestQuotaOfThreeServers(t *testing.T) {
 	})
 }
 
-// What Redis refuses costs no token in any bucket of the server that made the call, and no other key's.
+// What Redis refuses costs no token in any bucket, and later refusals for the same reason cost no command.
 func TestRefusalByRedisTakesNothing(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		one, two := quota(rdb), quota(rdb)
+		counting := &countingRedis{Scripter: rdb}
+		one, two := quota(rdb), quota(counting)
 		for range perPhone.Burst {
 			require.Zero(t, one.Take(t.Context(), buckets("a")...))
 		}
 		for range 50 {
-			require.Positive(t, two.Take(t.Context(), buckets("a")...))
+			wait := two.Take(t.Context(), buckets("a")...)
+			require.Positive(t, wait)
+			require.LessOrEqual(t, wait, perPhone.Interval)
 		}
+		require.EqualValues(t, 1, counting.scripts.Load())
 		for range inAll.Burst - perPhone.Burst {
 			require.Zero(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
 		}
 		require.Positive(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
 		one.Return(t.Context(), buckets("a")...)
-		require.Zero(t, two.Take(t.Context(), buckets("a")...))
-		require.Positive(t, two.Take(t.Context(), buckets("a")...))
+		three := quota(rdb)
+		require.Zero(t, three.Take(t.Context(), buckets("a")...))
+		require.Positive(t, three.Take(t.Context(), buckets("a")...))
 	})
 }
 

@@ -107,8 +107,11 @@ func (l *Limit) takeShared(ctx context.Context, key string, n int) (wait time.Du
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.shared.Timeout)
 	defer cancel()
 	one := l.interval.Milliseconds()
-	ms, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst)).Int64()
-	return time.Duration(ms) * time.Millisecond, err
+	reply, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst)).Int64Slice()
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(reply[0]) * time.Millisecond, nil
 }
 
 func (l *Limit) redisKey(key string) string {

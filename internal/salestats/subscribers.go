@@ -28,6 +28,7 @@ type Subscribers struct {
 	all    int
 	closed bool
 	done   chan struct{}
+	open   sync.WaitGroup // has a count of all
 }
 
 // Subscription is a subscription to one order or sale.
@@ -63,6 +64,7 @@ func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
 	s.byID[id] = append(s.byID[id], sub)
 	s.byUser[userID]++
 	s.all++
+	s.open.Add(1)
 	return sub, nil
 }
 
@@ -84,6 +86,7 @@ func (s *Subscribers) Unsubscribe(sub *Subscription) {
 		delete(s.byUser, sub.userID)
 	}
 	s.all--
+	s.open.Done()
 }
 
 // Notify notifies the subscribers of an order or sale. It does not block.
@@ -120,12 +123,13 @@ func (s *Subscribers) Count() int {
 	return s.all
 }
 
-// Close ends all subscriptions by closing Done, and refuses further ones.
+// Close closes Done of all subscriptions, refuses further ones, and waits until the subscribers have unsubscribed.
 func (s *Subscribers) Close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
 		close(s.done)
 	}
+	s.mu.Unlock()
+	s.open.Wait()
 }

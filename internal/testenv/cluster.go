@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,22 +19,25 @@ const (
 	clusterSlots = 16384
 )
 
-// RedisCluster is a Redis Cluster of three masters without replicas. Each node can be killed, paused and restarted. The
-// slots of a node that is down are unavailable.
+// RedisCluster is a Redis Cluster of three masters, without replicas unless AddReplicas was called. Each node can be
+// killed, paused and restarted. The slots of a node that is down are unavailable.
 type RedisCluster struct {
-	Nodes []*Redis
+	Nodes    []*Redis // masters at the start
+	Replicas []*Redis // the replica of each, or empty
+
+	args []string
 }
 
 // StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
 func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	tb.Helper()
-	c := &RedisCluster{}
+	c := &RedisCluster{args: append([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
+		"--cluster-node-timeout", "2000",
+	}, args...)}
 	for range clusterNodes {
-		c.Nodes = append(c.Nodes, StartRedis(tb, append([]string{
-			"--cluster-enabled", "yes",
-			"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
-			"--cluster-node-timeout", "2000",
-		}, args...)...))
+		c.Nodes = append(c.Nodes, StartRedis(tb, c.args...))
 	}
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
@@ -107,6 +111,64 @@ func untilFormed(ctx context.Context, rdb *redis.Client) error {
 		}
 		if !sleep(ctx, 20*time.Millisecond) {
 			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
+		}
+	}
+}
+
+// AddReplicas starts a replica of each master and returns when all have their master's data.
+func (c *RedisCluster) AddReplicas(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.Nodes))
+	for i, master := range c.Nodes {
+		replica := StartRedis(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
+		c.Replicas = append(c.Replicas, replica)
+		from, to := master.Client(tb), replica.Client(tb)
+		wg.Go(func() { errs[i] = replicate(ctx, from, to) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		tb.Fatalf("add replicas to a Redis cluster: %v", err)
+	}
+}
+
+// replicate adds a node to the cluster of a master as its replica.
+func replicate(ctx context.Context, master, replica *redis.Client) error {
+	host, port, err := net.SplitHostPort(master.Options().Addr)
+	if err != nil {
+		return err
+	}
+	if err := replica.ClusterMeet(ctx, host, port).Err(); err != nil {
+		return err
+	}
+	id, err := master.Do(ctx, "CLUSTER", "MYID").Text()
+	if err != nil {
+		return err
+	}
+	for err := errors.New("not met"); err != nil; err = replica.ClusterReplicate(ctx, id).Err() {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("no link to the master: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Verdict waits until the replica of node i has taken over its slots.
+func (c *RedisCluster) Verdict(tb testing.TB, i int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	rdb := c.Replicas[i].Client(tb)
+	for rdb.InfoMap(ctx, "replication").Item("Replication", "role") != "master" {
+		if !sleep(ctx, 20*time.Millisecond) {
+			tb.Fatal("no failover in the cluster")
 		}
 	}
 }

@@ -66,29 +66,42 @@ func password(args []string) string {
 // works even while Redis loads.
 func redisReady(password string) func(context.Context, *server, *child) error {
 	return func(ctx context.Context, s *server, c *child) error {
-		// go-redis logs every refused connection, and a starting server refuses the first ones.
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
+		lines, err := serverInfo(ctx, s.addr(), password)
 		if err != nil {
 			return err
 		}
-		_ = conn.Close()
-		opts := clientOptions(s.addr())
-		opts.Password = password
-		rdb := redis.NewClient(opts)
-		defer func() { _ = rdb.Close() }()
-		info, err := rdb.Info(ctx).Result()
-		if err != nil {
+		if err := ofProcess(lines, c); err != nil {
 			return err
-		}
-		lines := strings.Split(info, "\r\n")
-		if !slices.Contains(lines, "process_id:"+strconv.Itoa(c.proc.Pid)) {
-			return errors.New("another Redis answers on this port")
 		}
 		if !slices.Contains(lines, "loading:0") {
 			return errors.New("still loading its data")
 		}
 		return nil
 	}
+}
+
+// serverInfo returns the lines of INFO.
+func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
+	// go-redis logs every refused connection, and a starting server refuses the first ones.
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.Close()
+	opts := clientOptions(addr)
+	opts.Password = password
+	rdb := redis.NewClient(opts)
+	defer func() { _ = rdb.Close() }()
+	info, err := rdb.Info(ctx).Result()
+	return strings.Split(info, "\r\n"), err
+}
+
+// ofProcess returns nil if INFO is the answer of the process c.
+func ofProcess(info []string, c *child) error {
+	if !slices.Contains(info, "process_id:"+strconv.Itoa(c.proc.Pid)) {
+		return errors.New("another Redis answers on this port")
+	}
+	return nil
 }
 
 // Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end

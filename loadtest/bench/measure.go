@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -126,11 +127,12 @@ func (s *stack) usage(servers []*process) usage {
 
 // sale is one run in which all buyers order from new sales.
 type sale struct {
-	subject  string
-	servers  []*process
-	vouchers int // number of sales, over which the buyers are spread; 0 means 1
-	clicks   clicks
-	load     load // without requests
+	subject   string
+	servers   []*process
+	vouchers  int      // number of sales, over which the buyers are spread; 0 means 1
+	publisher *process // publishes the sales; nil: the first server
+	clicks    clicks
+	load      load // without requests
 }
 
 // clicks describes the requests of the buyers.
@@ -144,7 +146,7 @@ type clicks struct {
 // at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
 // a lane that answers before the commit, it also measures how long the workers need to commit the rest.
 func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []part) ([]*sample, error) {
-	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
+	sales, err := s.sales(ctx, cmp.Or(o.publisher, o.servers[0]), max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
 	}

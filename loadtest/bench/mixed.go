@@ -152,3 +152,48 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 	}
 	return err
 }
+
+// floods measures orders at a steady rate on a server with rate limits, alone and beside readers that repeat refused
+// requests without a pause.
+func (b *bench) floods(ctx context.Context, sec *section) error {
+	const buyersAtOnce, interval, readers = 8, 20 * time.Millisecond, 100
+	st, p, err := b.servers(ctx, b.anyLane())
+	if err != nil {
+		return err
+	}
+	limited, err := st.serve(ctx, b.anyLane(), "SECKILL_RATE_LIMIT=on")
+	if err != nil {
+		return err
+	}
+	servers := []*process{limited}
+	// The admin logs in on the other server: codes are limited.
+	orders := sale{subject: "orders", servers: servers, publisher: p[0], load: load{conns: buyersAtOnce, pace: interval}}
+	floods := []struct {
+		name    string
+		request []byte
+		answer  string // within the limits
+	}{
+		{"readers of one user", request(http.MethodGet, "/api/v1/orders", st.extra, "", ""), "200"},
+		{"readers with made-up cursors", request(http.MethodGet, vouchersRoute+"?cursor=bWFkZSB1cA", "", "", ""), "invalid_request"},
+	}
+	contenders := []contender{buyers(st, orders)}
+	for _, f := range floods {
+		o := orders
+		o.subject = "orders beside " + f.name
+		contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+			o.load.limit = limit
+			flood := load{conns: readers, requests: [][]byte{f.request}, endless: true, limit: limit}
+			samples, err := st.sell(ctx, o, func(string) []part { return []part{{f.name, servers, flood}} })
+			if err == nil {
+				err = samples[1].only(f.answer, "rate_limited", "overloaded")
+			}
+			return samples, err
+		})
+	}
+	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
+	for _, f := range floods {
+		b.report.add(bar{what: fmt.Sprintf("p50 of orders beside %d %s / alone", readers, f.name),
+			values: sec.medians("orders beside "+f.name, "orders"), most: 2})
+	}
+	return err
+}

@@ -100,6 +100,12 @@ func (s *section) ratios(a, b string) []float64 {
 	return quotients(s.each(a, (*sample).rate), s.each(b, (*sample).rate))
 }
 
+// medians returns the ratios of the median latencies of two subjects, one per round.
+func (s *section) medians(a, b string) []float64 {
+	p50 := func(m *sample) float64 { return m.latency.percentile(50).Seconds() }
+	return quotients(s.each(a, p50), s.each(b, p50))
+}
+
 // costs returns the ratios of the CPU time per answer of two subjects without the client's, one per round.
 func (s *section) costs(a, b string) []float64 {
 	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.system()) }

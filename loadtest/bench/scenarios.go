@@ -24,6 +24,7 @@ var scenarios = []scenario{
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
 	{"readers", "Reads while selling", "", (*bench).readers},
+	{"floods", "Orders beside readers that ignore their limits", "", (*bench).floods},
 	{"queue", "Orders accepted into the queue", "queue", (*bench).queue},
 	{"embedded", "The embedded default: SQLite, embedded Redis, lane lock", "", (*bench).embedded},
 	{"lock", "Lock cycles", "", (*bench).lockCycles},
@@ -84,11 +85,12 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 	}
 	servers := make([]*process, len(kinds))
 	for i, kind := range kinds {
-		serve := st.reference
 		if slices.Contains(allLanes, kind) {
-			serve = st.serve
+			servers[i], err = st.serve(ctx, kind)
+		} else {
+			servers[i], err = st.reference(ctx, kind)
 		}
-		if servers[i], err = serve(ctx, kind); err != nil {
+		if err != nil {
 			return nil, nil, err
 		}
 	}

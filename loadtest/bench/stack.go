@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // because the admin logs in often
 		"SECKILL_UNSAFE=demo,sandbox,rate_limit",
 		"SECKILL_PAY_TIMEOUT=24h", // unpaid orders must stay open for the whole run
-		"SECKILL_LOG_LEVEL=warn",
+		"SECKILL_LOG_LEVEL=warn", "SECKILL_DRAIN=0s",
 	}
 	if err := s.findPIDs(ctx); err != nil {
 		return nil, err
@@ -174,13 +175,13 @@ func (s *stack) seed(ctx context.Context, users int) error {
 	return nil
 }
 
-// serve starts a server with the lane.
-func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
+// serve starts a server with the lane, and further settings.
+func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*process, error) {
 	ops, _, err := testenv.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
-	env := append([]string{"SECKILL_ORDER_LANE=" + lane, "SECKILL_OPS_ADDR=" + ops}, s.env...)
+	env := append([]string{"SECKILL_ORDER_LANE=" + lane, "SECKILL_OPS_ADDR=" + ops}, slices.Concat(s.env, settings)...)
 	log := filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", lane, time.Now().UnixNano()))
 	p, err := startProcess(ctx, env, log, s.binary, "serve")
 	if err != nil {

@@ -1,4 +1,4 @@
-package admission
+package tracking
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
@@ -20,6 +21,8 @@ const (
 	maxTicketPause = 50 * time.Millisecond
 	// ticketTimeout bounds one read.
 	ticketTimeout = 2 * time.Second
+	// maxUsers is the number of users that one command reads. It blocks Redis while it runs.
+	maxUsers = 500
 	// maxHints is the number of orders in each of the two generations of the voucher cache.
 	maxHints = 100_000
 )
@@ -28,11 +31,16 @@ const (
 // caches the places of tickets, so that only the first request for an order that another process admitted searches all
 // shards. It is safe for concurrent use.
 type ticketReader struct {
-	gate *Gate
+	rdb redis.UniversalClient
+
+	working context.Context // of serve; canceled by close
+	stop    context.CancelFunc
+	done    sync.WaitGroup // of serve
 
 	mu      sync.Mutex
 	waiting []*ticketRequest
 	reading bool // serve runs
+	closed  bool
 	young   map[domain.Holder]ticketPlace
 	old     map[domain.Holder]ticketPlace // the previous generation of young
 }
@@ -40,41 +48,45 @@ type ticketReader struct {
 // ticketPlace is where a ticket is kept.
 type ticketPlace struct {
 	voucherID int64
-	shard     shard
+	shard     schema.Shard
 }
 
 // ticketRequest is a caller's request for a ticket.
 type ticketRequest struct {
 	domain.Holder
-	place  ticketPlace // before the search; zero: unknown
-	found  ticketPlace // of a queued ticket
-	done   chan struct{}
+	place  ticketPlace   // before the search; zero: unknown
+	found  ticketPlace   // of a queued ticket
+	done   chan struct{} // closed after ticket and err are set
 	ticket domain.Ticket
 	err    error
 }
 
-// get returns the ticket of an order.
-func (t *ticketReader) get(ctx context.Context, h domain.Holder) (domain.Ticket, error) {
-	r := &ticketRequest{Holder: h, done: make(chan struct{})}
-	if !t.enqueue(r) {
-		return domain.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", h.OrderID)
-	}
-	select {
-	case <-r.done:
-		return r.ticket, r.err
-	case <-ctx.Done():
-		return domain.Ticket{}, unavailable(ctx.Err(), "read ticket %d", h.OrderID)
-	}
+func newTicketReader(rdb redis.UniversalClient) *ticketReader {
+	t := &ticketReader{rdb: rdb}
+	t.working, t.stop = context.WithCancel(context.Background())
+	return t
 }
 
-// enqueue adds a request to the next read. It returns false if the gate is closed.
+// close cancels a running read and waits for it.
+func (t *ticketReader) close() {
+	t.stop()
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.done.Wait()
+}
+
+// enqueue adds a request to the next read. It returns false if the reader is closed.
 func (t *ticketReader) enqueue(r *ticketRequest) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.reading && !t.gate.spawn(t.serve) {
+	if t.closed {
 		return false
 	}
-	t.reading = true
+	if !t.reading {
+		t.reading = true
+		t.done.Go(t.serve)
+	}
 	r.place = t.cachedPlace(r.Holder)
 	t.waiting = append(t.waiting, r)
 	return true
@@ -116,8 +128,8 @@ func (t *ticketReader) serve() {
 			close(r.done)
 		}
 		if n := len(requests) - 1; n > 0 {
-			// An error means that the gate was closed. Then the next read fails at once.
-			_ = loop.Sleep(t.gate.working, min(time.Duration(n)*ticketPause, maxTicketPause))
+			// An error means that the reader was closed. Then the next read fails at once.
+			_ = loop.Sleep(t.working, min(time.Duration(n)*ticketPause, maxTicketPause))
 		}
 	}
 }
@@ -125,7 +137,7 @@ func (t *ticketReader) serve() {
 // read completes requests. Those with a known place cost one command per 500 requests of a shard, and one per
 // place. The others are looked up together in all shards.
 func (t *ticketReader) read(requests []*ticketRequest) {
-	ctx, cancel := context.WithTimeout(t.gate.working, ticketTimeout)
+	ctx, cancel := context.WithTimeout(t.working, ticketTimeout)
 	defer cancel()
 	err := t.readQueued(ctx, requests)
 	if err == nil {
@@ -142,15 +154,15 @@ func (t *ticketReader) read(requests []*ticketRequest) {
 func (r *ticketRequest) completed() bool { return r.ticket.OrderID != 0 || r.err != nil }
 
 // shards returns the shards that may have the ticket.
-func (r *ticketRequest) shards() []shard {
+func (r *ticketRequest) shards() []schema.Shard {
 	if r.place != (ticketPlace{}) {
-		return []shard{r.place.shard}
+		return []schema.Shard{r.place.shard}
 	}
 	return allShards
 }
 
-var allShards = func() (all []shard) {
-	for s := range shard(shards) {
+var allShards = func() (all []schema.Shard) {
+	for s := range schema.Shards {
 		all = append(all, s)
 	}
 	return all
@@ -158,15 +170,15 @@ var allShards = func() (all []shard) {
 
 // readQueued completes requests for queued admissions.
 func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest) error {
-	inShard := map[shard][]*ticketRequest{}
+	inShard := map[schema.Shard][]*ticketRequest{}
 	lines := map[ticketPlace]*redis.SliceCmd{}
 	type page struct {
 		requests []*ticketRequest
 		rows     *redis.SliceCmd
-		shard    shard
+		shard    schema.Shard
 	}
 	var pages []page
-	_, err := t.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, r := range requests {
 			for _, s := range r.shards() {
 				inShard[s] = append(inShard[s], r)
@@ -176,12 +188,12 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 			}
 		}
 		for s, requests := range inShard {
-			for some := range slices.Chunk(requests, maxRows) {
+			for some := range slices.Chunk(requests, maxUsers) {
 				users := make([]string, len(some))
 				for i, r := range some {
 					users[i] = strconv.FormatInt(r.UserID, 10)
 				}
-				pages = append(pages, page{some, p.HMGet(ctx, s.queued(), users...), s})
+				pages = append(pages, page{some, p.HMGet(ctx, s.Queued(), users...), s})
 			}
 		}
 		return nil
@@ -200,7 +212,7 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 }
 
 // find completes the request if the rows of its user in a shard contain the order.
-func (r *ticketRequest) find(s shard, rows string) {
+func (r *ticketRequest) find(s schema.Shard, rows string) {
 	tickets, err := queuedTickets(rows)
 	if err != nil {
 		r.err = err
@@ -229,7 +241,7 @@ func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest,
 	if len(found) == 0 {
 		return
 	}
-	t.gate.fillAhead(ctx, found, places)
+	readAhead(ctx, t.rdb, found, places)
 	for _, r := range requests {
 		if r.ticket.OrderID != 0 && r.place == (ticketPlace{}) {
 			r.ticket, found = found[0], found[1:]
@@ -243,10 +255,10 @@ func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest
 		return nil
 	}
 	cmds := make([][]*redis.SliceCmd, len(requests))
-	_, err := t.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, r := range requests {
 			for _, s := range r.shards() {
-				cmds[i] = append(cmds[i], p.HMGet(ctx, s.failed(r.UserID), strconv.FormatInt(r.OrderID, 10)))
+				cmds[i] = append(cmds[i], p.HMGet(ctx, s.Failed(r.UserID), strconv.FormatInt(r.OrderID, 10)))
 			}
 		}
 		return nil

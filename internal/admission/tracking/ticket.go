@@ -1,4 +1,4 @@
-package admission
+package tracking
 
 import (
 	"cmp"
@@ -11,14 +11,30 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
 // Ticket returns an admission of the user that is not an order in the database: it is queued, or it failed in the last
 // 24 hours. Concurrent callers share reads. The first call for an order that another process admitted searches all
 // shards. Errors: domain.ErrNotFound (even if another user has the order), ErrUnavailable.
-func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
-	return g.tickets.get(ctx, domain.Holder{OrderID: orderID, UserID: userID})
+func (t *Tracker) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
+	r := &ticketRequest{Holder: domain.Holder{OrderID: orderID, UserID: userID}, done: make(chan struct{})}
+	if !t.tickets.enqueue(r) {
+		return domain.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", orderID)
+	}
+	select {
+	case <-r.done:
+		return r.ticket, r.err
+	case <-ctx.Done():
+		return domain.Ticket{}, unavailable(ctx.Err(), "read ticket %d", orderID)
+	}
+}
+
+// Remember notes that the orders of a voucher were admitted in a shard, so that the first call of Ticket for one of
+// them need not search all shards.
+func (t *Tracker) Remember(voucherID int64, s schema.Shard, orders ...domain.Holder) {
+	t.tickets.remember(ticketPlace{voucherID, s}, orders...)
 }
 
 // first returns the value of an HMGET of one field, or the empty string.
@@ -29,13 +45,13 @@ func first(cmd *redis.SliceCmd) string {
 
 // Tickets returns all admissions of the user that are not orders in the database, the highest order id first.
 // Error: domain.ErrUnavailable.
-func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
+func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
 	user := strconv.FormatInt(userID, 10)
-	var queued [shards]*redis.SliceCmd
-	var failed [shards]*redis.MapStringStringCmd
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range shard(shards) {
-			queued[s], failed[s] = p.HMGet(ctx, s.queued(), user), p.HGetAll(ctx, s.failed(userID))
+	var queued [schema.Shards]*redis.SliceCmd
+	var failed [schema.Shards]*redis.MapStringStringCmd
+	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for s := range schema.Shards {
+			queued[s], failed[s] = p.HMGet(ctx, s.Queued(), user), p.HGetAll(ctx, s.Failed(userID))
 		}
 		return nil
 	})
@@ -44,7 +60,7 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 	}
 	var tickets []domain.Ticket
 	places := map[int64]ticketPlace{} // by order id
-	for s := range shard(shards) {
+	for s := range schema.Shards {
 		waiting, err := queuedTickets(first(queued[s]))
 		if err != nil {
 			return nil, err
@@ -54,8 +70,8 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		}
 		tickets = append(tickets, waiting...)
 	}
-	for s := range shards {
-		for _, text := range failed[s].Val() {
+	for _, reply := range failed {
+		for _, text := range reply.Val() {
 			t, err := failedTicket(text)
 			if err != nil {
 				return nil, err
@@ -70,16 +86,16 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 	for i := range tickets {
 		at[i] = places[tickets[i].OrderID]
 	}
-	g.fillAhead(ctx, tickets, at)
+	readAhead(ctx, t.rdb, tickets, at)
 	return tickets, nil
 }
 
-// fillAhead sets Ahead of the queued tickets, which were found at these places. The queue of a place is first in, first
+// readAhead sets Ahead of the queued tickets, which were found at these places. The queue of a place is first in, first
 // out, so the admissions still in it have the last positions that were assigned. If Redis fails, Ahead stays unset: the
 // tickets are useful without it.
-func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket, places []ticketPlace) {
+func readAhead(ctx context.Context, rdb redis.UniversalClient, tickets []domain.Ticket, places []ticketPlace) {
 	lines := make(map[ticketPlace]*redis.SliceCmd, 1)
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range tickets {
 			if at := places[i]; tickets[i].Failed == "" && lines[at] == nil {
 				lines[at] = readLine(ctx, p, at)
@@ -97,7 +113,7 @@ func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket, places []
 
 // readLine reads the last queue position that was assigned at a place, and the number of admissions in its queue.
 func readLine(ctx context.Context, p redis.Pipeliner, at ticketPlace) *redis.SliceCmd {
-	return p.HMGet(ctx, keysIn(at.shard, at.voucherID).meta, "line", "queued")
+	return p.HMGet(ctx, at.shard.Meta(at.voucherID), "line", "queued")
 }
 
 // setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine, for a queued one.
@@ -120,7 +136,7 @@ func queuedTickets(rows string) ([]domain.Ticket, error) {
 	if rows == "" {
 		return nil, nil
 	}
-	as, err := parseRows(rows)
+	as, err := schema.ParseRows(rows)
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
@@ -140,7 +156,7 @@ func failedTicket(text string) (domain.Ticket, error) {
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
 	}
-	a, err := parseRow(row)
+	a, err := schema.ParseRow(row)
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}

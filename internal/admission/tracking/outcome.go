@@ -1,4 +1,4 @@
-package admission
+package tracking
 
 import (
 	"context"
@@ -23,33 +23,41 @@ const (
 	outcomeBuffer = 1000
 )
 
+// OutcomeChannels is a pattern that matches the outcome channels of all instances.
+const OutcomeChannels = outcomePrefix + "*"
+
+const outcomePrefix = "seckill:outcomes:"
+
+// outcomeChannel returns the name of an instance's channel.
+func outcomeChannel(instance string) string { return outcomePrefix + instance }
+
 // OutcomeWaiter is a subscription to the outcome of one admission.
 type OutcomeWaiter struct {
-	gate    *Gate
+	tracker *Tracker
 	orderID int64
 	outcome chan domain.Outcome // buffers one
 }
 
 // Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
 // published earlier is missed. The caller must Close the subscription.
-func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
-	e := &OutcomeWaiter{gate: g, orderID: orderID, outcome: make(chan domain.Outcome, 1)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiting[orderID] = append(g.waiting[orderID], e)
+func (t *Tracker) Expect(orderID int64) *OutcomeWaiter {
+	e := &OutcomeWaiter{tracker: t, orderID: orderID, outcome: make(chan domain.Outcome, 1)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting[orderID] = append(t.waiting[orderID], e)
 	return e
 }
 
 // Close ends the subscription. It may be called more than once.
 func (e *OutcomeWaiter) Close() {
-	e.gate.mu.Lock()
-	defer e.gate.mu.Unlock()
-	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
+	e.tracker.mu.Lock()
+	defer e.tracker.mu.Unlock()
+	rest := slices.DeleteFunc(e.tracker.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
 	if len(rest) == 0 {
-		delete(e.gate.waiting, e.orderID)
+		delete(e.tracker.waiting, e.orderID)
 		return
 	}
-	e.gate.waiting[e.orderID] = rest
+	e.tracker.waiting[e.orderID] = rest
 }
 
 // Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
@@ -81,11 +89,11 @@ func (e *OutcomeWaiter) Wait(
 	}
 }
 
-// Run delivers the outcomes that are published for this instance to its Expectations. It returns nil when ctx ends, and
+// Run delivers the outcomes that are published for this instance to the subscriptions of Expect. It returns nil when ctx ends, and
 // an error if the Redis client is closed before. After a lost connection it reconnects by itself; Wait's checks make up
 // for the messages it missed.
-func (g *Gate) Run(ctx context.Context) error {
-	sub := g.cfg.Redis.Subscribe(ctx, outcomeChannel(g.cfg.Instance))
+func (t *Tracker) Run(ctx context.Context) error {
+	sub := t.rdb.Subscribe(ctx, outcomeChannel(t.instance))
 	messages := sub.Channel(redis.WithChannelSize(outcomeBuffer))
 	for {
 		select {
@@ -96,24 +104,24 @@ func (g *Gate) Run(ctx context.Context) error {
 			return err
 		case m, open := <-messages:
 			if !open {
-				return errors.Join(errors.New("admission: the Redis client was closed"), sub.Close())
+				return errors.Join(errors.New("tracking: the Redis client was closed"), sub.Close())
 			}
-			g.deliver(m.Payload)
+			t.deliver(m.Payload)
 		}
 	}
 }
 
-// deliver hands the outcomes of a message to their Expectations. The format is that of publish.
-func (g *Gate) deliver(message string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// deliver hands the outcomes of a message to their subscriptions. The format is that of Publish.
+func (t *Tracker) deliver(message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, word := range strings.Fields(message) {
 		order, failed, _ := strings.Cut(word, ":")
 		id, err := strconv.ParseInt(order, 10, 64)
 		if err != nil {
 			continue // any Redis client can publish on this channel
 		}
-		for _, e := range g.waiting[id] {
+		for _, e := range t.waiting[id] {
 			select {
 			case e.outcome <- domain.Outcome{OrderID: id, Failed: failed}:
 			default: // it has an outcome already
@@ -122,9 +130,9 @@ func (g *Gate) deliver(message string) {
 	}
 }
 
-// publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
+// Publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
 // separated by spaces. It does not return errors: Wait copes with lost messages.
-func (g *Gate) publish(ctx context.Context, done []domain.StreamEntry) {
+func (t *Tracker) Publish(ctx context.Context, done []domain.StreamEntry) {
 	messages := map[string][]string{}
 	for _, p := range done {
 		for i, end := range p.Ends {
@@ -136,18 +144,18 @@ func (g *Gate) publish(ctx context.Context, done []domain.StreamEntry) {
 	if len(messages) == 0 {
 		return
 	}
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for to, words := range messages {
 			p.Publish(ctx, outcomeChannel(to), strings.Join(words, " "))
 		}
 		return nil
 	})
 	if err != nil {
-		g.cfg.Log.DebugContext(ctx, "gate: cannot publish outcomes", slog.Any("err", err))
+		t.log.DebugContext(ctx, "gate: cannot publish outcomes", slog.Any("err", err))
 	}
 }
 
-// outcomeText formats one outcome for publish.
+// outcomeText formats one outcome for Publish.
 func outcomeText(orderID int64, end domain.End) string {
 	word := strconv.FormatInt(orderID, 10)
 	switch {

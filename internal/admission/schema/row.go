@@ -1,0 +1,133 @@
+package schema
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Two optional parts follow the
+// instance, and an earlier release parses them as part of it: after a "~" the sale's own time to pay in seconds, and
+// after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
+
+// RowSeparator separates the rows of an entry, and the rows of a user.
+const RowSeparator = "\n"
+
+// appendRow appends the row of an admission. It omits the queue position if that is 0: then a script assigns it.
+func appendRow(b []byte, a *domain.Admission) []byte {
+	for _, n := range [...]int64{a.OrderID, a.UserID, a.VoucherID, int64(a.Limit), a.Amount, a.At.UnixMilli()} {
+		b = strconv.AppendInt(b, n, 10)
+		b = append(b, ' ')
+	}
+	b = append(b, a.Currency...)
+	b = append(b, ' ')
+	b = append(b, a.ReplyTo...)
+	if a.PayTimeout != 0 {
+		b = append(b, '~')
+		b = strconv.AppendInt(b, int64(a.PayTimeout/time.Second), 10)
+	}
+	if a.Key != nil {
+		b = append(b, '#')
+		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Hash[:])
+		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Request[:])
+	}
+	if a.Place == 0 {
+		return b
+	}
+	b = append(b, ' ')
+	return strconv.AppendInt(b, a.Place, 10)
+}
+
+// Row returns the row of an admission.
+func Row(a *domain.Admission) string { return string(appendRow(nil, a)) }
+
+// Rows returns the rows of admissions. They share one string, so that it takes few allocations.
+func Rows(as []domain.Admission) []string {
+	const typicalRow = 64 // bytes
+	text, ends := make([]byte, 0, typicalRow*len(as)), make([]int, len(as))
+	for i := range as {
+		text = appendRow(text, &as[i])
+		ends[i] = len(text)
+	}
+	all, rows, begin := string(text), make([]string, len(as)), 0
+	for i, end := range ends {
+		rows[i] = all[begin:end]
+		begin = end
+	}
+	return rows
+}
+
+// ParseRow parses the row of an admission, even one of an earlier release, which wrote neither a currency nor a queue
+// position.
+func ParseRow(row string) (domain.Admission, error) {
+	var a domain.Admission
+	var limit, ms, seconds int64
+	rest := row
+	for _, n := range [...]*int64{&a.OrderID, &a.UserID, &a.VoucherID, &limit, &a.Amount, &ms} {
+		word, after, _ := strings.Cut(rest, " ")
+		var err error
+		if *n, err = strconv.ParseInt(word, 10, 64); err != nil {
+			return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
+		}
+		rest = after
+	}
+	currency, after, found := strings.Cut(rest, " ")
+	if found {
+		a.Currency, rest = currency, after
+	} else {
+		a.Currency = domain.DefaultCurrency
+	}
+	var errs [3]error
+	rest, a.Place, errs[0] = cutNumber(rest, " ")
+	rest, a.Key, errs[1] = cutKey(rest)
+	a.ReplyTo, seconds, errs[2] = cutNumber(rest, "~")
+	if err := errors.Join(errs[:]...); err != nil {
+		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
+	}
+	a.Limit, a.At, a.PayTimeout = int(limit), time.UnixMilli(ms).UTC(), time.Duration(seconds)*time.Second
+	return a, nil
+}
+
+// cutNumber cuts off the number after separator. It returns 0 if text has no separator.
+func cutNumber(text, separator string) (rest string, n int64, err error) {
+	rest, number, found := strings.Cut(text, separator)
+	if found {
+		n, err = strconv.ParseInt(number, 10, 64)
+	}
+	return rest, n, err
+}
+
+// cutKey cuts off the request key. It returns nil if text has none.
+func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
+	const half = 22
+	rest, hashes, found := strings.Cut(text, "#")
+	if !found {
+		return rest, nil, nil
+	}
+	if len(hashes) != 2*half {
+		return "", nil, fmt.Errorf("a request key of %d characters", len(hashes))
+	}
+	k = &domain.RequestKey{}
+	_, errHash := base64.RawURLEncoding.Decode(k.Hash[:], []byte(hashes[:half]))
+	_, errRequest := base64.RawURLEncoding.Decode(k.Request[:], []byte(hashes[half:]))
+	return rest, k, errors.Join(errHash, errRequest)
+}
+
+// ParseRows parses rows, of which there must be at least one.
+func ParseRows(text string) ([]domain.Admission, error) {
+	as := make([]domain.Admission, 0, 1+strings.Count(text, RowSeparator))
+	for row := range strings.SplitSeq(text, RowSeparator) {
+		a, err := ParseRow(row)
+		if err != nil {
+			return nil, err
+		}
+		as = append(as, a)
+	}
+	return as, nil
+}

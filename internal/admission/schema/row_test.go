@@ -1,0 +1,69 @@
+package schema
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+func TestParseRowRejectsMalformedRows(t *testing.T) {
+	for name, row := range map[string]string{
+		"nothing":                   "",
+		"too few words":             "1 10 7 1 100",
+		"not a number":              "1 10 7 1 hundred 1000 ",
+		"number out of range":       "9223372036854775808 10 7 1 100 1000 ",
+		"seconds not a number":      "1 10 7 1 100 1000 EUR here~soon",
+		"position not a number":     "1 10 7 1 100 1000 EUR here first",
+		"an empty position":         "1 10 7 1 100 1000 EUR here ",
+		"a short request key":       "1 10 7 1 100 1000 EUR here#AAAA",
+		"a request key of no bytes": "1 10 7 1 100 1000 EUR here#!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
+	} {
+		_, err := ParseRow(row)
+		require.Error(t, err, name)
+	}
+}
+
+// Rows of earlier releases have no currency and no queue position.
+func TestParseRow(t *testing.T) {
+	want := domain.Admission{
+		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
+	}
+	for _, c := range []struct{ row, currency, replyTo string }{
+		{"1 -10 7 1 100 1000", "CNY", ""},
+		{"1 -10 7 1 100 1000 here", "CNY", "here"},
+		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
+	} {
+		want.Currency, want.ReplyTo = c.currency, c.replyTo
+		a, err := ParseRow(c.row)
+		require.NoError(t, err)
+		require.Equal(t, want, a)
+	}
+}
+
+func TestRowsRoundTrip(t *testing.T) {
+	key := domain.NewRequestKey("k", [32]byte{7})
+	key.Name = "" // is not stored
+	var as []domain.Admission
+	for _, key := range []*domain.RequestKey{nil, key} {
+		for _, timeToPay := range []time.Duration{0, 90 * time.Second} {
+			for _, place := range []int64{0, 5} {
+				for _, replyTo := range []string{"", "here"} {
+					as = append(as, domain.Admission{
+						OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR",
+						At: time.UnixMilli(1000).UTC(), PayTimeout: timeToPay, ReplyTo: replyTo, Key: key, Place: place,
+					})
+				}
+			}
+		}
+	}
+	rows := Rows(as)
+	for i := range as {
+		require.Equal(t, rows[i], Row(&as[i]))
+		parsed, err := ParseRows(rows[i] + RowSeparator + rows[0])
+		require.NoError(t, err)
+		require.Equal(t, []domain.Admission{as[i], as[0]}, parsed)
+	}
+}

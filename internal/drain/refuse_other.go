@@ -1,0 +1,8 @@
+//go:build !linux
+
+package drain
+
+import "net"
+
+// refuseConnections does nothing: connections that arrive while the listener is closed are reset.
+func refuseConnections(net.Listener) {}

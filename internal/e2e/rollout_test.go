@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// envRollouts is the number of restarts in TestRollingRestarts. The short default is for the suite.
+const envRollouts = "SECKILL_TEST_ROLLOUTS"
+
+// minRequests is the least number of requests per way of connecting for each restart: 10,000 in 20 restarts.
+const minRequests = 500
+
+// readinessProxy is a reverse proxy that sends requests to the servers whose /readyz answers 200, in turn. It repeats
+// nothing: a request that a server breaks is a 502, and counted.
+type readinessProxy struct {
+	*httputil.ReverseProxy
+
+	servers []*url.URL
+	ready   []atomic.Bool
+	next    atomic.Uint64
+	broken  atomic.Int64
+}
+
+// newReadinessProxy starts a proxy for servers at the given URLs and returns its URL.
+func newReadinessProxy(t *testing.T, servers []string) (*readinessProxy, string) {
+	t.Helper()
+	p := &readinessProxy{ready: make([]atomic.Bool, len(servers))}
+	for _, s := range servers {
+		u, err := url.Parse(s)
+		require.NoError(t, err)
+		p.servers = append(p.servers, u)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	p.ReverseProxy = &httputil.ReverseProxy{
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			connections := 0
+			res, err := transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) { connections++ },
+			})))
+			if connections > 1 && err == nil { // net/http repeats requests with an Idempotency-Key on its own
+				_ = res.Body.Close()
+				err = errors.New("the first connection broke")
+			}
+			return res, err
+		}),
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(p.pick()) },
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				p.broken.Add(1)
+				t.Logf("proxy: %v", err)
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+	var probes sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	for i, s := range servers {
+		probes.Go(func() { p.probe(ctx, i, s+"/readyz") })
+	}
+	front := httptest.NewServer(p)
+	t.Cleanup(func() { stop(); probes.Wait(); front.Close() })
+	return p, front.URL
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// probe updates the readiness of server i until ctx ends.
+func (p *readinessProxy) probe(ctx context.Context, i int, readyz string) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	for ctx.Err() == nil {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, readyz, nil)
+		if err != nil {
+			return
+		}
+		res, err := client.Do(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		p.ready[i].Store(err == nil && res.StatusCode == http.StatusOK)
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// pick returns the next ready server, or any if none is ready.
+func (p *readinessProxy) pick() *url.URL {
+	n := uint64(len(p.servers))
+	for range n {
+		if i := p.next.Add(1) % n; p.ready[i].Load() {
+			return p.servers[i]
+		}
+	}
+	return p.servers[p.next.Add(1)%n]
+}
+
+// dialAny returns a dial function that connects to the servers in turn, and to another one if a port is closed.
+func dialAny(servers []string) func(context.Context, string, string) (net.Conn, error) {
+	var next atomic.Uint64
+	return func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
+		first := next.Add(1)
+		for i := range servers {
+			_, addr, _ := strings.Cut(servers[(first+uint64(i))%uint64(len(servers))], "//") //nolint:gosec // a few servers
+			if conn, err = new(net.Dialer).DialContext(ctx, network, addr); err == nil {
+				return conn, nil
+			}
+		}
+		return nil, err
+	}
+}
+
+// orderers place orders through one client until they are stopped.
+type orderers struct {
+	client   *http.Client
+	url      string // of the orders of a sale
+	tokens   []string
+	requests atomic.Int64
+	mu       sync.Mutex
+	failures []string
+}
+
+// run places orders until ctx ends and returns when the last is answered. Order n is that of user n; later ones repeat
+// the requests, with the same keys.
+func (o *orderers) run(ctx context.Context, parallel int) {
+	var running sync.WaitGroup
+	for range parallel {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if err := o.place(int(o.requests.Add(1)) % len(o.tokens)); err != nil {
+					o.mu.Lock()
+					o.failures = append(o.failures, err.Error())
+					o.mu.Unlock()
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	running.Wait()
+}
+
+func (o *orderers) place(user int) error {
+	req, err := http.NewRequest(http.MethodPost, o.url, http.NoBody) //nolint:noctx // every request is answered
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+o.tokens[user])
+	req.Header.Set("Idempotency-Key", "rollout-"+strconv.Itoa(user))
+	res, err := o.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusCreated {
+		err = fmt.Errorf("%d %s", res.StatusCode, body)
+	}
+	return err
+}
+
+// TestRollingRestarts restarts three servers one after the other while orders arrive in two ways: over keep-alive
+// connections through a proxy that follows /readyz, and over fresh connections without a proxy. No request breaks.
+func TestRollingRestarts(t *testing.T) {
+	t.Parallel()
+	s := realStack(t).with("SECKILL_DRAIN=2s")
+	restarts := 3
+	if n, err := strconv.Atoi(os.Getenv(envRollouts)); err == nil {
+		restarts = n
+	}
+	servers, urls := make([]*process, 3), make([]string, 3)
+	for i := range servers {
+		servers[i] = s.serve(t, freeAddr(t))
+		urls[i] = servers[i].url
+	}
+	sale := servers[0].sale(t, 10_000)
+	path := "/api/v1/vouchers/" + sale + "/orders"
+	tokens := s.tokens(t, 2000)
+	proxy, front := newReadinessProxy(t, urls)
+	eventually(t, "the proxy has found all servers", func() bool {
+		return proxy.ready[0].Load() && proxy.ready[1].Load() && proxy.ready[2].Load()
+	})
+	proxied := &orderers{
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, url: front + path, tokens: tokens[:1000],
+	}
+	fresh := &orderers{
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialAny(urls)}}, url: urls[0] + path, tokens: tokens[1000:],
+	}
+	t.Cleanup(proxied.client.CloseIdleConnections)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, o := range []*orderers{proxied, fresh} {
+		running.Go(func() { o.run(ctx, 8) })
+	}
+	for i := range restarts {
+		p := servers[i%len(servers)]
+		require.Zero(t, p.stop(t))
+		p = s.serve(t, strings.TrimPrefix(p.url, "http://"))
+		requireReady(t, p)
+		servers[i%len(servers)] = p
+		eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
+	}
+	eventually(t, "enough requests", func() bool {
+		return min(proxied.requests.Load(), fresh.requests.Load()) >= int64(restarts*minRequests)
+	})
+	stop()
+	running.Wait()
+	t.Logf("%d restarts, %d requests through the proxy, %d over fresh connections", restarts, proxied.requests.Load(), fresh.requests.Load())
+	require.Empty(t, proxied.failures, "through the proxy")
+	require.Zero(t, proxy.broken.Load())
+	require.Empty(t, fresh.failures, "over fresh connections")
+	s.verify(t)
+	require.EqualValues(t, len(tokens), s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id = "+sale))
+}
+
+// TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
+func TestSecondSignalEndsTheDrain(t *testing.T) {
+	t.Parallel()
+	s := embeddedStack(t).with("SECKILL_DRAIN=1h")
+	p := s.serve(t, "")
+	sale, token := p.sale(t, 1), s.tokens(t, 1)[0]
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	eventually(t, "/readyz is red", func() bool { return get(t, p.url+"/readyz") == http.StatusServiceUnavailable })
+	require.Contains(t, body503(t, p.url+"/readyz"), "not ready: shutdown")
+	require.Equal(t, http.StatusOK, get(t, p.url+"/healthz"))
+	require.NoError(t, (&orderers{
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.url + "/api/v1/vouchers/" + sale + "/orders",
+		tokens: []string{token},
+	}).place(0))
+	eventually(t, "the process ends", func() bool {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+			return true
+		default:
+			return false
+		}
+	})
+	require.Equal(t, -1, p.cmd.ProcessState.ExitCode(), "ended by the signal")
+}

@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+	"seckill/internal/rush"
+)
+
+//go:embed testdata/previous.sql
+var previousSchema string
+
+// The sale of previousSchema, and its first order, which user 2 placed with the key of orderers.place.
+const (
+	previousSale  = "5"
+	previousStock = 998
+	previousUser  = 2
+	previousOrder = "3373502137664528071"
+)
+
+// buyAsPrevious buys a unit in one transaction with the statements and columns of the version of previousSchema. It
+// returns false if the sale is sold out.
+func buyAsPrevious(ctx context.Context, db *sql.DB, orderID, userID int64) (bool, error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(ctx, "INSERT INTO voucher_orders "+
+		"(id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at, idem_key, idem_request) "+
+		"VALUES (?, ?, ?, 1, 1, 100, 'CNY', NOW(3), '2099-01-01', NOW(3), NULL, NULL)", orderID, userID, previousSale)
+	if err != nil {
+		return false, err
+	}
+	res, err := tx.ExecContext(ctx,
+		"UPDATE seckill_vouchers SET stock = stock - 1, updated_at = NOW(3) WHERE voucher_id = ? AND stock >= 1", previousSale)
+	if err != nil {
+		return false, err
+	}
+	if n, err := res.RowsAffected(); n == 0 {
+		return false, err
+	}
+	return true, tx.Commit()
+}
+
+// TestPreviousSchema starts two servers at once on the schema and data of the previous version, in mid-rush: they change
+// the schema while the statements of the previous version go on buying. Its orders and keys stay valid.
+func TestPreviousSchema(t *testing.T) {
+	t.Parallel()
+	s := realStack(t)
+	s.query(t, func(db *sql.DB) {
+		for statement := range strings.SplitSeq(previousSchema, ";\n") {
+			if strings.TrimSpace(statement) != "" {
+				_, err := db.ExecContext(t.Context(), statement)
+				require.NoError(t, err, statement)
+			}
+		}
+	})
+	var previous sync.WaitGroup
+	bought := int64(0)
+	previous.Go(func() {
+		s.query(t, func(db *sql.DB) {
+			for ; ; bought++ {
+				if ok, err := buyAsPrevious(t.Context(), db, 1_000_000+bought, 1_000_000+bought); err != nil || !ok {
+					if err != nil {
+						t.Errorf("purchase %d with the statements of the previous version: %v", bought, err)
+					}
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	})
+	addrs := []string{freeAddr(t), freeAddr(t)}
+	servers := make([]*process, len(addrs))
+	var starting sync.WaitGroup
+	for i := range servers {
+		starting.Go(func() { servers[i] = s.serve(t, addrs[i]) })
+	}
+	starting.Wait()
+	c := buyersOf(previousSale, previousStock, s.tokens(t, 1500), servers...)
+	c.Parallel = 16
+	r := c.Run(t.Context())
+	previous.Wait()
+	require.Positive(t, bought)
+	require.Positive(t, r.Codes["ok"])
+	requireStock(t, servers[0].Client, previousSale, 0)
+	require.EqualValues(t, 1000, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE slot IS NOT NULL AND voucher_id = "+previousSale))
+	s.query(t, func(db *sql.DB) {
+		_, err := db.ExecContext(t.Context(), "INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, limit_per_user, "+
+			"created_at, updated_at, entry_mode, pass_ttl, entry_epoch, pay_timeout, unpaid_limit, entry_challenge, entry_opens_at, entry_rate, "+
+			"entry_paused, entry_message) VALUES (1, 1, 1, NOW(3), '2099-01-01', 1, NOW(3), NOW(3), 0, 10, 0, NULL, NULL, 0, NULL, 100, 0, '')")
+		require.NoError(t, err, "a sale that the previous version publishes")
+	})
+	s.verify(t)
+
+	tokens, err := auth.NewTokens(domain.NewKeyring([]byte(testSecret)), time.Now)
+	require.NoError(t, err)
+	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
+	require.NoError(t, err)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	o := orderers{client: client, url: servers[0].url + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
+	require.NoError(t, o.place(0), "the key of an order of the previous version")
+	require.EqualValues(t, 1, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
+	require.EqualValues(t, 1, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))
+}
+
+// envPrevious is the path of the binary of the previous release, which runs beside this version.
+const envPrevious = "SECKILL_TEST_PREVIOUS"
+
+// TestPreviousBinaryInMidRush starts this version beside the previous release in mid-rush, which changes the schema under
+// it. The previous release goes on selling and can be started again on the new schema.
+func TestPreviousBinaryInMidRush(t *testing.T) {
+	t.Parallel()
+	binary := os.Getenv(envPrevious)
+	if binary == "" {
+		t.Skip(envPrevious + " is not set: TestPreviousSchema covers the stored schema")
+	}
+	for _, lane := range lanes {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := realStack(t).in(lane)
+			old := *s
+			old.binary = binary
+			code, out := old.run(t, "migrate", "up")
+			require.Zero(t, code, out)
+			before := old.serve(t, freeAddr(t))
+			tokens := old.tokens(t, 4001)
+			addr := freeAddr(t)
+			proxy, front := newReadinessProxy(t, []string{before.url, "http://" + addr})
+			c := buyersOf(before.sale(t, 3000), 3000, tokens[:4000])
+			through, err := rush.NewClient(front, 256)
+			require.NoError(t, err)
+			t.Cleanup(through.Close)
+			c.Clients = []*rush.Client{through}
+			eventually(t, "the proxy has found the server", proxy.ready[0].Load)
+			wait := longRush(t, s, c)
+			after := s.serve(t, addr)
+			eventually(t, "the proxy has found the new server", proxy.ready[1].Load)
+			require.Positive(t, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID), "both versions sell")
+			r := wait()
+			c.Clients = []*rush.Client{after.Client}
+			requireSoldOut(t, s, c, r)
+			requireInvariants(t, s, c, r)
+
+			before.stop(t)
+			again := old.serve(t, "")
+			requireReady(t, again)
+			sale := after.sale(t, 1)
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			o := orderers{client: client, url: again.url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[4000:]}
+			if err := o.place(0); lane == "queue" {
+				require.ErrorContains(t, err, "202 ")
+				requireSettled(t, s)
+			} else {
+				require.NoError(t, err)
+			}
+			s.verify(t)
+		})
+	}
+}
