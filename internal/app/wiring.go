@@ -147,8 +147,8 @@ func newServer(e *Env, b backends) (*server, error) {
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
-		CursorSecret: domain.DeriveSecret(b.secrets.Signer(), "cursors"),
-		Ready:        readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
+		CursorKeys: b.secrets.Derive("cursors"),
+		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}

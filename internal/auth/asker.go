@@ -1,18 +1,24 @@
 package auth
 
 import (
+	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
+
+	"seckill/internal/domain"
 )
 
 // Asker is the origin of a request for a code or of a login.
 type Asker struct {
 	Address netip.Addr
-	// Proof is what the last login on this device has returned in Login.Proof, or empty. It is valid for the phone of
-	// that login only.
+	// Proof is what the last login or refresh on this device has returned in Login.Proof, or empty. It is valid for the
+	// phone of that login, until the user logs out everywhere or deletes the account.
 	Proof string
 }
 
@@ -23,12 +29,19 @@ type asker struct {
 	known   bool   // a device that has logged in to the phone
 }
 
-// identify returns the asker of a code for phone: a known device, otherwise an address.
-func (a *Service) identify(from Asker, phone string) asker {
-	if id := a.cfg.Tokens.parseProof(from.Proof, phone); id != "" {
-		return asker{key: "device " + id, known: true}
+// identify returns the asker of a code for phone: a known device, otherwise an address. It reads the user of an asker with
+// a proof. Error: ErrUnavailable.
+func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker, error) {
+	if from.Proof != "" {
+		u, err := a.cfg.Store.UserByPhone(ctx, phone)
+		if err != nil && !errors.Is(err, domain.ErrNotFound) {
+			return asker{}, err
+		}
+		if id := a.cfg.Tokens.parseProof(from.Proof, u); id != "" {
+			return asker{key: "device " + id, known: true}, nil
+		}
 	}
-	return asker{key: Customer(from.Address), network: Network(from.Address)}
+	return asker{key: Customer(from.Address), network: Network(from.Address)}, nil
 }
 
 // Customer returns the addresses of one customer: an IPv4 address, or an IPv6 /56, the least that providers assign.
@@ -52,30 +65,37 @@ func prefix(addr netip.Addr, bits4, bits6 int) string {
 	return p.String()
 }
 
-// proof returns the value of Login.Proof after a login to phone. A known device stays the same device.
-func (a *Service) proof(from Asker, phone string) string {
-	if a.cfg.Tokens.parseProof(from.Proof, phone) != "" {
-		return from.Proof
-	}
-	return a.cfg.Tokens.proof(rand.Text(), phone)
+// proof returns the value of Login.Proof for a device of u with the given proof. A known device stays the same device.
+func (a *Service) proof(present string, u domain.User) string {
+	return a.cfg.Tokens.proof(cmp.Or(a.cfg.Tokens.parseProof(present, u), rand.Text()), u)
 }
 
-// proof returns the id of a device with a signature that binds it to a phone. The id is not that of deviceHash, which
-// other clients than browsers do not have.
-func (t *Tokens) proof(id, phone string) string { return signProof(t.proofKeys.Signer(), id, phone) }
-
-func signProof(key []byte, id, phone string) string {
-	return id + "." + base64.RawURLEncoding.EncodeToString(mac(key, id+"/"+phone))
+// proof returns the id of a device with a signature that binds it to a user, the phone and the generation of the user's
+// devices. The id is not that of deviceHash, which other clients than browsers do not have.
+func (t *Tokens) proof(id string, u domain.User) string {
+	return signProof(t.proofKeys.Signer(), id, u)
 }
 
-// parseProof returns the id of a device that has logged in to phone, otherwise "".
-func (t *Tokens) parseProof(proof, phone string) (id string) {
+func signProof(key []byte, id string, u domain.User) string {
+	text := fmt.Sprintf("%s/%s/%d/%d", id, u.Phone, u.ID, u.DeviceGeneration)
+	return id + "." + base64.RawURLEncoding.EncodeToString(mac(key, text))
+}
+
+// parseProof returns the id of a device that is known for u, otherwise "".
+func (t *Tokens) parseProof(proof string, u domain.User) (id string) {
 	id, _, ok := strings.Cut(proof, ".")
-	if !ok || !t.proofKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(proof), []byte(signProof(key, id, phone))) }) {
+	if !ok || !t.proofKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(proof), []byte(signProof(key, id, u))) }) {
 		return ""
 	}
 	return id
 }
 
-// askerHash returns 128 bits that stand for an asker in the database, which should not store addresses.
-func (t *Tokens) askerHash(key string) []byte { return mac(t.askerKey, key)[:16] }
+// askerHashes returns 128 bits for each secret, newest first, that stand for an asker in the database, which should not
+// store addresses.
+func (t *Tokens) askerHashes(key string) [][]byte {
+	hashes := make([][]byte, len(t.askerKeys))
+	for i, k := range t.askerKeys {
+		hashes[i] = mac(k.Secret, key)[:16]
+	}
+	return hashes
+}

@@ -76,13 +76,15 @@ type Store interface {
 	) (domain.User, error)
 	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
+	// UserByPhone returns the user with a phone. Error: ErrNotFound.
+	UserByPhone(ctx context.Context, phone string) (domain.User, error)
 	// DeletedUsers returns those ids that have a session but no user.
 	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
 	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has
 	// expired, was revoked or has reached SessionMaxAge. If it has another device or another generation, the error is
 	// ErrTokenReused and the session is revoked, unless r.Grace allows a repetition. A session from a version without
-	// devices is bound to that of r, if r has one.
+	// devices is bound to that of r, and allows no repetition before.
 	RotateSession(ctx context.Context, r Rotation) (u domain.User, secondFactor bool, err error)
 	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
 	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
@@ -123,7 +125,7 @@ type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
 	roles        roleCache
-	notEnrolled  sync.Map // ids of the users that the log has named
+	named        sync.Map // ids of the users that the log has named
 }
 
 // New returns a Service.
@@ -135,7 +137,7 @@ type Login struct {
 	ExpiresIn    time.Duration
 	RefreshToken string
 	User         domain.User
-	Proof        string // for the device that has logged in, see Asker; empty after a refresh
+	Proof        string // for the device, see Asker; empty after a refresh without a valid one
 }
 
 // login signs the access token and the refresh token of a session's generation.
@@ -195,11 +197,11 @@ func (a *Service) RefreshedSession(token string) (string, error) {
 }
 
 // Refresh exchanges a refresh token for new tokens. device is the id of the browser; it is empty for clients that keep the
-// token themselves, and for browsers without an id. A browser that repeats the exchange within grace receives the same
+// token themselves. A browser that repeats the exchange within grace receives the same
 // refresh token again. Any other repetition, and an exchange by another browser, indicates theft: it revokes the session
-// and its access tokens (RFC 9700, 4.14.2).
+// and its access tokens (RFC 9700, 4.14.2). A valid proof of the device is signed anew, with the newest secret.
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Service) Refresh(ctx context.Context, token, device string, grace time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token, device, proof string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
@@ -215,7 +217,11 @@ func (a *Service) Refresh(ctx context.Context, token, device string, grace time.
 	if err != nil {
 		return Login{}, err
 	}
-	return a.login(u, id, generation+1, secondFactor)
+	l, err := a.login(u, id, generation+1, secondFactor)
+	if a.cfg.Tokens.parseProof(proof, u) != "" {
+		l.Proof = a.proof(proof, u)
+	}
+	return l, err
 }
 
 // Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.

@@ -68,7 +68,7 @@ func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, proof
 	}
 	token = a.cfg.Tokens.idleToken(s.ID)
 	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
-	return token, a.proof(c.From, u.Phone), nil
+	return token, a.proof(c.From.Proof, u), nil
 }
 
 // withoutSecondFactor is the ConfirmFunc of clients that cannot send a second factor. Roles that need one are not in

@@ -42,7 +42,7 @@ type CodeSender interface {
 type LoginRequest struct {
 	ID                string // at least 128 random bits, known to the client only
 	Phone             string
-	Asker             []byte // see Tokens.askerHash
+	Asker             []byte // see Tokens.askerHashes
 	Hash              []byte // of the code; empty after use
 	Attempts          int    // guesses with the ID
 	AttemptsWithoutID int
@@ -51,11 +51,11 @@ type LoginRequest struct {
 }
 
 // Guess identifies the login request to which an entered code belongs: that with LoginID and Phone or, if LoginID is
-// empty, the newest request of Phone and Asker that is unused and has not expired at Now.
+// empty, the newest request of Phone and one of Askers that is unused and has not expired at Now.
 type Guess struct {
 	LoginID string
 	Phone   string
-	Asker   []byte
+	Askers  [][]byte // the hashes of one asker, see Tokens.askerHashes
 	Now     time.Time
 }
 
@@ -79,13 +79,16 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		return SentCode{}, fmt.Errorf("generate login code: %w", err)
 	}
 	code := fmt.Sprintf("%06d", n)
-	asker := a.identify(from, phone)
+	asker, err := a.identify(ctx, from, phone)
+	if err != nil {
+		return SentCode{}, err
+	}
 	giveBack, err := a.limit(ctx, codeBuckets(phone, country, asker)...)
 	if err != nil {
 		return SentCode{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHash(asker.key), CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
+	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHashes(asker.key)[0], CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
 	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
 	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {
 		giveBack()
@@ -123,7 +126,8 @@ type Credentials struct {
 // Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
 // phone creates its user. A user without a second factor whose role needs one is logged in as a buyer.
 //
-// Errors: *InvalidError, *RateLimitedError, ErrWrongCode, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
+// Errors: *InvalidError, *RateLimitedError, ErrWrongCode, ErrSecondFactorLost, ErrTOTPRequired and ErrWrongTOTP (with the
+// User), ErrUnavailable.
 func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 	confirm := func(u domain.User, f *SecondFactor) (bool, error) { return a.confirm(u, f, c.TOTP) }
 	u, s, err := a.openSession(ctx, c, sessionTTL, confirm)
@@ -131,7 +135,7 @@ func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 		return Login{User: u}, err
 	}
 	l, err := a.login(u, s.ID, s.Generation, s.SecondFactor)
-	l.Proof = a.proof(c.From, u.Phone)
+	l.Proof = a.proof(c.From.Proof, u)
 	return l, err
 }
 
@@ -142,17 +146,21 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 	case a.cfg.SecondFactors == nil || !role.NeedsSecondFactor():
 		return false, nil
 	case f == nil:
-		if _, named := a.notEnrolled.LoadOrStore(u.ID, true); !named {
-			a.cfg.Log.Warn("a user without a second factor is logged in as a buyer: run seckill admin enroll", "user_id", u.ID, "role", role)
-		}
+		a.warnOnce("a user without a second factor is logged in as a buyer: run seckill admin enroll", u.ID, role)
 		return false, nil
 	}
-	step, err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
-	if err != nil {
-		return false, err
+	err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
+	if errors.Is(err, domain.ErrSecondFactorLost) {
+		a.warnOnce("no secret decrypts the second factor of a user: run seckill admin enroll", u.ID, role)
 	}
-	f.LastStep = step
-	return true, nil
+	return err == nil, err
+}
+
+// warnOnce logs a message about a user, and nothing at a later one about the same user.
+func (a *Service) warnOnce(message string, userID int64, role domain.Role) {
+	if _, named := a.named.LoadOrStore(userID, true); !named {
+		a.cfg.Log.Warn(message, "user_id", userID, "role", role)
+	}
 }
 
 // openSession exchanges a login code for a session with the lifetime ttl.
@@ -161,13 +169,16 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
-	asker := a.identify(c.From, phone)
+	asker, err := a.identify(ctx, c.From, phone)
+	if err != nil {
+		return domain.User{}, Session{}, err
+	}
 	if _, err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
-	g := Guess{LoginID: c.LoginID, Phone: phone, Asker: a.cfg.Tokens.askerHash(asker.key), Now: now}
+	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(asker.key), Now: now}
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
 		attempts := &r.Attempts
 		if g.LoginID == "" {

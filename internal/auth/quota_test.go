@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/ratelimit"
 )
 
@@ -25,8 +27,21 @@ func newCodes(t *testing.T) *codes {
 	clock := func() time.Time { return c.now }
 	tokens, err := NewTokens(testSecret, clock)
 	require.NoError(t, err)
-	c.service, c.quota = New(Config{Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
+	c.service, c.quota = New(Config{Store: userStore{}, Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
 	return c
+}
+
+// userStore has a user for every phone.
+type userStore struct{ Store }
+
+func (userStore) UserByPhone(_ context.Context, phone string) (domain.User, error) {
+	return domain.User{Phone: phone}, nil
+}
+
+func (c *codes) identify(from Asker, phone string) asker {
+	a, err := c.service.identify(c.t.Context(), from, phone)
+	require.NoError(c.t, err)
+	return a
 }
 
 // send requests a code for a new phone and reports whether it is allowed.
@@ -35,9 +50,9 @@ func (c *codes) send(country, address string, known bool) bool {
 	phone := fmt.Sprint(c.phones)
 	from := Asker{Address: netip.MustParseAddr(address)}
 	if known {
-		from.Proof = c.service.proof(from, phone)
+		from.Proof = c.service.proof("", domain.User{Phone: phone})
 	}
-	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.service.identify(from, phone))...) == 0
+	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.identify(from, phone))...) == 0
 }
 
 // inOneDay returns the number of codes that addresses get, at once and within a day.
@@ -97,18 +112,22 @@ func TestCodesOfCountriesAreBounded(t *testing.T) {
 
 func TestDeviceIsKnownForItsPhone(t *testing.T) {
 	c := newCodes(t)
-	proof := c.service.proof(Asker{}, "138")
+	user := domain.User{Phone: "138"}
+	proof := c.service.proof("", user)
 	identify := func(proof, phone string) asker {
-		return c.service.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Proof: proof}, phone)
+		return c.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Proof: proof}, phone)
 	}
 	require.True(t, identify(proof, "138").known)
-	require.Equal(t, proof, c.service.proof(Asker{Proof: proof}, "138"), "a device keeps its identity")
+	require.Equal(t, proof, c.service.proof(proof, user), "a device keeps its identity")
 	for _, other := range []string{"", ".", "x", proof + "x", "x" + proof, proof[:len(proof)-1]} {
 		require.Equal(t, asker{key: "198.51.100.9/32", network: "198.51.100.0/24"}, identify(other, "138"), other)
 	}
 	require.False(t, identify(proof, "139").known)
-	require.NotEqual(t, proof, c.service.proof(Asker{Proof: proof}, "139"))
-	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.service.identify(Asker{}, "138"))
+	for _, changed := range []domain.User{{Phone: "138", ID: 1}, {Phone: "138", DeviceGeneration: 1}} {
+		require.Empty(t, c.service.cfg.Tokens.parseProof(proof, changed))
+	}
+	require.NotEqual(t, proof, c.service.proof(proof, domain.User{Phone: "139"}))
+	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.identify(Asker{}, "138"))
 	require.Equal(t, asker{key: "2001:db8:1:100::/56", network: "2001:db8:1::/48"},
-		c.service.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))
+		c.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))
 }

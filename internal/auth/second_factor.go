@@ -60,14 +60,20 @@ func (f *SecondFactors) seal(userID int64, secret string) []byte {
 	return f.keys[0].Seal(nil, nil, []byte(secret), associated(userID)) //nolint:gosec // the AEAD adds a random nonce
 }
 
-// open decrypts a secret. It returns an error if none of the keys has encrypted it for this user.
+// open decrypts a secret. Error: ErrSecondFactorLost (none of the keys has encrypted it for this user).
 func (f *SecondFactors) open(userID int64, sealed []byte) (string, error) {
 	for _, key := range f.keys {
 		if secret, err := key.Open(nil, nil, sealed, associated(userID)); err == nil {
 			return string(secret), nil
 		}
 	}
-	return "", fmt.Errorf("no key decrypts the second factor of user %d: enroll the user again", userID)
+	return "", domain.ErrSecondFactorLost
+}
+
+// Opens reports whether one of the keys decrypts the second factor of a user.
+func (f *SecondFactors) Opens(userID int64, sealed []byte) bool {
+	_, err := f.open(userID, sealed)
+	return err == nil
 }
 
 func associated(userID int64) []byte {
@@ -76,18 +82,19 @@ func associated(userID int64) []byte {
 
 var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
 
-// check returns the time step of a password that is valid at now, give or take one step for clocks that differ. Errors:
-// ErrTOTPRequired (password is empty), ErrWrongTOTP (it is wrong, or its step is not later than the last accepted one).
-func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password string, now time.Time) (step int64, err error) {
-	if password == "" {
-		return 0, domain.ErrTOTPRequired
-	}
+// check accepts a password that is valid at now, give or take one step for clocks that differ. It sets the last step of
+// the factor, and encrypts the secret with the first key, so that factors in use outlive a change of keys. Errors:
+// ErrSecondFactorLost, ErrTOTPRequired (password is empty), ErrWrongTOTP (it is wrong, or its step is not later than the
+// last accepted one).
+func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password string, now time.Time) error {
 	secret, err := f.open(u.ID, factor.Secret)
-	if err != nil {
-		return 0, err
-	}
-	if !sixDigits.MatchString(password) {
-		return 0, domain.ErrWrongTOTP
+	switch {
+	case err != nil:
+		return err
+	case password == "":
+		return domain.ErrTOTPRequired
+	case !sixDigits.MatchString(password):
+		return domain.ErrWrongTOTP
 	}
 	current := now.Unix() / int64(totpPeriod.Seconds())
 	for _, step := range []int64{current, current - 1, current + 1} {
@@ -98,11 +105,12 @@ func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password stri
 			Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1, // what authenticator apps support
 		})
 		if err != nil {
-			return 0, fmt.Errorf("check the second factor of user %d: %w", u.ID, err)
+			return fmt.Errorf("check the second factor of user %d: %w", u.ID, err)
 		}
 		if valid {
-			return step, nil
+			*factor = SecondFactor{Secret: f.seal(u.ID, secret), LastStep: step}
+			return nil
 		}
 	}
-	return 0, domain.ErrWrongTOTP
+	return domain.ErrWrongTOTP
 }

@@ -49,7 +49,7 @@ type Tokens struct {
 	idleKeys    domain.Keyring
 	codeKeys    domain.Keyring
 	proofKeys   domain.Keyring
-	askerKey    []byte
+	askerKeys   domain.Keyring
 	parser      *jwt.Parser
 	demo        bool // marks access tokens as those of a demo, and accepts marked ones
 	now         func() time.Time
@@ -89,7 +89,7 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 		idleKeys:    derive(secrets, "seckill/sliding"),
 		codeKeys:    derive(secrets, "seckill/login-code"),
 		proofKeys:   derive(secrets, "seckill/known-device"),
-		askerKey:    mac(secrets.Signer(), "seckill/asker"),
+		askerKeys:   derive(secrets, "seckill/asker"),
 		now:         now,
 		verified:    otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(

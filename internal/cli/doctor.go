@@ -241,6 +241,11 @@ func (x *examination) salesGroup() doctor.Group {
 	cfg := x.env.Config
 	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout, Admins: cfg.AdminPhones, Demo: cfg.IsDemo()}
 	voucher := func(context.Context, int64) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
+	if secrets, err := app.SigningSecrets(cfg); err == nil {
+		if factors, err := app.NewSecondFactors(secrets); err == nil {
+			s.Opens = factors.Opens
+		}
+	}
 	if x.store != nil {
 		voucher = x.store.Voucher
 		s.Store, s.Pool, s.Dialect = x.store, x.store.Pools()["write"], x.store.Dialect()

@@ -49,6 +49,8 @@ type Sales struct {
 	PayTimeout time.Duration // of sales without one of their own
 	Admins     []string      // phones of the configured admins
 	Demo       bool          // roles need no second factor
+	// Opens reports whether the secrets of the servers decrypt the second factor of a user. Nil: the secrets are unknown.
+	Opens func(userID int64, factor []byte) bool
 
 	upcoming []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
 }
@@ -259,7 +261,8 @@ func (s *Sales) checkQueue(ctx context.Context) Result {
 	return Good("%d orders waiting, no dead letters", waiting)
 }
 
-// checkAdmins warns of roles that are not in effect, because their users have no second factor.
+// checkAdmins warns of roles that are not in effect, because their users have no second factor, or one that no secret
+// decrypts.
 func (s *Sales) checkAdmins(ctx context.Context) Result {
 	if s.Demo {
 		return Good("demo mode: no role needs a second factor")
@@ -268,15 +271,20 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 	if err != nil {
 		return Unanswered(err, "see database.schema")
 	}
-	enrolled, missing := 0, []string{}
+	enrolled, missing, lost := 0, []string{}, []string{}
 	for _, a := range admins {
-		if a.EnrolledAt.IsZero() && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)) {
+		if !a.EnrolledAt.IsZero() && s.Opens != nil && !s.Opens(a.User.ID, a.Factor) {
+			lost = append(lost, fmt.Sprint(a.User.ID))
+		} else if a.EnrolledAt.IsZero() && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)) {
 			missing = append(missing, fmt.Sprint(a.User.ID))
 		} else {
 			enrolled++
 		}
 	}
 	switch change := "seckill admin enroll --phone <number>"; {
+	case len(lost) > 0:
+		return Bad(Warn, change, "users whose second factor no secret decrypts cannot log in: %s",
+			strings.Join(lost[:min(len(lost), maxListed)], ", "))
 	case len(missing) > 0:
 		return Bad(Warn, change, "users with a role but without a second factor are logged in as buyers: %s",
 			strings.Join(missing[:min(len(missing), maxListed)], ", "))

@@ -74,18 +74,21 @@ func TestDoctorChecksSecondFactors(t *testing.T) {
 	enrolled := domain.Admin{User: domain.User{ID: 1, Phone: "1", Role: domain.RoleOperator}, EnrolledAt: time.Now()}
 	missing := domain.Admin{User: domain.User{ID: 2, Phone: "2", Role: domain.RoleOperator}}
 	configured := domain.Admin{User: domain.User{ID: 3, Phone: "3", Role: domain.RoleBuyer}}
+	lost := domain.Admin{User: enrolled.User, EnrolledAt: enrolled.EnrolledAt, Factor: []byte("of an old secret")}
 	viewer := domain.Admin{User: domain.User{ID: 4, Phone: "4", Role: domain.RoleViewer}}
+	opens := func(_ int64, factor []byte) bool { return factor == nil }
 	for found, tc := range map[string]struct {
 		admins []domain.Admin
 		demo   bool
 		want   Status
 	}{
-		"2 users with a role": {[]domain.Admin{enrolled, viewer}, false, OK},
-		"buyers: 2, 3":        {[]domain.Admin{enrolled, missing, configured}, false, Warn},
-		"no user has a role":  {nil, false, Warn},
-		"demo mode":           {[]domain.Admin{missing}, true, OK},
+		"2 users with a role":                 {[]domain.Admin{enrolled, viewer}, false, OK},
+		"no secret decrypts cannot log in: 1": {[]domain.Admin{lost, viewer}, false, Warn},
+		"buyers: 2, 3":                        {[]domain.Admin{enrolled, missing, configured}, false, Warn},
+		"no user has a role":                  {nil, false, Warn},
+		"demo mode":                           {[]domain.Admin{missing}, true, OK},
 	} {
-		r := (&Sales{Store: adminList{admins: tc.admins}, Admins: []string{"3"}, Demo: tc.demo}).checkAdmins(t.Context())
+		r := (&Sales{Store: adminList{admins: tc.admins}, Admins: []string{"3"}, Demo: tc.demo, Opens: opens}).checkAdmins(t.Context())
 		require.Equal(t, tc.want, r.Status, r.Found)
 		require.Contains(t, r.Found, found)
 	}

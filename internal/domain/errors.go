@@ -25,9 +25,12 @@ var (
 	ErrTOTPRequired = errors.New("the login needs the six digits that the authenticator app shows, as totp")
 	// ErrWrongTOTP means that the second factor is wrong or was used before. The login code remains valid; the attempt
 	// counts as a wrong guess.
-	ErrWrongTOTP    = errors.New("the digits of the authenticator app are wrong or were used already: enter the next ones")
-	ErrForbidden    = errors.New("forbidden")
-	ErrInvalidState = errors.New("not possible in the present state")
+	ErrWrongTOTP = errors.New("the digits of the authenticator app are wrong or were used already: enter the next ones")
+	// ErrSecondFactorLost means that no secret of the server decrypts the user's second factor. The login code remains
+	// valid.
+	ErrSecondFactorLost = errors.New("the server can no longer read the second factor of this account: an administrator must enroll it again")
+	ErrForbidden        = errors.New("forbidden")
+	ErrInvalidState     = errors.New("not possible in the present state")
 	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.
 	ErrForeignHost = errors.New("this demo is for its own machine: use the address that it listens on, or localhost")
 

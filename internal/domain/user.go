@@ -13,12 +13,15 @@ type User struct {
 	Icon      string
 	Role      Role
 	CreatedAt time.Time
+	// DeviceGeneration grows when the user logs out everywhere: the devices known before are unknown afterwards.
+	DeviceGeneration int64
 }
 
 // Admin is a user with a role above buyer.
 type Admin struct {
 	User       User
 	EnrolledAt time.Time // of the second factor; zero without one
+	Factor     []byte    // encrypted
 }
 
 // MaskPhone hides the middle of a phone number: 138****0001.

@@ -117,9 +117,12 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
 	}
+	if l.Proof != "" {
+		h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
+	}
 	if wantsCookie(c) {
 		h.deviceID(c)
-		h.setRefreshCookie(c, l.RefreshToken, refreshCookieAge)
+		h.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 	return writeJSON(c, http.StatusOK, out)
@@ -151,7 +154,6 @@ func (h *authHandler) login(c *gin.Context) error {
 		return err
 	}
 	h.security.record(c, eventLogin)
-	h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	return h.writeLogin(c, l)
 }
 
@@ -185,7 +187,7 @@ func (h *authHandler) exchange(c *gin.Context, token, device string, grace time.
 	if err := h.limitRefresh(c, key); err != nil {
 		return auth.Login{}, err
 	}
-	return h.auth.Refresh(c.Request.Context(), token, device, grace)
+	return h.auth.Refresh(c.Request.Context(), token, device, h.cookie(c, knownCookie), grace)
 }
 
 func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.auth.Logout) }
@@ -197,7 +199,7 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 		return err
 	}
 	if wantsCookie(c) {
-		h.setRefreshCookie(c, "", -1)
+		h.setCookie(c, refreshCookie, "", -1)
 	}
 	c.Status(http.StatusNoContent)
 	return nil

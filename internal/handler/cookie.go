@@ -41,35 +41,21 @@ const (
 // wantsCookie reports whether the request selects cookie mode.
 func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) == refreshByCookie }
 
-// refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Over TLS it also accepts the
-// cookie of earlier versions, which had no prefix; the answer replaces it. A sibling subdomain cannot use this to log the
-// browser in to another account, because the device of a session must match.
+// refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Every browser has a device, so
+// the session of a client without one cannot be used here.
 func (h *authHandler) refreshCookie(c *gin.Context) error {
 	token := h.cookie(c, refreshCookie)
-	if old, err := c.Request.Cookie(refreshCookie); token == "" && err == nil {
-		token = old.Value
-	}
 	if token == "" {
 		return domain.ErrUnauthenticated
 	}
-	l, err := h.exchange(c, token, h.sentDeviceID(c), auth.BrowserGrace)
+	l, err := h.exchange(c, token, h.deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		h.setRefreshCookie(c, "", -1)
+		h.setCookie(c, refreshCookie, "", -1)
 	}
 	if err != nil {
 		return err
 	}
 	return h.writeLogin(c, l)
-}
-
-// setRefreshCookie is setCookie for the refresh token. Over TLS it deletes the cookie of earlier versions.
-func (h *authHandler) setRefreshCookie(c *gin.Context, token string, age time.Duration) {
-	h.setCookie(c, refreshCookie, token, age)
-	if _, err := c.Request.Cookie(refreshCookie); err == nil && h.overTLS(c) {
-		http.SetCookie(c.Writer, &http.Cookie{
-			Name: refreshCookie, Path: plainPath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: true,
-		})
-	}
 }
 
 // deviceID returns the opaque id of the caller's browser, 26 random characters, and stores it in the browser. A browser
@@ -78,21 +64,13 @@ func (h *authHandler) deviceID(c *gin.Context) string {
 	if id := c.GetString(deviceIDKey); id != "" {
 		return id
 	}
-	id := h.sentDeviceID(c)
-	if id == "" {
+	id := h.cookie(c, deviceCookie)
+	if len(id) != deviceIDLength {
 		id = rand.Text()
 	}
 	c.Set(deviceIDKey, id)
 	h.setCookie(c, deviceCookie, id, deviceCookieAge)
 	return id
-}
-
-// sentDeviceID returns the id that the browser sent, or "" without a valid one.
-func (h *authHandler) sentDeviceID(c *gin.Context) string {
-	if id := h.cookie(c, deviceCookie); len(id) == deviceIDLength {
-		return id
-	}
-	return ""
 }
 
 // cookies reads and sets cookies.

@@ -14,7 +14,7 @@ import (
 // cursors authenticates the cursors of lists: a made-up cursor, or that of another list, is refused without a query.
 // They do not expire.
 type cursors struct {
-	key   []byte
+	keys  domain.Keyring
 	visit func(*gin.Context) error // counts a refused cursor against the client's address
 }
 
@@ -24,15 +24,16 @@ const cursorTag = 10
 // cursorText is strict, so that every position has exactly one cursor.
 var cursorText = base64.RawURLEncoding.Strict()
 
-func (k cursors) tag(list, position string) []byte {
-	mac := hmac.New(sha256.New, k.key)
+// cursorMAC returns the tag of a cursor.
+func cursorMAC(secret []byte, list, position string) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(list + "\n" + position))
 	return mac.Sum(nil)[:cursorTag]
 }
 
 // seal returns the cursor of a position, which is the id of the last item before it.
 func (k cursors) seal(list, position string) string {
-	return cursorText.EncodeToString(append(k.tag(list, position), position...))
+	return cursorText.EncodeToString(append(cursorMAC(k.keys.Signer(), list, position), position...))
 }
 
 // open returns the position of a cursor of the list.
@@ -42,7 +43,7 @@ func (k cursors) open(list, cursor string) (position string, ok bool) {
 		return "", false
 	}
 	position = string(raw[cursorTag:])
-	return position, hmac.Equal(raw[:cursorTag], k.tag(list, position))
+	return position, k.keys.Any(func(secret []byte) bool { return hmac.Equal(raw[:cursorTag], cursorMAC(secret, list, position)) })
 }
 
 // pageRequest is the page that a request selects.

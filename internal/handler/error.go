@@ -34,6 +34,7 @@ var outcomes = []outcome{
 	{domain.ErrWrongTOTP, http.StatusUnauthorized, "totp_required", "The second factor is wrong or used up"},
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{domain.ErrSecondFactorLost, http.StatusForbidden, "forbidden", "The second factor must be enrolled again"},
 	{errCrossOrigin, http.StatusForbidden, "forbidden", "Not allowed from another site"},
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
 	{domain.ErrForeignHost, http.StatusForbidden, "forbidden", "Not under this host name"},

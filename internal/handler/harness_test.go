@@ -45,7 +45,7 @@ const (
 	payTimeout = 15 * time.Minute
 )
 
-// keys sign the tokens of all environments.
+// keys sign the tokens of environments without other keys.
 var (
 	secret = []byte("a signing secret for tests, 40 bytes long")
 	keys   = domain.NewKeyring(secret)
@@ -95,7 +95,8 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
-	adminPhones []string // nil: adminPhone
+	adminPhones []string       // nil: adminPhone
+	keys        domain.Keyring // nil: the variable keys
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -172,6 +173,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.keys == nil {
+		s.keys = keys
+	}
 	if s.adminPhones == nil {
 		s.adminPhones = []string{adminPhone}
 	}
@@ -180,13 +184,13 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
-	tokens, err := auth.NewTokens(keys, e.clock.now)
+	tokens, err := auth.NewTokens(s.keys, e.clock.now)
 	require.NoError(t, err)
 	numbers, err := phonenumber.New(append(s.countries, "CN"))
 	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
-	factors, err := auth.NewSecondFactors(keys.Derive("second factors"))
+	factors, err := auth.NewSecondFactors(s.keys.Derive("second factors"))
 	require.NoError(t, err)
 	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
 	if !s.factors {
@@ -215,9 +219,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	unpaid := entry.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(keys, e.clock.now), Solutions: e.used,
-		Passes:  entry.NewPasses(keys),
-		Tickets: entry.NewTickets(keys),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(s.keys, e.clock.now), Solutions: e.used,
+		Passes:  entry.NewPasses(s.keys),
+		Tickets: entry.NewTickets(s.keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
 			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
 		}),
@@ -239,13 +243,13 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(keys), Phones: numbers, Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(s.keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
 	if s.change != nil {
 		s.change(&cfg)

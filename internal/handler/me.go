@@ -40,7 +40,7 @@ func (h *meHandler) erase(c *gin.Context) error {
 	}
 	h.errors.security.record(c, eventErased)
 	if wantsCookie(c) {
-		h.auth.setRefreshCookie(c, "", -1)
+		h.auth.setCookie(c, refreshCookie, "", -1)
 	}
 	c.Status(http.StatusNoContent)
 	return nil

@@ -52,7 +52,7 @@ type Config struct {
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	SecurityContact string         // URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
-	CursorSecret    []byte         // authenticates the cursors of lists; the same on all servers
+	CursorKeys      domain.Keyring // authenticate the cursors of lists; the same on all servers
 
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
 	SharedLimits *ratelimit.Shared
@@ -197,7 +197,7 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors, staff := cursors{cfg.CursorSecret, limits.visit}, newStaff(cfg)
+	cursors, staff := cursors{cfg.CursorKeys, limits.visit}, newStaff(cfg)
 	cookies := cookies{parseProxies(cfg.TrustedProxies)}
 	auth := &authHandler{
 		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,

@@ -27,6 +27,8 @@ type userRow struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // of the last login
 	DeletedAt *time.Time
+
+	DeviceGeneration int64
 }
 
 func (userRow) TableName() string { return "users" }
@@ -41,6 +43,7 @@ func newUserRow(u *domain.User) userRow {
 func (r *userRow) user() domain.User {
 	return domain.User{
 		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
+		DeviceGeneration: r.DeviceGeneration,
 	}
 }
 
@@ -48,6 +51,13 @@ func (r *userRow) user() domain.User {
 func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
 	err := takeUser(s.db.Reader(ctx), &u, id)
+	return u.user(), s.db.Translate(err)
+}
+
+// UserByPhone implements auth.Store.
+func (s *Store) UserByPhone(ctx context.Context, phone string) (domain.User, error) {
+	var u userRow
+	err := s.db.Reader(ctx).Where("phone = ?", phone).Take(&u).Error
 	return u.user(), s.db.Translate(err)
 }
 

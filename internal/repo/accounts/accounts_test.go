@@ -132,7 +132,8 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	})
 }
 
-// A session is bound to one device. Sessions from before this rule are bound by their next exchange with a device.
+// A session is bound to one device. Sessions from before this rule are bound by their next exchange, and no device may
+// repeat an earlier one.
 func TestRotateSessionOfAnotherDevice(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		rotate := func(id string, generation int64, device string) error {
@@ -158,9 +159,13 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 		}
 		old := sessionRow{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 		require.NoError(t, s.db.Writer(t.Context()).Create(&old).Error)
-		require.NoError(t, rotate("old", 1, ""))
-		require.NoError(t, rotate("old", 2, "mine"))
-		require.ErrorIs(t, rotate("old", 3, "theirs"), domain.ErrUnauthenticated)
+		require.NoError(t, rotate("old", 1, "mine"))
+		require.NoError(t, rotate("old", 1, "mine"), "repeated by the same device")
+		require.ErrorIs(t, rotate("old", 2, "theirs"), domain.ErrUnauthenticated)
+		moment := now
+		rotated := sessionRow{ID: "rotated", UserID: 1, Generation: 2, CreatedAt: now, ExpiresAt: now.Add(time.Hour), RotatedAt: &moment}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&rotated).Error)
+		require.ErrorIs(t, rotate("rotated", 1, "theirs"), domain.ErrUnauthenticated)
 	})
 }
 

@@ -61,7 +61,7 @@ func lockLoginRequest(tx *gorm.DB, g auth.Guess) (loginRequestRow, error) {
 	if g.LoginID != "" {
 		q = q.Where("login_id = ?", g.LoginID)
 	} else {
-		q = q.Where("asker = ? AND expires_at > ? AND LENGTH(code_hash) > 0", g.Asker, g.Now).Order("created_at DESC")
+		q = q.Where("asker IN ? AND expires_at > ? AND LENGTH(code_hash) > 0", g.Askers, g.Now).Order("created_at DESC")
 	}
 	return row, q.Take(&row).Error
 }

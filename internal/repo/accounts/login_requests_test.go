@@ -46,19 +46,19 @@ func TestLoginRequests(t *testing.T) {
 		}
 		for _, g := range []auth.Guess{
 			{LoginID: "unknown", Phone: "138"}, {LoginID: "first", Phone: "139"}, {LoginID: "ü\x00😀", Phone: "138"},
-			{Phone: "137", Asker: home, Now: now}, {Phone: "138", Asker: []byte("asker aaaaaaaaaa"), Now: now},
-			{Phone: "138", Asker: home, Now: now.Add(121 * time.Second)},
+			{Phone: "137", Askers: [][]byte{home}, Now: now}, {Phone: "138", Askers: [][]byte{[]byte("asker aaaaaaaaaa")}, Now: now},
+			{Phone: "138", Askers: [][]byte{home}, Now: now.Add(121 * time.Second)},
 		} {
 			require.False(t, guess(t, s, g, nothing), g)
 		}
 		newest := func(asker []byte, want string) {
 			t.Helper()
-			require.True(t, guess(t, s, auth.Guess{Phone: "138", Asker: asker, Now: now}, func(r *auth.LoginRequest) { require.Equal(t, want, r.ID) }))
+			require.True(t, guess(t, s, auth.Guess{Phone: "138", Askers: [][]byte{[]byte("of another key  "), asker}, Now: now}, func(r *auth.LoginRequest) { require.Equal(t, want, r.ID) }))
 		}
 		newest(home, "second")
 		newest(away, "other")
 		require.True(t, guess(t, s, auth.Guess{LoginID: "other", Phone: "138"}, func(r *auth.LoginRequest) { r.Hash = nil }))
-		require.False(t, guess(t, s, auth.Guess{Phone: "138", Asker: away, Now: now}, nothing), "the code is used")
+		require.False(t, guess(t, s, auth.Guess{Phone: "138", Askers: [][]byte{away}, Now: now}, nothing), "the code is used")
 		require.NoError(t, s.DeleteLoginRequest(t.Context(), "second"))
 		require.NoError(t, s.DeleteLoginRequest(t.Context(), "second"))
 		newest(home, "first")

@@ -21,7 +21,7 @@ type secondFactorRow struct {
 
 func (secondFactorRow) TableName() string { return "second_factors" }
 
-// confirmFactor calls confirm with the user's second factor, and stores the time step of an accepted password.
+// confirmFactor calls confirm with the user's second factor, and stores the factor after an accepted password.
 func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, error) {
 	var row secondFactorRow
 	err := tx.Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Take(&row).Error
@@ -36,7 +36,8 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 	if err != nil || !confirmed {
 		return false, err
 	}
-	used := tx.Model(&row).Where("last_step < ?", factor.LastStep).Update("last_step", factor.LastStep)
+	used := tx.Model(&row).Where("last_step < ?", factor.LastStep).
+		Updates(map[string]any{"last_step": factor.LastStep, "secret": factor.Secret})
 	if used.Error == nil && used.RowsAffected == 0 {
 		return false, domain.ErrWrongTOTP
 	}
@@ -100,13 +101,13 @@ func (s *Store) Admins(ctx context.Context, phones []string) ([]domain.Admin, er
 	if err := r.Find(&factors).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
-	enrolled := map[int64]time.Time{}
+	enrolled := map[int64]secondFactorRow{}
 	for _, f := range factors {
-		enrolled[f.UserID] = f.EnrolledAt
+		enrolled[f.UserID] = f
 	}
 	admins := make([]domain.Admin, len(users))
 	for i := range users {
-		admins[i] = domain.Admin{User: users[i].user(), EnrolledAt: enrolled[users[i].ID]}
+		admins[i] = domain.Admin{User: users[i].user(), EnrolledAt: enrolled[users[i].ID].EnrolledAt, Factor: enrolled[users[i].ID].Secret}
 	}
 	return admins, nil
 }

@@ -101,7 +101,7 @@ func TestEnrollAndRemove(t *testing.T) {
 		require.NoError(t, err)
 		list, err := s.Admins(ctx, []string{"2", "4"})
 		require.NoError(t, err)
-		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute)}, {User: configured}, {User: viewer}}, list)
+		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
 
 		removed, err := s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour))
 		require.NoError(t, err)

@@ -19,7 +19,7 @@ type sessionRow struct {
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
-	DeviceHash *string    // nil in a session from before the column until a browser with a device exchanges its token
+	DeviceHash *string    // nil in a session from before the column until its next exchange
 	RotatedAt  *time.Time // nil if the last exchange was before the column
 
 	SecondFactor bool
@@ -34,13 +34,10 @@ func newSessionRow(s *auth.Session) sessionRow {
 	}
 }
 
-// repeatable reports whether r repeats the last exchange of the session within its grace.
-func (row *sessionRow) repeatable(r *auth.Rotation) bool {
-	rotated := row.ExpiresAt.Add(r.Now.Sub(r.Expires))
-	if row.RotatedAt != nil {
-		rotated = *row.RotatedAt
-	}
-	return row.Generation == r.Generation+1 && r.Now.Sub(rotated) < r.Grace
+// repeats reports whether r repeats the last exchange of the session within its grace. Only the device that made the
+// exchange may repeat it, so a session without one has no grace.
+func (row *sessionRow) repeats(r *auth.Rotation) bool {
+	return row.DeviceHash != nil && row.RotatedAt != nil && row.Generation == r.Generation+1 && r.Now.Sub(*row.RotatedAt) < r.Grace
 }
 
 type revocationRow struct {
@@ -153,7 +150,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return domain.ErrUnauthenticated
 		}
 		copied := row.DeviceHash != nil && *row.DeviceHash != r.DeviceHash
-		repeated := row.repeatable(&r)
+		repeated := row.repeats(&r)
 		if copied || row.Generation != r.Generation && !repeated {
 			stolen = true
 			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
@@ -165,11 +162,9 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		if r.Expires.Before(end) {
 			end = r.Expires
 		}
-		changes := map[string]any{"generation": r.Generation + 1, "expires_at": end, "rotated_at": r.Now}
-		if row.DeviceHash == nil && r.DeviceHash != "" {
-			changes["device_hash"] = r.DeviceHash
-		}
-		return tx.Model(&row).Updates(changes).Error
+		return tx.Model(&row).Updates(map[string]any{
+			"generation": r.Generation + 1, "expires_at": end, "rotated_at": r.Now, "device_hash": r.DeviceHash,
+		}).Error
 	})
 	if !stolen {
 		err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
@@ -222,6 +217,10 @@ func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil
 	var ids []string
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		ids = nil
+		forgotten := gorm.Expr("device_generation + 1")
+		if err := tx.Model(&userRow{}).Where("id = ?", userID).Update("device_generation", forgotten).Error; err != nil {
+			return err
+		}
 		err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
 			Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
 		if err != nil {

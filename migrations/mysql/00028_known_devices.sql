@@ -1,0 +1,7 @@
+-- +goose Up
+-- device_generation: grows when the user logs out everywhere, which makes the proofs of known devices void. Only metadata
+-- changes.
+ALTER TABLE users ADD COLUMN device_generation INT NOT NULL DEFAULT 0;
+
+-- +goose Down
+ALTER TABLE users DROP COLUMN device_generation;
