@@ -55,7 +55,10 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		}
 		now := moment.Draw(t, "now")
 		h := newVoucherHandler(nil, func() time.Time { return now }, cursors{}, nil, nil)
-		page := pageRequest{Page: domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")}}
+		page := pageRequest{
+			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
+			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},
+		}
 		vouchers := []*domain.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
 		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.out(*v) },
 			func(v **domain.Voucher) int64 { return (*v).ID }))
