@@ -144,7 +144,9 @@ func TestLoadEndsLoans(t *testing.T) {
 			require.ErrorIs(t, err, redis.Nil, "no loans during a load")
 		}, nil)
 		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, read))
+		loaded := stocks(t, g)
 		require.NoError(t, g.credit(t.Context(), borrower, lender, 2))
+		require.Equal(t, loaded, stocks(t, g), "the level of the gate subtracts units that were borrowed but not lent")
 		requireExact(t, g, db)
 	})
 }

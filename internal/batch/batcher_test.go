@@ -126,6 +126,29 @@ func TestFullQueueAndLateStartFail(t *testing.T) {
 	})
 }
 
+// A call that reached its deadline keeps its late result to itself, though later calls reuse the memory of earlier ones.
+func TestLateResultReachesNoOtherCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(2 * time.Second) })
+		inOneSecond := map[string]func() answer{
+			"deadline": func() answer { return b.Do(1, 1, time.Now().Add(time.Second)) },
+			"context": func() answer {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				return b.DoContext(ctx, 1, 1)
+			},
+		}
+		for name, late := range inOneSecond {
+			for range 10 { // the pool may give a call to another processor
+				require.ErrorIs(t, late().err, ErrTimeout, name)
+				other := b.Do(2, 2, time.Now().Add(time.Minute))
+				require.NoError(t, other.err, name)
+				require.Equal(t, 2, other.item, name)
+			}
+		}
+	})
+}
+
 // Batches of different keys run side by side, up to maxRunning.
 func TestKeysRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

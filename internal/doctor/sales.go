@@ -273,11 +273,12 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 	}
 	enrolled, missing, lost := 0, []string{}, []string{}
 	for _, a := range admins {
-		if !a.EnrolledAt.IsZero() && s.Opens != nil && !s.Opens(a.User.ID, a.Factor) {
+		switch enrolment := !a.EnrolledAt.IsZero(); {
+		case enrolment && s.Opens != nil && !s.Opens(a.User.ID, a.Factor):
 			lost = append(lost, fmt.Sprint(a.User.ID))
-		} else if a.EnrolledAt.IsZero() && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)) {
+		case !enrolment && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)):
 			missing = append(missing, fmt.Sprint(a.User.ID))
-		} else {
+		default:
 			enrolled++
 		}
 	}

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -110,6 +111,18 @@ func TestAbsentBuyersArePassedOver(t *testing.T) {
 	require.Equal(t, 0, r.ask(order[0]).ahead)
 	require.Equal(t, []uint32{order[0]}, r.admit(time.Second))
 	require.True(t, r.ask(order[0]).expires.After(r.now))
+}
+
+// A server that has not read the last events reports buyers whose turn has come, or who have left.
+func TestLateReportRepeatsNoTurn(t *testing.T) {
+	r := newTestRoom(t, 50)
+	first := r.admit(time.Second)
+	require.Len(t, first, 10)
+	left := LobbyOrder(r.room.Seed, 50)[10]
+	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{left}})
+	late := report{At: r.now.UnixMilli(), Started: true, Present: 11, Next: append(slices.Clone(first), left)}
+	second := r.admit(time.Second, late)
+	require.Equal(t, LobbyOrder(r.room.Seed, 50)[11:21], second)
 }
 
 // A pass that has not bought stands for a unit until it expires or its buyer leaves.

@@ -122,6 +122,35 @@ func TestLockReplacesTakenID(t *testing.T) {
 	require.Equal(t, []int64{1}, g.skipped)
 }
 
+// heldLock is a UserLocks whose lock is held until its context ends.
+type heldLock struct{ context.Context }
+
+func (l heldLock) TryDo(_ context.Context, _ int64, fn func(context.Context) error) error {
+	return fn(l)
+}
+
+// fenceStore records the fence of the last order.
+type fenceStore struct{ fence context.Context }
+
+func (s *fenceStore) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domain.Placed {
+	s.fence = orders[0].Fence
+	return make([]domain.Placed, len(orders))
+}
+
+// The database refuses an order whose fence has ended. That is the lock of its user, and not the end of its request.
+func TestLockFencesItsOrder(t *testing.T) {
+	lock, lose := context.WithCancel(t.Context())
+	request, leave := context.WithCancel(t.Context())
+	st := &fenceStore{}
+	_, _, err := NewLock(heldLock{lock}, NewBatch(&ids{}, st, nil)).Place(request, domain.Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
+	require.NoError(t, err)
+	require.NotNil(t, st.fence)
+	leave()
+	require.NoError(t, st.fence.Err())
+	lose()
+	require.ErrorIs(t, st.fence.Err(), context.Canceled)
+}
+
 // A purchase with a key waits for a taken lock, because its holder may be the same request.
 func TestLockWaitsWithKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

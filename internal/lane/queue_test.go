@@ -49,7 +49,7 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (doma
 	return o, nil
 }
 
-// gateStore is a GateStore. order returns the only order.
+// gateStore is a GateStore. order returns the only order, which every user may read unless it has a user.
 type gateStore struct {
 	store
 	order func() (domain.Order, error)
@@ -58,7 +58,13 @@ type gateStore struct {
 func (s *gateStore) GateState(context.Context, int64, []int64) (domain.GateState, error) {
 	return domain.GateState{}, nil
 }
-func (s *gateStore) Order(context.Context, int64, int64) (domain.Order, error) { return s.order() }
+func (s *gateStore) Order(_ context.Context, userID, _ int64) (domain.Order, error) {
+	o, err := s.order()
+	if err == nil && o.UserID != 0 && userID != 0 && userID != o.UserID {
+		return domain.Order{}, domain.ErrNotFound
+	}
+	return o, err
+}
 func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain.OrderFact, error) {
 	if _, err := s.order(); err != nil {
 		return nil, nil //nolint:nilerr // without an order there is no fact
@@ -144,10 +150,11 @@ func TestQueueReturnsOutcome(t *testing.T) {
 // After Redis lost the id counter, a message can be about the order of another user with the same id.
 func TestQueueOutcomeOfOtherUser(t *testing.T) {
 	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (domain.Outcome, error) { return domain.Outcome{}, nil }}
-	st := &gateStore{order: func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }}
+	st := &gateStore{order: func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil }}
 	o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
 	require.NoError(t, err)
 	require.Equal(t, domain.OrderQueued, o.Status)
+	require.EqualValues(t, 7, o.UserID)
 }
 
 // Without a message the outcome is read from the ticket, or from the database if there is no ticket.

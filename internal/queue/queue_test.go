@@ -3,6 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,6 +162,19 @@ func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
 		require.Len(t, r.batches, 1)
 		require.Equal(t, 20, r.batches[0].Committed)
 	})
+}
+
+// A commit that took too long, or that the end of the process cut short, costs its admissions no try either.
+func TestTimeoutCostsNoTry(t *testing.T) {
+	for _, err := range []error{domain.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
+		r := &reader{log: slog.New(slog.DiscardHandler), w: New(Config{Commit: func(_ context.Context, as []domain.Admission) []error {
+			return slices.Repeat([]error{fmt.Errorf("commit: %w", err)}, len(as))
+		}})}
+		entries := []entry{{StreamEntry: domain.StreamEntry{Admissions: make([]domain.Admission, 2)}}}
+		again, unavailable := r.commitEntries(t.Context(), entries, &Batch{})
+		require.ErrorIs(t, unavailable, err)
+		require.Equal(t, entries, again)
+	}
 }
 
 // renewClaims resets the idle time of the reader's entries, and drops entries that left the stream.

@@ -153,17 +153,27 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
 		o.Currency = "CNY"
 		place(t, s, o)
-		_, begun, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
-			OrderID: o.ID, Provider: "bank", Ref: "begun", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
-		})
-		require.NoError(t, err)
-		less, more, inYen, zero := notice(o, "begun"), notice(o, "more"), notice(o, "yen"), notice(lost, "zero")
+		begin := func(ref string) {
+			_, p, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
+				OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
+			})
+			require.NoError(t, err)
+			require.Equal(t, ref, p.Ref, "a new payment")
+		}
+		less, more, inYen, zero := notice(o, "less"), notice(o, "more"), notice(o, "yen"), notice(lost, "zero")
 		less.Amount, more.Amount, inYen.Currency, zero.Amount = 1, 1<<40, "JPY", 0
 
 		for name, tc := range map[string]struct {
 			domain.PaymentNotice
 			currency string
-		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}, "not begun here": {notice(o, "made up"), "CNY"}} {
+			begun    bool
+		}{
+			"no order": {notice(lost, "lost"), "CNY", false}, "less": {less, "CNY", true}, "more": {more, "CNY", true},
+			"currency": {inYen, "JPY", true}, "not begun here": {notice(o, "made up"), "CNY", false},
+		} {
+			if tc.begun {
+				begin(tc.Ref)
+			}
 			n := tc.PaymentNotice
 			var changed atomic.Int64
 			notify := func() {
@@ -188,7 +198,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			require.ErrorAs(t, err, &invalid, "%s: a payment cannot have two amounts", name)
 		}
 		var invalid *domain.InvalidError
-		_, err = s.SettlePayment(t.Context(), "bank", zero, now)
+		_, err := s.SettlePayment(t.Context(), "bank", zero, now)
 		require.ErrorAs(t, err, &invalid)
 		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
 			none := notice(of, "none")
@@ -200,11 +210,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		stored, err := s.Order(t.Context(), o.UserID, o.ID)
 		require.NoError(t, err)
 		require.Equal(t, domain.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
-		_, again, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
-			OrderID: o.ID, Provider: "bank", Ref: "again", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
-		})
-		require.NoError(t, err)
-		require.NotEqual(t, begun.ID, again.ID)
+		begin("again")
 		require.Len(t, allPayments(t, s), 6)
 
 		due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute })

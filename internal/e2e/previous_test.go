@@ -1,0 +1,66 @@
+//go:build previous
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// envPrevious is the path of the binary of the previous release, which runs beside this version.
+const envPrevious = "SECKILL_TEST_PREVIOUS"
+
+// TestPreviousBinaryInMidRush starts this version beside the previous release in mid-rush, which changes the schema under
+// it. The previous release goes on selling and can be started again on the new schema.
+func TestPreviousBinaryInMidRush(t *testing.T) {
+	t.Parallel()
+	binary := os.Getenv(envPrevious)
+	require.NotEmpty(t, binary, envPrevious)
+	for _, lane := range lanes {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := realStack(t).in(lane)
+			old := *s
+			old.binary = binary
+			code, out := old.run(t, "migrate", "up")
+			require.Zero(t, code, out)
+			before := old.serve(t, freeAddr(t))
+			tokens := old.tokens(t, 4001)
+			addr := freeAddr(t)
+			proxy, front := newReadinessProxy(t, []string{before.url, "http://" + addr})
+			c := buyersOf(before.sale(t, 3000), 3000, tokens[:4000])
+			through, err := rush.NewClient(front, 256)
+			require.NoError(t, err)
+			t.Cleanup(through.Close)
+			c.Clients = []*rush.Client{through}
+			eventually(t, "the proxy has found the server", proxy.ready[0].Load)
+			wait := longRush(t, s, c)
+			after := s.serve(t, addr)
+			eventually(t, "the proxy has found the new server", proxy.ready[1].Load)
+			require.Positive(t, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID), "both versions sell")
+			r := wait()
+			c.Clients = []*rush.Client{after.Client}
+			requireSoldOut(t, s, c, r)
+			requireInvariants(t, s, c, r)
+
+			before.stop(t)
+			again := old.serve(t, "")
+			requireReady(t, again)
+			sale := after.sale(t, 1)
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			o := orderers{client: client, url: again.url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[4000:]}
+			if err := o.place(0); lane == "queue" {
+				require.ErrorContains(t, err, "202 ")
+				requireSettled(t, s)
+			} else {
+				require.NoError(t, err)
+			}
+			s.verify(t)
+		})
+	}
+}
