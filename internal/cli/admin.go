@@ -98,30 +98,34 @@ func terminalQR(text string) (string, error) {
 
 type listAdminsCmd struct{}
 
-// Run prints a row per user.
+// Run prints a row per user, with the phone number that "admin remove" needs.
 func (listAdminsCmd) Run(e *app.Env) error {
-	return withAdmins(e, func(_ *repo.Store, admins *auth.Admins) error {
-		all, err := admins.List(e.Ctx)
-		if err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "user\tphone\trole\tsecond factor\tsource")
-		for _, a := range all {
-			factor, source := "not needed", "database"
-			switch {
-			case !a.EnrolledAt.IsZero():
-				factor = "since " + a.EnrolledAt.Format(time.RFC3339)
-			case a.User.Role.NeedsSecondFactor():
-				factor = "missing: a buyer until enrolled"
-			}
-			if slices.Contains(e.Config.AdminPhones, a.User.Phone) {
-				source = "SECKILL_ADMIN_PHONES"
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", a.User.ID, a.User.Phone, a.User.Role, factor, source)
-		}
-		return w.Flush()
+	return withAdmins(e, func(store *repo.Store, admins *auth.Admins) error {
+		return audited(e.Ctx, store, "admin list", "", func() error { return printAdmins(e, admins) })
 	})
+}
+
+func printAdmins(e *app.Env, admins *auth.Admins) error {
+	all, err := admins.List(e.Ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "user\tphone\trole\tsecond factor\tsource")
+	for _, a := range all {
+		factor, source := "not needed", "database"
+		switch {
+		case !a.EnrolledAt.IsZero():
+			factor = "since " + a.EnrolledAt.Format(time.RFC3339)
+		case a.User.Role.NeedsSecondFactor():
+			factor = "missing: a buyer until enrolled"
+		}
+		if slices.Contains(e.Config.AdminPhones, a.User.Phone) {
+			source = "SECKILL_ADMIN_PHONES"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", a.User.ID, a.User.Phone, a.User.Role, factor, source)
+	}
+	return w.Flush()
 }
 
 type removeAdminCmd struct {
@@ -179,7 +183,7 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 // finishTimeout bounds the write of a command's outcome to the audit log.
 const finishTimeout = 5 * time.Second
 
-// audited runs a command that changes something. It records the command in the audit log before, and its outcome
+// audited runs a command that changes something or prints phone numbers. It records the command in the audit log before, and its outcome
 // afterwards. If it cannot be recorded, it does not run.
 func audited(ctx context.Context, log domain.AuditStore, command, target string, run func() error) error {
 	r := domain.AdminRequest{At: domain.Moment(time.Now()), Method: domain.MethodCommand, Route: command, Target: domain.AuditTarget(target)}

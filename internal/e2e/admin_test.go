@@ -50,7 +50,7 @@ func TestAdminCommands(t *testing.T) {
 		require.Equal(t, 1, code)
 
 		require.Equal(t, []string{
-			"admin remove 139****0099", "admin remove 139****0002", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+			"admin remove 139****0099", "admin list ", "admin remove 139****0002", "admin list ", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
 		}, p.commands(t))
 	})
 }
