@@ -115,13 +115,14 @@ func TestFullQueueAndLateStartFail(t *testing.T) {
 		require.NoError(t, (<-inTime).err)
 
 		submit(b, 1, 4)
+		many := make([]*call[int, answer], maxWaiting)
+		for i := range many {
+			many[i] = &call[int, answer]{since: time.Now(), done: make(chan struct{}, 1)}
+		}
 		b.mu.Lock()
-		b.queues[1].waiting = make([]*call[int, answer], maxWaiting)
+		b.queues[1].waiting = many
 		b.mu.Unlock()
 		require.ErrorIs(t, b.Do(1, 5, time.Now().Add(time.Hour)).err, ErrFull)
-		b.mu.Lock()
-		b.queues[1].waiting = nil
-		b.mu.Unlock()
 		time.Sleep(time.Minute)
 	})
 }
