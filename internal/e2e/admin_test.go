@@ -50,7 +50,7 @@ func TestAdminCommands(t *testing.T) {
 		require.Equal(t, 1, code)
 
 		require.Equal(t, []string{
-			"admin remove 139****0099", "admin list ", "admin remove 139****0002", "admin list ", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+			"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
 		}, p.commands(t))
 	})
 }
@@ -60,7 +60,8 @@ func (p *process) commands(t *testing.T) (commands []string) {
 	t.Helper()
 	for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
 		if r := item.(map[string]any); r["method"] == "CLI" {
-			commands = append(commands, r["route"].(string)+" "+r["target"].(string))
+			target, _ := r["target"].(string)
+			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))
 		}
 	}
 	return commands
