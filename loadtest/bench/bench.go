@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"seckill/loadtest/bench/report"
+	"seckill/loadtest/bench/sysinfo"
 )
 
 // bench is one run of this program.
@@ -22,11 +25,12 @@ type bench struct {
 	dir            string // temporary directory
 	binary         string // path of the seckill program
 	shared         *stack // for scenarios without a private stack; nil until first use
-	report         report
+	report         report.Report
 }
 
 func newBench(o options, stdout, stderr io.Writer) *bench {
-	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now()}
+	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now(),
+		report: report.Report{Quick: o.quick, Rounds: o.rounds, RunTime: o.seconds, Users: o.orders}}
 }
 
 // run measures the chosen scenarios. If one fails, it continues with the others and returns the error at the end.
@@ -35,7 +39,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	b.report.machine, b.report.options = describeMachine(ctx, b.root), b.opts
+	b.report.Machine = describeMachine(ctx, b.root)
 	var failed []error
 	for _, s := range scenarios {
 		if len(b.opts.only) > 0 && !slices.Contains(b.opts.only, s.name) {
@@ -46,8 +50,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 			continue
 		}
 		b.progress("%s: %s", s.name, s.title)
-		sec := &section{name: s.name, title: s.title}
-		b.report.sections = append(b.report.sections, sec)
+		sec := &report.Section{Name: s.name, Title: s.title}
+		b.report.Sections = append(b.report.Sections, sec)
 		err := s.run(b, ctx, sec)
 		if b.shared != nil {
 			b.shared.stopServers()
@@ -58,12 +62,12 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 			b.progress("%s: FAILED: %v", s.name, err)
 			b.showLogs()
-			sec.failed = err
+			sec.Failed = err
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
-	b.report.took = time.Since(b.start).Round(time.Second)
-	fmt.Fprint(b.stdout, b.report.summary())
+	b.report.Took = time.Since(b.start).Round(time.Second)
+	fmt.Fprint(b.stdout, b.report.Summary())
 	if b.opts.out != "" {
 		failed = append(failed, b.writeReport())
 	}
@@ -108,12 +112,12 @@ func (b *bench) stack(ctx context.Context) (*stack, error) {
 
 func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	b.progress("starting MariaDB and Redis, seeding %d users", b.opts.orders)
-	buffer := min(b.opts.sizes.buffer, max(memoryBytes()/8, 128<<20))
+	buffer := min(b.opts.sizes.buffer, max(sysinfo.Memory()/8, 128<<20))
 	s, err := newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, buffer)
 	if err != nil {
 		return nil, err
 	}
-	if b.report.servers, err = describeServers(ctx, s); err != nil {
+	if b.report.Servers, err = describeServers(ctx, s); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -132,7 +136,7 @@ func (b *bench) writeReport() error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(b.root, path)
 	}
-	return os.WriteFile(path, []byte(b.report.markdown()), 0o644) //nolint:gosec // a public report
+	return os.WriteFile(path, []byte(b.report.Markdown()), 0o644) //nolint:gosec // a public report
 }
 
 // showLogs prints the ends of the server logs.

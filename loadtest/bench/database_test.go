@@ -12,6 +12,8 @@ import (
 
 	"seckill/internal/repo"
 	"seckill/internal/testenv"
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
 )
 
 // filled returns a stack without servers whose database has 30 users with 100 old orders.
@@ -79,7 +81,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
 	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
 
-	m := &sample{result: &result{}, counts: 30}
+	m := &report.Sample{Result: &loadgen.Result{}, Counts: 30}
 	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, time.Second)
@@ -87,11 +89,11 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	err = s.watchWorkers(short, m, []string{"1"})
 	require.ErrorIs(t, err, errInconsistent)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, int64(10), m.backlog)
+	assert.Equal(t, int64(10), m.Backlog)
 
 	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1")
 	require.NoError(t, err)
 	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
-	assert.True(t, m.queued)
-	assert.Zero(t, m.backlog)
+	assert.True(t, m.Queued)
+	assert.Zero(t, m.Backlog)
 }

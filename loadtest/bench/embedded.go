@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"seckill/internal/testenv"
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/reference"
+	"seckill/loadtest/bench/report"
+	"seckill/loadtest/bench/sysinfo"
 )
 
 // embedded runs the rush command against a server with default settings, except for its addresses and data directory.
 // The rate is the one that the command prints; the command also checks the answers. The CPU time per order includes the
 // creation of the buyers and the final check of their orders.
-func (b *bench) embedded(ctx context.Context, sec *section) error {
-	st, p, err := b.servers(ctx, bareGin)
+func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
+	st, p, err := b.servers(ctx, reference.Gin)
 	if err != nil {
 		return err
 	}
@@ -38,23 +42,23 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 		return err
 	}
 	subject := fmt.Sprintf("rush --buyers %d --stock %d", buyers, stock)
-	err = b.rounds(ctx, sec, nil, func(ctx context.Context, _ time.Duration) ([]*sample, error) {
-		counters, cpu := countersOf(ctx, []*process{server}), cpuTime(server.cmd.Process.Pid)
+	err = b.rounds(ctx, sec, nil, func(ctx context.Context, _ time.Duration) ([]*report.Sample, error) {
+		counters, cpu := countersOf(ctx, []*process{server}), sysinfo.CPUTime(server.cmd.Process.Pid)
 		out, client, err := seckill(ctx, b.binary, []string{data}, "rush", "--url", "http://"+server.addr,
 			"--buyers", strconv.Itoa(buyers), "--stock", strconv.Itoa(stock))
 		if err != nil {
 			return nil, err
 		}
-		m := &sample{subject: subject, conns: parallel, result: &result{}}
-		if m.counts, m.elapsed, err = parseRush(out); err != nil {
+		m := &report.Sample{Subject: subject, Conns: parallel, Result: &loadgen.Result{}}
+		if m.Counts, m.Elapsed, err = parseRush(out); err != nil {
 			return nil, err
 		}
 		counted := countersOf(ctx, []*process{server}).minus(counters)
-		m.allocs, m.batched = counted.mallocs/float64(m.counts), counted.batched/counted.batches
-		m.cpu = usage{server: cpuTime(server.cmd.Process.Pid) - cpu, client: client}
-		return []*sample{m}, nil
+		m.Allocs, m.Batched = counted.mallocs/float64(m.Counts), counted.batched/counted.batches
+		m.CPU = report.Usage{Server: sysinfo.CPUTime(server.cmd.Process.Pid) - cpu, Client: client}
+		return []*report.Sample{m}, nil
 	}, b.bare(st, p[0], clicks{}))
-	b.report.add(bar{what: "embedded default: " + subject + ", orders/s / bare gin", values: sec.ratios(subject, bareSubject), least: 0.1})
+	b.report.Add(report.Bar{What: "embedded default: " + subject + ", orders/s / bare gin", Values: sec.Ratios(subject, bareSubject), Least: 0.1})
 	return err
 }
 

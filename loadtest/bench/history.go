@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
 )
 
 // history compares the cost of an order in a database with many existing orders with one in a small database.
-func (b *bench) history(ctx context.Context, sec *section) (err error) {
+func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
 	var (
 		contenders []contender
 		subjects   []string
@@ -30,12 +33,12 @@ func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	}
 	err = b.rounds(ctx, sec, stacks, contenders...)
 	few, many := subjects[0], subjects[1]
-	b.report.add(bar{what: fmt.Sprintf("CPU per order: %s existing orders / %s", thousands(int64(b.opts.sizes.history[1])),
-		thousands(int64(b.opts.sizes.history[0]))), values: sec.costs(many, few), most: 1.2})
+	b.report.Add(report.Bar{What: fmt.Sprintf("CPU per order: %s existing orders / %s", report.Thousands(int64(b.opts.sizes.history[1])),
+		report.Thousands(int64(b.opts.sizes.history[0]))), Values: sec.Costs(many, few), Most: 1.2})
 	return err
 }
 
-func historySubject(orders int) string { return thousands(int64(orders)) + " existing orders" }
+func historySubject(orders int) string { return report.Thousands(int64(orders)) + " existing orders" }
 
 // afterOrders sells in a database with the given number of orders. recreate fills it again before each run, which the
 // small database needs to stay small; the large one grows by only a few percent.
@@ -53,8 +56,8 @@ func (b *bench) afterOrders(ctx context.Context, st *stack, orders int, recreate
 			return nil, err
 		}
 	}
-	sell := buyers(st, sale{subject: historySubject(orders), servers: []*process{server}, load: load{conns: b.opts.conns}})
-	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+	sell := buyers(st, sale{subject: historySubject(orders), servers: []*process{server}, load: loadgen.Load{Conns: b.opts.conns}})
+	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		if recreate {
 			if err := refill(ctx); err != nil {
 				return nil, err

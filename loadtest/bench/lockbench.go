@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"seckill/loadtest/bench/report"
 )
 
 // lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock and round. That program is a
@@ -34,7 +36,7 @@ const (
 var lockLibraries = []string{"redsync", "redislock", "rueidislock"}
 
 // lockCycles compares the locks of internal/lock with raw commands and with other libraries.
-func (b *bench) lockCycles(ctx context.Context, sec *section) error {
+func (b *bench) lockCycles(ctx context.Context, sec *report.Section) error {
 	dir, err := os.MkdirTemp("", "seckill-lockbench")
 	if err != nil {
 		return err
@@ -58,29 +60,29 @@ func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	if err := json.Unmarshal(text, &run); err != nil {
 		return fmt.Errorf("loadtest/lockbench: %w", err)
 	}
-	sec.note("%s", strings.TrimSpace(string(tables)))
+	sec.Note("%s", strings.TrimSpace(string(tables)))
 	for _, bar := range run.bars() {
-		b.report.add(bar)
+		b.report.Add(bar)
 	}
 	return nil
 }
 
 // bars returns the ratios and their targets.
-func (r lockRun) bars() []bar {
+func (r lockRun) bars() []report.Bar {
 	alone, contended := r["uncontended"], r["contended"]
 	cycles, cpu := func(l lockResult) float64 { return l.Cycles }, func(l lockResult) float64 { return l.CPU }
-	return []bar{
-		{what: "lock: uncontended cycles/s / the two raw commands", values: quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)),
-			byCPU: quotients(each(alone[rawLock], cpu), each(alone[ourLock], cpu)), least: 1},
-		{what: "lock: uncontended cycles/s / the best of redsync and redislock", values: quotients(
-			each(alone[ourLock], cycles), best(alone, lockLibraries[:2], cycles, slices.Max[[]float64])), least: 1},
-		{what: "lock: contended cycles/s / the best other library", values: quotients(
-			each(contended[ourLock], cycles), best(contended, lockLibraries, cycles, slices.Max[[]float64])), least: 1},
-		{what: "lock: contended, requests per cycle", values: each(contended[ourLock], func(l lockResult) float64 { return l.Requests }), most: 3},
-		{what: "lock: contended, p99 of the wait / the best other library", values: quotients(
-			each(contended[ourLock], p99), best(contended, lockLibraries, p99, slices.Min[[]float64])), most: 1},
-		{what: "lock: Fair contended, most / fewest cycles of a worker", values: each(contended["Fair"],
-			func(l lockResult) float64 { return l.Unfair }), most: 1.2},
+	return []report.Bar{
+		{What: "lock: uncontended cycles/s / the two raw commands", Values: report.Quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)),
+			ByCPU: report.Quotients(each(alone[rawLock], cpu), each(alone[ourLock], cpu)), Least: 1},
+		{What: "lock: uncontended cycles/s / the best of redsync and redislock", Values: report.Quotients(
+			each(alone[ourLock], cycles), best(alone, lockLibraries[:2], cycles, slices.Max[[]float64])), Least: 1},
+		{What: "lock: contended cycles/s / the best other library", Values: report.Quotients(
+			each(contended[ourLock], cycles), best(contended, lockLibraries, cycles, slices.Max[[]float64])), Least: 1},
+		{What: "lock: contended, requests per cycle", Values: each(contended[ourLock], func(l lockResult) float64 { return l.Requests }), Most: 3},
+		{What: "lock: contended, p99 of the wait / the best other library", Values: report.Quotients(
+			each(contended[ourLock], p99), best(contended, lockLibraries, p99, slices.Min[[]float64])), Most: 1},
+		{What: "lock: Fair contended, most / fewest cycles of a worker", Values: each(contended["Fair"],
+			func(l lockResult) float64 { return l.Unfair }), Most: 1.2},
 	}
 }
 

@@ -11,55 +11,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/reference"
+	"seckill/loadtest/bench/report"
+	"seckill/loadtest/bench/sysinfo"
 )
-
-// sample is one measured run of a subject.
-type sample struct {
-	subject string
-	conns   int
-	*result
-	counts  int64 // answers that the rate counts: all, or only the stored orders
-	cpu     usage
-	shared  int64   // answers of all loads, if others ran at the same time; else 0
-	allocs  float64 // Go allocations of the servers per answer; NaN if unknown
-	batched float64 // mean number of orders per group commit; NaN if unknown
-
-	queued  bool          // the answers came before the commits
-	backlog int64         // accepted orders that were not committed at the last answer
-	drained time.Duration // time from the last answer until all were committed
-}
-
-// rate returns the counted answers per second.
-func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds() }
-
-// usage is user and system CPU time by process.
-type usage struct {
-	server, database, redis, client time.Duration
-}
-
-func (u usage) minus(v usage) usage {
-	return usage{u.server - v.server, u.database - v.database, u.redis - v.redis, u.client - v.client}
-}
-
-// system returns the CPU time without the client's.
-func (u usage) system() time.Duration { return u.server + u.database + u.redis }
-
-// all returns the CPU time of all processes.
-func (u usage) all() time.Duration { return u.system() + u.client }
 
 // part is one load of a run.
 type part struct {
 	subject string
 	servers []*process
-	load    load
+	load    loadgen.Load
 }
 
 // measure runs loads concurrently and returns one sample for each. The end of the first load ends the others. CPU time
 // cannot be attributed to a load, so each sample has all of it, to be divided by the answers of all loads.
-func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
+func (s *stack) measure(ctx context.Context, parts ...part) ([]*report.Sample, error) {
 	var servers []*process
 	for _, p := range parts {
 		for _, server := range p.servers {
@@ -73,54 +42,40 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu, counted := s.usage(servers).minus(before), countersOf(ctx, servers).minus(counters)
+	cpu, counted := s.usage(servers).Minus(before), countersOf(ctx, servers).minus(counters)
 	var total int64
 	for _, r := range results {
-		total += r.total()
+		total += r.Total()
 	}
-	samples := make([]*sample, len(parts))
+	samples := make([]*report.Sample, len(parts))
 	for i, p := range parts {
-		m := &sample{subject: p.subject, conns: p.load.conns, result: results[i], counts: results[i].total(), cpu: cpu}
-		m.allocs, m.batched = counted.mallocs/float64(total), counted.batched/counted.batches
+		m := &report.Sample{Subject: p.subject, Conns: p.load.Conns, Result: results[i], Counts: results[i].Total(), CPU: cpu}
+		m.Allocs, m.Batched = counted.mallocs/float64(total), counted.batched/counted.batches
 		if len(parts) > 1 {
-			m.shared = total
+			m.Shared = total
 		}
 		samples[i] = m
 	}
 	return samples, nil
 }
 
-// runParts runs loads concurrently until the first one ends or any fails.
-func runParts(ctx context.Context, parts []part) ([]*result, error) {
-	var (
-		wg      sync.WaitGroup
-		results = make([]*result, len(parts))
-		errs    = make([]error, len(parts))
-		stop    atomic.Bool
-	)
+// runParts runs the loads of the parts concurrently until the first one ends or any fails.
+func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
+	loads := make([]loadgen.Load, len(parts))
 	for i, p := range parts {
-		l := p.load
+		loads[i] = p.load
+		loads[i].Name = p.subject
 		for _, server := range p.servers {
-			l.addrs = append(l.addrs, server.addr)
+			loads[i].Addrs = append(loads[i].Addrs, server.addr)
 		}
-		l.stop = &stop
-		wg.Go(func() {
-			if results[i], errs[i] = l.run(ctx); errs[i] != nil {
-				errs[i] = fmt.Errorf("%s, %d connections: %w", p.subject, l.conns, errs[i])
-			}
-			if i == 0 || errs[i] != nil {
-				stop.Store(true)
-			}
-		})
 	}
-	wg.Wait()
-	return results, firstOf(errs)
+	return loadgen.Run(ctx, loads...)
 }
 
-func (s *stack) usage(servers []*process) usage {
-	u := usage{database: cpuTime(s.dbPID), redis: cpuTime(s.rdbPID), client: cpuTime(os.Getpid())}
+func (s *stack) usage(servers []*process) report.Usage {
+	u := report.Usage{Database: sysinfo.CPUTime(s.dbPID), Redis: sysinfo.CPUTime(s.rdbPID), Client: sysinfo.CPUTime(os.Getpid())}
 	for _, p := range servers {
-		u.server += cpuTime(p.cmd.Process.Pid)
+		u.Server += sysinfo.CPUTime(p.cmd.Process.Pid)
 	}
 	return u
 }
@@ -132,7 +87,7 @@ type sale struct {
 	vouchers  int      // number of sales, over which the buyers are spread; 0 means 1
 	publisher *process // publishes the sales; nil: the first server
 	clicks    clicks
-	load      load // without requests
+	load      loadgen.Load // without requests
 }
 
 // clicks describes the requests of the buyers.
@@ -145,7 +100,7 @@ type clicks struct {
 // sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns loads that run
 // at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
 // a lane that answers before the commit, it also measures how long the workers need to commit the rest.
-func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []part) ([]*sample, error) {
+func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []part) ([]*report.Sample, error) {
 	sales, err := s.sales(ctx, cmp.Or(o.publisher, o.servers[0]), max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
@@ -155,7 +110,7 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 			return nil, err
 		}
 	}
-	o.load.requests = s.requests(sales, o.clicks, o.load.conns)
+	o.load.Requests = s.requests(sales, o.clicks, o.load.Conns)
 	parts := []part{{o.subject, o.servers, o.load}}
 	if beside != nil {
 		parts = append(parts, beside(sales[0])...)
@@ -166,22 +121,22 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 	}
 	m := samples[0]
 	allowed := []string{created}
-	if m.answers[accepted] > 0 {
+	if m.Answers[accepted] > 0 {
 		allowed = []string{accepted}
 	}
-	m.counts = m.count(allowed...)
+	m.Counts = m.Count(allowed...)
 	if o.clicks.repeated {
 		allowed = append(allowed, "duplicate_order", "order_in_progress")
 	}
-	if err := m.only(allowed...); err != nil {
+	if err := m.Only(allowed...); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.subject, err)
 	}
-	if m.answers[accepted] > 0 {
+	if m.Answers[accepted] > 0 {
 		if err := s.watchWorkers(ctx, m, sales); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.subject, err)
 		}
 	}
-	return samples, s.committed(ctx, sales, m.counts)
+	return samples, s.committed(ctx, sales, m.Counts)
 }
 
 // Statuses of successful orders, as keys of result.answers.
@@ -191,15 +146,15 @@ const (
 )
 
 // watchWorkers waits until all accepted orders are committed and records the backlog and the time.
-func (s *stack) watchWorkers(ctx context.Context, m *sample, sales []string) error {
+func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []string) error {
 	start := time.Now()
 	sold, err := s.sold(ctx, sales)
 	if err != nil {
 		return err
 	}
-	m.queued, m.backlog = true, m.counts-sold
-	err = s.drain(ctx, sales, m.counts)
-	m.drained = time.Since(start)
+	m.Queued, m.Backlog = true, m.Counts-sold
+	err = s.drain(ctx, sales, m.Counts)
+	m.Drained = time.Since(start)
 	return err
 }
 
@@ -224,7 +179,7 @@ func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
 
 // orderRequest returns the request of an order. token, key and pass may be empty.
 func orderRequest(sale, token, key, pass string) []byte {
-	return request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key, pass)
+	return loadgen.Request(http.MethodPost, strings.Replace(reference.OrderRoute, ":id", sale, 1), token, key, pass)
 }
 
 // withRepeats adds a repeated request after every nine. Half of them repeat the request before, so that both are in

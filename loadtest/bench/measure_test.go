@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,19 @@ func TestOneRequestInTenIsRepeated(t *testing.T) {
 	assert.Len(t, sent, len(requests), "every request is sent")
 	assert.InDelta(t, len(all)/10, atOnce+later, 5, "one in ten is a repetition")
 	assert.InDelta(t, atOnce, later, 5)
+}
+
+func TestOrderRequest(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "k"} {
+		text := string(orderRequest("7", "abc", key, ""))
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+		require.NoError(t, err)
+		assert.Equal(t, "POST /api/v1/vouchers/7/orders", req.Method+" "+req.URL.Path)
+		assert.Equal(t, "Bearer abc", req.Header.Get("Authorization"))
+		assert.Equal(t, key, req.Header.Get("Idempotency-Key"))
+		assert.Equal(t, key != "", strings.Contains(text, "Idempotency-Key"))
+	}
 }
 
 func TestRequestsAreSpreadOverSales(t *testing.T) {

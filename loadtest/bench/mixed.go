@@ -8,6 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/reference"
+	"seckill/loadtest/bench/report"
 )
 
 // cancelEvery is the interval between cancellations: 10 per second.
@@ -15,7 +19,7 @@ const cancelEvery = 100 * time.Millisecond
 
 // cancellations measures the answers of a sold-out sale with many orders while an admin cancels some of them. Each
 // released unit is sold again.
-func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
+func (b *bench) cancellations(ctx context.Context, sec *report.Section) (err error) {
 	st, err := b.newStack(ctx, "cancellations")
 	if err != nil {
 		return err
@@ -40,31 +44,31 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 	const plain = "sold-out answers"
 	cancelling := plain + ", " + strconv.Itoa(int(time.Second/cancelEvery)) + " cancellations/s"
 	servers := []*process{server}
-	sold := part{"", servers, load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true}}
-	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+	sold := part{"", servers, loadgen.Load{Conns: b.opts.conns, Requests: st.requests(sales, clicks{}, b.opts.conns), Endless: true}}
+	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		return st.refuse(ctx, sold.named(plain, limit))
-	}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+	}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		client, token, err := st.admin(ctx, server)
 		if err != nil {
 			return nil, err
 		}
 		client.Close()
-		cancel := load{conns: 1, limit: limit, pace: cancelEvery}
+		cancel := loadgen.Load{Conns: 1, Limit: limit, Pace: cancelEvery}
 		for range limit/cancelEvery + 1 {
 			path := fmt.Sprintf("/api/v1/admin/orders/%d/cancel", first)
-			cancel.requests = append(cancel.requests, request(http.MethodPost, path, token, "", ""))
+			cancel.Requests = append(cancel.Requests, loadgen.Request(http.MethodPost, path, token, "", ""))
 			first++
 		}
 		return st.refuse(ctx, sold.named(cancelling, limit), part{"cancellations", servers, cancel})
 	})
-	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", thousands(int64(b.opts.sizes.active)))
-	b.report.add(bar{what: what, values: sec.ratios(cancelling, plain), least: 0.8})
+	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", report.Thousands(int64(b.opts.sizes.active)))
+	b.report.Add(report.Bar{What: what, Values: sec.Ratios(cancelling, plain), Least: 0.8})
 	return err
 }
 
 // named returns the part for one run of a subject.
 func (p part) named(subject string, limit time.Duration) part {
-	p.subject, p.load.limit = subject, limit
+	p.subject, p.load.Limit = subject, limit
 	return p
 }
 
@@ -73,7 +77,7 @@ var refusals = []string{"sold_out", "duplicate_order", "order_in_progress"}
 
 // refuse measures orders of a sold-out sale, with cancellations at the same time if cancel is given. The rate counts
 // only refusals, not the few orders that get released units.
-func (s *stack) refuse(ctx context.Context, orders part, cancel ...part) ([]*sample, error) {
+func (s *stack) refuse(ctx context.Context, orders part, cancel ...part) ([]*report.Sample, error) {
 	if err := orders.warmUp(ctx); err != nil {
 		return nil, err
 	}
@@ -82,10 +86,10 @@ func (s *stack) refuse(ctx context.Context, orders part, cancel ...part) ([]*sam
 		return nil, err
 	}
 	m := samples[0]
-	m.counts = m.count(refusals...)
-	err = m.only(append([]string{created, accepted}, refusals...)...)
+	m.Counts = m.Count(refusals...)
+	err = m.Only(append([]string{created, accepted}, refusals...)...)
 	for _, cancelled := range samples[1:] {
-		err = errors.Join(err, cancelled.only("200"))
+		err = errors.Join(err, cancelled.Only("200"))
 	}
 	return samples, err
 }
@@ -100,7 +104,7 @@ func (p part) warmUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r := results[0]; r.count(refusals...) == r.total() && r.latency.percentile(50) < quick {
+		if r := results[0]; r.Count(refusals...) == r.Total() && r.Latency.Percentile(50) < quick {
 			return nil
 		}
 	}
@@ -109,31 +113,31 @@ func (p part) warmUp(ctx context.Context) error {
 // readers measures reads of one voucher and of the list while orders are placed on the same server. For comparison, the
 // same number of connections reads from a bare gin while the same orders are placed on the server, so that both reads
 // compete with the same load.
-func (b *bench) readers(ctx context.Context, sec *section) error {
-	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
+func (b *bench) readers(ctx context.Context, sec *report.Section) error {
+	st, p, err := b.servers(ctx, b.anyLane(), reference.Gin)
 	if err != nil {
 		return err
 	}
 	alone := laneName(b.anyLane())
-	orders := sale{subject: alone, servers: p[:1], load: load{conns: b.opts.conns}}
-	pages := []struct{ name, route string }{{"GET /vouchers/{id}", voucherRoute}, {"GET /vouchers", vouchersRoute}}
+	orders := sale{subject: alone, servers: p[:1], load: loadgen.Load{Conns: b.opts.conns}}
+	pages := []struct{ name, route string }{{"GET /vouchers/{id}", reference.VoucherRoute}, {"GET /vouchers", reference.VouchersRoute}}
 	contenders := []contender{buyers(st, orders)}
 	for _, page := range pages {
 		for i, target := range []string{"", ", bare gin"} {
 			subject := page.name + target
 			o := orders
 			o.subject = alone + " with " + subject
-			contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-				o.load.limit = limit
+			contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+				o.load.Limit = limit
 				samples, err := st.sell(ctx, o, func(sale string) []part {
-					l := load{conns: max(b.opts.conns/4, 1), endless: true, limit: limit}
-					l.requests = [][]byte{request(http.MethodGet, strings.Replace(page.route, ":id", sale, 1), "", "", "")}
+					l := loadgen.Load{Conns: max(b.opts.conns/4, 1), Endless: true, Limit: limit}
+					l.Requests = [][]byte{loadgen.Request(http.MethodGet, strings.Replace(page.route, ":id", sale, 1), "", "", "")}
 					return []part{{subject, p[i : i+1], l}}
 				})
 				if err == nil {
 					read := samples[1]
-					read.counts = read.count("200") // under overload a server may refuse reads before orders
-					err = read.only("200", "overloaded", "unavailable")
+					read.Counts = read.Count("200") // under overload a server may refuse reads before orders
+					err = read.Only("200", "overloaded", "unavailable")
 				}
 				return samples, err
 			})
@@ -145,17 +149,17 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 		if i > 0 {
 			least = 0
 		}
-		b.report.add(bar{what: page.name + " while selling / bare gin under the same load, answers/s",
-			values: sec.ratios(page.name, page.name+", bare gin"), least: least})
-		b.report.add(bar{what: "orders/s with reads of " + page.name + " / without",
-			values: sec.ratios(alone+" with "+page.name, alone)})
+		b.report.Add(report.Bar{What: page.name + " while selling / bare gin under the same load, answers/s",
+			Values: sec.Ratios(page.name, page.name+", bare gin"), Least: least})
+		b.report.Add(report.Bar{What: "orders/s with reads of " + page.name + " / without",
+			Values: sec.Ratios(alone+" with "+page.name, alone)})
 	}
 	return err
 }
 
 // floods measures orders at a steady rate on a server with rate limits, alone and beside readers that repeat refused
 // requests without a pause.
-func (b *bench) floods(ctx context.Context, sec *section) error {
+func (b *bench) floods(ctx context.Context, sec *report.Section) error {
 	const buyersAtOnce, interval, readers = 8, 20 * time.Millisecond, 100
 	st, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
@@ -167,33 +171,33 @@ func (b *bench) floods(ctx context.Context, sec *section) error {
 	}
 	servers := []*process{limited}
 	// The admin logs in on the other server: codes are limited.
-	orders := sale{subject: "orders", servers: servers, publisher: p[0], load: load{conns: buyersAtOnce, pace: interval}}
+	orders := sale{subject: "orders", servers: servers, publisher: p[0], load: loadgen.Load{Conns: buyersAtOnce, Pace: interval}}
 	floods := []struct {
 		name    string
 		request []byte
 		answer  string // within the limits
 	}{
-		{"readers of one user", request(http.MethodGet, "/api/v1/orders", st.extra, "", ""), "200"},
-		{"readers with made-up cursors", request(http.MethodGet, vouchersRoute+"?cursor=bWFkZSB1cA", "", "", ""), "invalid_request"},
+		{"readers of one user", loadgen.Request(http.MethodGet, "/api/v1/orders", st.extra, "", ""), "200"},
+		{"readers with made-up cursors", loadgen.Request(http.MethodGet, reference.VouchersRoute+"?cursor=bWFkZSB1cA", "", "", ""), "invalid_request"},
 	}
 	contenders := []contender{buyers(st, orders)}
 	for _, f := range floods {
 		o := orders
 		o.subject = "orders beside " + f.name
-		contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-			o.load.limit = limit
-			flood := load{conns: readers, requests: [][]byte{f.request}, endless: true, limit: limit}
+		contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+			o.load.Limit = limit
+			flood := loadgen.Load{Conns: readers, Requests: [][]byte{f.request}, Endless: true, Limit: limit}
 			samples, err := st.sell(ctx, o, func(string) []part { return []part{{f.name, servers, flood}} })
 			if err == nil {
-				err = samples[1].only(f.answer, "rate_limited", "overloaded")
+				err = samples[1].Only(f.answer, "rate_limited", "overloaded")
 			}
 			return samples, err
 		})
 	}
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
 	for _, f := range floods {
-		b.report.add(bar{what: fmt.Sprintf("p50 of orders beside %d %s / alone", readers, f.name),
-			values: sec.medians("orders beside "+f.name, "orders"), most: 2})
+		b.report.Add(report.Bar{What: fmt.Sprintf("p50 of orders beside %d %s / alone", readers, f.name),
+			Values: sec.Medians("orders beside "+f.name, "orders"), Most: 2})
 	}
 	return err
 }

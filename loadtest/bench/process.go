@@ -2,16 +2,18 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"seckill/loadtest/bench/reference"
 )
 
 // process is a server that this program started.
@@ -74,6 +76,19 @@ func startProcess(ctx context.Context, env []string, logPath, bin string, args .
 	return nil, fmt.Errorf("start %s %s: %w; its log ends:\n%s", bin, strings.Join(args, " "), err, tail(logPath))
 }
 
+// referenceCommand is the subcommand of this program that runs a reference server.
+const referenceCommand = "reference"
+
+// serveReference runs a reference server until ctx ends.
+func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "reference%s%s (%s)\n", listensOn, l.Addr(), kind)
+	return reference.Serve(ctx, l, kind, redisAddr)
+}
+
 // environment returns the environment of this program with its SECKILL_ variables replaced by settings.
 func environment(settings []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SECKILL_") })
@@ -106,41 +121,4 @@ func tail(path string) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
-}
-
-// tick is the unit of CPU time in /proc, 1/100 s on every Linux.
-const tick = 10 * time.Millisecond
-
-// cpuTime returns the user and system CPU time of a process, or 0 without /proc.
-func cpuTime(pid int) time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:gosec // a number
-	if err != nil {
-		return 0
-	}
-	return parseStat(stat)
-}
-
-// parseStat returns the sum of utime and stime, the 14th and 15th field in proc(5). The second field is a name in
-// brackets that may contain spaces.
-func parseStat(stat []byte) time.Duration {
-	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte{' '})
-	fields := bytes.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := number(fields[11])
-	system, _ := number(fields[12])
-	return time.Duration(user+system) * tick
-}
-
-// residentMB returns the resident memory of a process in MiB, or 0 without /proc.
-func residentMB(pid int) float64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) //nolint:gosec // a number
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	fields := strings.Fields(rest)
-	if len(fields) == 0 {
-		return 0
-	}
-	kb, _ := strconv.ParseFloat(fields[0], 64)
-	return kb / 1024
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"seckill/loadtest/bench/loadgen"
 )
 
 // writeProfile writes a CPU profile of the server while it sells, outside of the rounds.
@@ -14,7 +16,7 @@ func (b *bench) writeProfile(ctx context.Context, st *stack, p *process) error {
 	b.progress("  profiling the server for %s", b.opts.sizes.profile)
 	done := make(chan error, 1)
 	go func() { done <- fetchProfile(ctx, p, b.opts.sizes.profile, b.opts.profile) }()
-	sell := buyers(st, sale{subject: "profile", servers: []*process{p}, load: load{conns: b.opts.conns}})
+	sell := buyers(st, sale{subject: "profile", servers: []*process{p}, load: loadgen.Load{Conns: b.opts.conns}})
 	for {
 		if _, err := sell(ctx, b.opts.seconds); err != nil {
 			return errors.Join(err, <-done)

@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
+	"seckill/loadtest/bench/sysinfo"
 )
 
 // roomRate is how many buyers per second the room admits.
@@ -15,7 +19,7 @@ const roomRate = 500
 
 // room measures a waiting room with all users: memory and CPU time per waiting buyer, and the admissions per second
 // while the buyers ask without a pause.
-func (b *bench) room(ctx context.Context, sec *section) error {
+func (b *bench) room(ctx context.Context, sec *report.Section) error {
 	st, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
 		return err
@@ -33,27 +37,27 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	if err != nil {
 		return fmt.Errorf("open the room: %w", err)
 	}
-	before, began := residentMB(server.cmd.Process.Pid), time.Now()
+	before, began := sysinfo.ResidentMiB(server.cmd.Process.Pid), time.Now()
 	requests, err := st.join(ctx, server, path, b.opts.conns)
 	if err != nil {
 		return fmt.Errorf("join the room: %w", err)
 	}
 	took := time.Since(began)
-	sec.note("%d buyers got their places in %.1f s.", waiting, took.Seconds())
+	sec.Note("%d buyers got their places in %.1f s.", waiting, took.Seconds())
 
 	commands, err := st.redisCommands(ctx)
 	if err != nil {
 		return err
 	}
-	ask := func(subject string) (*sample, error) {
-		l := load{conns: b.opts.conns, requests: requests, endless: true, limit: max(b.opts.seconds, 2*time.Second)}
+	ask := func(subject string) (*report.Sample, error) {
+		l := loadgen.Load{Conns: b.opts.conns, Requests: requests, Endless: true, Limit: max(b.opts.seconds, 2*time.Second)}
 		samples, err := st.measure(ctx, part{subject, p, l})
 		if err != nil {
 			return nil, err
 		}
-		sec.samples = append(sec.samples, samples...)
+		sec.Samples = append(sec.Samples, samples...)
 		b.progress("  %-40s %s", subject, samples[0])
-		return samples[0], samples[0].only(accepted, "200")
+		return samples[0], samples[0].Only(accepted, "200")
 	}
 	lobby, err := ask("polls in the lobby")
 	if err != nil {
@@ -75,17 +79,17 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	if err != nil {
 		return err
 	}
-	sec.note("The server uses %.0f MiB before and %.0f MiB with %d waiting buyers: %.0f bytes each.", before,
-		residentMB(server.cmd.Process.Pid), waiting, (residentMB(server.cmd.Process.Pid)-before)*(1<<20)/float64(waiting))
+	sec.Note("The server uses %.0f MiB before and %.0f MiB with %d waiting buyers: %.0f bytes each.", before,
+		sysinfo.ResidentMiB(server.cmd.Process.Pid), waiting, (sysinfo.ResidentMiB(server.cmd.Process.Pid)-before)*(1<<20)/float64(waiting))
 	executed, err := st.redisCommands(ctx)
 	if err != nil {
 		return err
 	}
-	asked := lobby.total() + line.total()
-	sec.note("Redis executed %d commands while %d polls were answered.", executed-commands, asked)
-	b.report.add(bar{
-		what:   fmt.Sprintf("waiting room of %d: admitted per second / rate", waiting),
-		values: []float64{float64(last-first) / line.elapsed.Seconds() / roomRate}, least: 0.9,
+	asked := lobby.Total() + line.Total()
+	sec.Note("Redis executed %d commands while %d polls were answered.", executed-commands, asked)
+	b.report.Add(report.Bar{
+		What:   fmt.Sprintf("waiting room of %d: admitted per second / rate", waiting),
+		Values: []float64{float64(last-first) / line.Elapsed.Seconds() / roomRate}, Least: 0.9,
 	})
 	return nil
 }
@@ -108,25 +112,25 @@ func (s *stack) join(ctx context.Context, p *process, path string, conns int) ([
 	group, ctx := errgroup.WithContext(ctx)
 	for worker := range conns {
 		group.Go(func() error {
-			c, err := dial(ctx, p.addr)
+			c, err := loadgen.Dial(ctx, p.addr)
 			if err != nil {
 				return err
 			}
-			defer c.net.Close() //nolint:errcheck // only read from
-			if err := c.net.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+			defer c.Close() //nolint:errcheck // only read from
+			if err := c.NetConn().SetDeadline(time.Now().Add(loadgen.AnswerTimeout)); err != nil {
 				return err
 			}
 			for i := worker; i < len(s.tokens); i += conns {
-				a, err := c.do(request(http.MethodPost, path, s.tokens[i], "", ""))
+				a, err := c.Do(loadgen.Request(http.MethodPost, path, s.tokens[i], "", ""))
 				if err != nil {
 					return err
 				}
-				_, rest, ok := bytes.Cut(c.buf[:c.read], ticketField)
+				_, rest, ok := bytes.Cut(c.Response(), ticketField)
 				if !ok {
-					return fmt.Errorf("%w: %d %s instead of a place", errWrongAnswers, a.status, a.code)
+					return fmt.Errorf("%w: %d %s instead of a place", loadgen.ErrWrongAnswers, a.Status, a.Code)
 				}
 				ticket, _, _ := bytes.Cut(rest, []byte{'"'})
-				requests[i] = request(http.MethodGet, path, s.tokens[i], "", "", "X-Entry-Ticket: "+string(ticket))
+				requests[i] = loadgen.Request(http.MethodGet, path, s.tokens[i], "", "", "X-Entry-Ticket: "+string(ticket))
 			}
 			return nil
 		})

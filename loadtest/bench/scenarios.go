@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
 )
 
 // scenario is a group of measurements with its own section in the report.
 type scenario struct {
 	name, title string
 	lane        string // the lane that the scenario requires; empty for any
-	run         func(*bench, context.Context, *section) error
+	run         func(*bench, context.Context, *report.Section) error
 }
 
 var scenarios = []scenario{
@@ -45,12 +48,12 @@ func scenarioNames() []string {
 
 // contender measures one run of at most the given length. The first sample is the subject's, the others are of loads
 // that ran at the same time.
-type contender func(ctx context.Context, limit time.Duration) ([]*sample, error)
+type contender func(ctx context.Context, limit time.Duration) ([]*report.Sample, error)
 
 // rounds runs the contenders in turn, each round starting with another one, and verifies the invariants after each
 // round. A short uncounted run of each contender comes first, in which a new server opens connections and sizes its
 // heap.
-func (b *bench) rounds(ctx context.Context, sec *section, stacks []*stack, contenders ...contender) error {
+func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack, contenders ...contender) error {
 	for _, c := range contenders {
 		if _, err := c(ctx, b.opts.seconds/5); err != nil {
 			return err
@@ -62,9 +65,9 @@ func (b *bench) rounds(ctx context.Context, sec *section, stacks []*stack, conte
 			if err != nil {
 				return err
 			}
-			sec.samples = append(sec.samples, samples...)
+			sec.Samples = append(sec.Samples, samples...)
 			for _, m := range samples {
-				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.subject, m)
+				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.Subject, m)
 			}
 		}
 		for _, st := range stacks {
@@ -99,8 +102,8 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 
 // buyers returns a contender in which all users order from new sales.
 func buyers(st *stack, o sale) contender {
-	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		o.load.limit = limit
+	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		o.load.Limit = limit
 		return st.sell(ctx, o, nil)
 	}
 }
@@ -110,12 +113,12 @@ const bareSubject = "bare gin"
 // bare returns a contender that sends the requests of the stack's newest sale to the bare gin, repeatedly until the
 // time is over.
 func (b *bench) bare(st *stack, p *process, how clicks) contender {
-	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		l := load{conns: b.opts.conns, endless: true, limit: limit}
-		l.requests = st.requests([]string{st.newest}, how, l.conns)
+	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		l := loadgen.Load{Conns: b.opts.conns, Endless: true, Limit: limit}
+		l.Requests = st.requests([]string{st.newest}, how, l.Conns)
 		samples, err := st.measure(ctx, part{bareSubject, []*process{p}, l})
 		if err == nil {
-			err = samples[0].only(created)
+			err = samples[0].Only(created)
 		}
 		return samples, err
 	}

@@ -1,4 +1,4 @@
-package main
+package loadgen
 
 import (
 	"math"
@@ -13,22 +13,23 @@ const (
 	buckets = 29 << subBits
 )
 
-// histogram counts latencies in logarithmic buckets of microseconds. It is not safe for concurrent use. The histogram
+// Histogram counts latencies in logarithmic buckets of microseconds. It is not safe for concurrent use. The histogram
 // of package salestats, kept per voucher and processor, has a sixth of the buckets; its 7 % are too coarse for ratios.
-type histogram struct {
+type Histogram struct {
 	counts  [buckets]uint64
 	n       uint64
 	longest time.Duration
 }
 
-func (h *histogram) add(d time.Duration) {
+// Add counts a latency.
+func (h *Histogram) Add(d time.Duration) {
 	h.counts[bucketOf(d)]++
 	h.n++
 	h.longest = max(h.longest, d)
 }
 
 // merge adds the counts of o.
-func (h *histogram) merge(o *histogram) {
+func (h *Histogram) merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
 	}
@@ -36,9 +37,9 @@ func (h *histogram) merge(o *histogram) {
 	h.longest = max(h.longest, o.longest)
 }
 
-// percentile returns the latency that p percent of the values did not exceed, or 0 without values. It is exact up to
+// Percentile returns the latency that p percent of the values did not exceed, or 0 without values. It is exact up to
 // 64 µs, at most 1/32 too long above, and never longer than the longest value.
-func (h *histogram) percentile(p float64) time.Duration {
+func (h *Histogram) Percentile(p float64) time.Duration {
 	rank := uint64(math.Ceil(float64(h.n) * p / 100))
 	var seen uint64
 	for i, n := range h.counts {

@@ -1,9 +1,11 @@
-package main
+package reference
 
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -11,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/testenv"
+	"seckill/loadtest/bench/loadgen"
 )
 
 func TestReserveScript(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		keys := reserveKeys("7")
+		keys := ReserveKeys("7")
 		require.NoError(t, rdb.Set(t.Context(), keys[0], 1, 0).Err())
 		for _, c := range []struct {
 			user string
@@ -32,11 +35,6 @@ func TestReserveScript(t *testing.T) {
 	})
 }
 
-// started passes on the line with the address of a server.
-type started chan string
-
-func (s started) Write(p []byte) (int, error) { s <- string(p); return len(p), nil }
-
 func TestReferenceBodiesAreJSON(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{orderBody, queuedBody, voucherBody, string(vouchersBody())} {
@@ -47,33 +45,36 @@ func TestReferenceBodiesAreJSON(t *testing.T) {
 func TestReferenceServes(t *testing.T) {
 	r := testenv.StartRedis(t) // private: the sale must be new
 	rdb := r.Client(t)
-	for kind, want := range map[string]int{bareGin: http.StatusCreated, ginWithScript: http.StatusAccepted} {
-		require.NoError(t, rdb.Set(t.Context(), reserveKeys("8")[0], 1, 0).Err())
+	for kind, want := range map[string]int{Gin: http.StatusCreated, GinWithScript: http.StatusAccepted} {
+		require.NoError(t, rdb.Set(t.Context(), ReserveKeys("8")[0], 1, 0).Err())
 		ctx, stop := context.WithCancel(t.Context())
-		line, ended := make(started, 1), make(chan error, 1)
-		go func() { ended <- serveReference(ctx, line, kind, r.Addr) }()
-		addr, ok := listenAddr(<-line)
-		require.True(t, ok)
-		c, err := dial(t.Context(), addr)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		a, err := c.do(orderRequest("8", "token", "", ""))
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, l, kind, r.Addr) }()
+		c, err := loadgen.Dial(t.Context(), l.Addr().String())
 		require.NoError(t, err)
-		assert.Equal(t, want, a.status, kind)
-		if kind == bareGin {
+		order := loadgen.Request(http.MethodPost, strings.Replace(OrderRoute, ":id", "8", 1), "token", "", "")
+		a, err := c.Do(order)
+		require.NoError(t, err)
+		assert.Equal(t, want, a.Status, kind)
+		if kind == Gin {
 			for _, path := range []string{"/api/v1/vouchers/8", "/api/v1/vouchers"} {
-				a, err = c.do(getRequest(path))
+				a, err = c.Do(loadgen.Request(http.MethodGet, path, "", "", ""))
 				require.NoError(t, err)
-				assert.Equal(t, http.StatusOK, a.status, path)
+				assert.Equal(t, http.StatusOK, a.Status, path)
 			}
 		}
-		if kind == ginWithScript {
-			a, err = c.do(orderRequest("8", "token", "", ""))
+		if kind == GinWithScript {
+			a, err = c.Do(order)
 			require.NoError(t, err)
-			assert.Equal(t, "sold_out", string(a.code))
+			assert.Equal(t, "sold_out", string(a.Code))
 		}
-		_ = c.net.Close()
+		_ = c.Close()
 		stop()
 		require.NoError(t, <-ended)
 	}
-	require.Error(t, serveReference(t.Context(), nil, "other", ""))
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.Error(t, Serve(t.Context(), l, "other", ""))
 }

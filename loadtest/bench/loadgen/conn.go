@@ -1,4 +1,5 @@
-package main
+// Package loadgen sends HTTP requests from a fixed number of connections and counts and times the answers.
+package loadgen
 
 import (
 	"bytes"
@@ -12,18 +13,18 @@ import (
 	"time"
 )
 
-// conn is a keep-alive HTTP/1.1 connection for one goroutine. It implements only the part of HTTP that is needed to
+// Conn is a keep-alive HTTP/1.1 connection for one goroutine. It implements only the part of HTTP that is needed to
 // count answers: client and server share the machine, so CPU time of the client reduces the server's.
-type conn struct {
+type Conn struct {
 	net  net.Conn
 	buf  []byte
 	read int // bytes of buf that are filled
 }
 
-// answer is the part of a response that is counted.
-type answer struct {
-	status int
-	code   []byte // code of a problem document; valid until the next request
+// Answer is the part of a response that is counted.
+type Answer struct {
+	Status int
+	Code   []byte // code of a problem document; valid until the next request
 }
 
 // maxAnswer bounds a response in bytes. The longest is a list of 20 vouchers with about 9 KiB.
@@ -36,35 +37,45 @@ var (
 	errTooLong  = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 )
 
-func dial(ctx context.Context, addr string) (*conn, error) {
+// Dial connects to addr, host:port. The connection has no deadline; Close ends it.
+func Dial(ctx context.Context, addr string) (*Conn, error) {
 	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{net: c, buf: make([]byte, maxAnswer)}, nil
+	return &Conn{net: c, buf: make([]byte, maxAnswer)}, nil
 }
 
-// do sends a request and reads its response.
-func (c *conn) do(request []byte) (answer, error) {
+// Close closes the connection.
+func (c *Conn) Close() error { return c.net.Close() }
+
+// NetConn returns the network connection, for deadlines and other protocols. It does not keep the buffer in memory.
+func (c *Conn) NetConn() net.Conn { return c.net }
+
+// Response returns the last response with its head. It is valid until the next request.
+func (c *Conn) Response() []byte { return c.buf[:c.read] }
+
+// Do sends a request and reads its response. After an error the connection must be closed.
+func (c *Conn) Do(request []byte) (Answer, error) {
 	if _, err := c.net.Write(request); err != nil {
-		return answer{}, fmt.Errorf("send: %w", err)
+		return Answer{}, fmt.Errorf("send: %w", err)
 	}
 	c.read = 0
 	for {
 		h, err := parseHead(c.buf[:c.read])
 		if err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		if h.chunked {
 			if h.length, err = chunksLength(c.buf[h.size:c.read]); err != nil {
-				return answer{}, err
+				return Answer{}, err
 			}
 		}
 		if h.size > 0 && h.length >= 0 && c.read >= h.size+h.length {
 			return c.finish(h)
 		}
 		if h.size+h.length > len(c.buf) || c.read == len(c.buf) {
-			return answer{}, errTooLong
+			return Answer{}, errTooLong
 		}
 		n, err := c.net.Read(c.buf[c.read:])
 		c.read += n
@@ -72,19 +83,19 @@ func (c *conn) do(request []byte) (answer, error) {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return answer{}, fmt.Errorf("receive: %w", err)
+			return Answer{}, fmt.Errorf("receive: %w", err)
 		}
 	}
 }
 
 // finish returns the answer of a response that is complete in the buffer.
-func (c *conn) finish(h head) (answer, error) {
+func (c *Conn) finish(h head) (Answer, error) {
 	if c.read > h.size+h.length {
-		return answer{}, fmt.Errorf("%w: %d bytes too many", errNotHTTP, c.read-h.size-h.length)
+		return Answer{}, fmt.Errorf("%w: %d bytes too many", errNotHTTP, c.read-h.size-h.length)
 	}
-	a := answer{status: h.status}
+	a := Answer{Status: h.status}
 	if h.status >= 400 {
-		a.code = problemCode(c.buf[h.size:c.read])
+		a.Code = problemCode(c.buf[h.size:c.read])
 	}
 	return a, nil
 }
@@ -192,9 +203,9 @@ func problemCode(body []byte) []byte {
 	return code
 }
 
-// request returns an HTTP request without a body. token, key (the Idempotency-Key) and pass (the X-Entry-Pass) may be
+// Request returns an HTTP request without a body. token, key (the Idempotency-Key) and pass (the X-Entry-Pass) may be
 // empty. more are further lines of the head.
-func request(method, path, token, key, pass string, more ...string) []byte {
+func Request(method, path, token, key, pass string, more ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
 	if method != http.MethodGet {

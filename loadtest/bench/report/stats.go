@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func short(v float64) string {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case a >= 1000 || v == math.Trunc(v):
-		return thousands(int64(math.Round(v)))
+		return Thousands(int64(math.Round(v)))
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
@@ -41,18 +41,19 @@ func short(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-func thousands(n int64) string {
+// Thousands formats an integer with thousands separators.
+func Thousands(n int64) string {
 	if n < 0 {
-		return "-" + thousands(-n)
+		return "-" + Thousands(-n)
 	}
 	if n < 1000 {
 		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
 }
 
-// quotients divides the values of a by those of b, index by index.
-func quotients(a, b []float64) []float64 {
+// Quotients divides the values of a by those of b, index by index.
+func Quotients(a, b []float64) []float64 {
 	q := make([]float64, min(len(a), len(b)))
 	for i := range q {
 		q[i] = a[i] / b[i]

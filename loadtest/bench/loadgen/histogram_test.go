@@ -1,4 +1,4 @@
-package main
+package loadgen
 
 import (
 	"math/rand/v2"
@@ -32,21 +32,21 @@ func TestBucketsCoverAllValues(t *testing.T) {
 
 func TestPercentile(t *testing.T) {
 	t.Parallel()
-	var a, b histogram
-	assert.Zero(t, a.percentile(50))
+	var a, b Histogram
+	assert.Zero(t, a.Percentile(50))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	all := make([]time.Duration, 10_000)
 	for i := range all {
 		all[i] = time.Duration(rnd.ExpFloat64() * float64(10*time.Millisecond))
-		[]*histogram{&a, &b}[i%2].add(all[i])
+		[]*Histogram{&a, &b}[i%2].Add(all[i])
 	}
 	a.merge(&b)
 	slices.Sort(all)
 	for _, p := range []float64{0.01, 50, 95, 99, 99.99} {
 		exact := all[int(p*float64(len(all))/100+0.5)-1]
-		assert.InDelta(t, exact, a.percentile(p), float64(exact)/32+1000, "p%v", p)
-		assert.GreaterOrEqual(t, a.percentile(p), exact.Truncate(time.Microsecond))
+		assert.InDelta(t, exact, a.Percentile(p), float64(exact)/32+1000, "p%v", p)
+		assert.GreaterOrEqual(t, a.Percentile(p), exact.Truncate(time.Microsecond))
 	}
-	assert.Equal(t, all[len(all)-1], a.percentile(100))
+	assert.Equal(t, all[len(all)-1], a.Percentile(100))
 	assert.Equal(t, uint64(len(all)), a.n)
 }

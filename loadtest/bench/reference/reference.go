@@ -1,11 +1,11 @@
-package main
+// Package reference has the servers with which the benchmark compares the product.
+package reference
 
 import (
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -22,8 +22,8 @@ var reserveSource string
 
 var reserveScript = redis.NewScript(reserveSource)
 
-// reserveKeys are the keys of reserve.lua for one sale.
-func reserveKeys(sale string) []string {
+// ReserveKeys are the keys of reserve.lua for one sale.
+func ReserveKeys(sale string) []string {
 	tag := "bench:{" + sale + "}:"
 	return []string{tag + "stock", tag + "buyers", tag + "queue"}
 }
@@ -44,46 +44,41 @@ func vouchersBody() []byte {
 	return []byte(`{"items":[` + strings.Repeat(voucherBody+",", 19) + voucherBody + `],"next_cursor":"1000"}`)
 }
 
-// The subcommand that runs a reference server, and its kinds.
+// Kinds of reference servers.
 const (
-	referenceCommand = "reference"
-	bareGin          = "gin"
-	ginWithScript    = "evalsha"
+	Gin           = "gin"
+	GinWithScript = "evalsha"
 )
 
 // Routes of the product, so that all servers get the same requests.
 const (
-	vouchersRoute = "/api/v1/vouchers"
-	voucherRoute  = vouchersRoute + "/:id"
-	orderRoute    = voucherRoute + "/orders"
+	VouchersRoute = "/api/v1/vouchers"
+	VoucherRoute  = VouchersRoute + "/:id"
+	OrderRoute    = VoucherRoute + "/orders"
 )
 
 const jsonType = "application/json; charset=utf-8"
 
-// serveReference serves until ctx ends: gin with fixed answers, or gin with one script call per order.
-func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
+// Serve answers requests on l until ctx ends: gin with fixed answers, or gin with one script call per order. It closes l.
+func Serve(ctx context.Context, l net.Listener, kind, redisAddr string) error {
+	defer l.Close() //nolint:errcheck // usually closed before
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	switch kind {
-	case bareGin:
-		r.POST(orderRoute, fixed(http.StatusCreated, []byte(orderBody)))
-		r.GET(voucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
-		r.GET(vouchersRoute, fixed(http.StatusOK, vouchersBody()))
-	case ginWithScript:
+	case Gin:
+		r.POST(OrderRoute, fixed(http.StatusCreated, []byte(orderBody)))
+		r.GET(VoucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
+		r.GET(VouchersRoute, fixed(http.StatusOK, vouchersBody()))
+	case GinWithScript:
 		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1}) // a larger pool than the default was not faster
 		defer func() { _ = rdb.Close() }()
-		r.POST(orderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
+		r.POST(OrderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
 	default:
-		return fmt.Errorf("%q is neither %s nor %s", kind, bareGin, ginWithScript)
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
+		return fmt.Errorf("%q is neither %s nor %s", kind, Gin, GinWithScript)
 	}
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
 	closed := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer closed()
-	fmt.Fprintf(out, "reference%s%s (%s)\n", listensOn, l.Addr(), kind)
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -100,7 +95,7 @@ func reserve(rdb *redis.Client) gin.HandlerFunc {
 	body := []byte(queuedBody)
 	return func(c *gin.Context) {
 		id := strconv.FormatInt(buyers.Add(1), 10)
-		outcome, err := reserveScript.Run(c.Request.Context(), rdb, reserveKeys(c.Param("id")), id, id).Int()
+		outcome, err := reserveScript.Run(c.Request.Context(), rdb, ReserveKeys(c.Param("id")), id, id).Int()
 		switch {
 		case err != nil:
 			c.Data(http.StatusServiceUnavailable, "application/problem+json", []byte(`{"code":"unavailable"}`))

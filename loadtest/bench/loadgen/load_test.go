@@ -1,0 +1,89 @@
+package loadgen
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLoadSendsEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		if r.URL.Path == "/none" {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"code":"sold_out"}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	l := Load{Addrs: []string{srv.Listener.Addr().String()}, Conns: 3, Limit: time.Minute}
+	for range 10 {
+		l.Requests = append(l.Requests, getRequest("/"), getRequest("/none"))
+	}
+	r, err := l.run(t.Context(), new(atomic.Bool))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int64{"200": 10, "sold_out": 10}, r.Answers)
+	assert.Equal(t, int64(20), r.Total())
+	assert.Equal(t, int64(20), served.Load())
+	require.ErrorIs(t, r.Only("200"), ErrWrongAnswers)
+	require.NoError(t, r.Only("200", "sold_out"))
+	assert.Equal(t, int64(10), r.Count("200", "201"))
+
+	l.Endless, l.Limit = true, 50*time.Millisecond
+	r, err = l.run(t.Context(), new(atomic.Bool))
+	require.NoError(t, err)
+	assert.Equal(t, served.Load()-20, r.Total(), "all answers are counted")
+}
+
+func TestPaceLimitsTheRate(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(srv.Close)
+	l := Load{Addrs: []string{srv.Listener.Addr().String()}, Conns: 1, Requests: [][]byte{getRequest("/")}, Endless: true,
+		Limit: 400 * time.Millisecond, Pace: 200 * time.Millisecond}
+	r, err := l.run(t.Context(), new(atomic.Bool))
+	require.NoError(t, err)
+	assert.LessOrEqual(t, r.Total(), int64(3))
+	assert.Less(t, r.Latency.Percentile(1), l.Pace, "the pause is not part of the latency")
+}
+
+// The first load sends two requests. The second one would run for a minute.
+func TestFirstLoadEndsTheOthers(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(srv.Close)
+	addrs := []string{srv.Listener.Addr().String()}
+	short := Load{Name: "short", Addrs: addrs, Conns: 1, Requests: [][]byte{getRequest("/"), getRequest("/")}, Limit: time.Minute}
+	long := Load{Name: "long", Addrs: addrs, Conns: 2, Requests: short.Requests, Limit: time.Minute, Endless: true}
+	results, err := Run(t.Context(), short, long)
+	require.NoError(t, err)
+	assert.Equal(t, int64(2), results[0].Total())
+	assert.Less(t, results[1].Elapsed, time.Minute)
+
+	short.Name, short.Addrs = "broken", []string{"127.0.0.1:1"}
+	_, err = Run(t.Context(), long, short)
+	require.ErrorContains(t, err, "broken, 1 connections")
+}
+
+func TestMissingAnswersFailTheLoad(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(srv.Close)
+	l := Load{Addrs: []string{srv.Listener.Addr().String()}, Conns: 4, Requests: [][]byte{getRequest("/")}, Endless: true, Limit: time.Minute}
+	_, err := l.run(t.Context(), new(atomic.Bool))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.run(ctx, new(atomic.Bool))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, (&Result{}).Only("201"), ErrWrongAnswers, "without answers there is no success")
+}

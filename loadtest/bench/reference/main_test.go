@@ -1,0 +1,13 @@
+package reference
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
