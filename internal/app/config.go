@@ -16,6 +16,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
+	"seckill/internal/redisconn"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
@@ -139,7 +140,7 @@ func (c Config) Finish() (Config, error) {
 		rule(err == nil, "--redis-addrs: %w", err)
 	}
 	rule(c.RedisSentinel == "" || !c.EmbeddedRedis(), "--redis-sentinel requires --redis-addrs with the addresses of the Sentinels")
-	_, err := c.redisRoots()
+	_, err := redisconn.Roots(c.RedisCA)
 	rule(err == nil, "--redis-ca: %w", err)
 	rule(c.RedisCA == "" || slices.ContainsFunc(slices.Concat(c.RedisAddrs, c.LockNodes), isTLSAddr),
 		"--redis-ca requires a rediss:// URL in --redis-addrs or --lock-nodes")

@@ -2,20 +2,15 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/url"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"seckill/internal/redisconn"
 )
 
 // errRedisAddr does not contain the address, which may contain a password.
@@ -47,7 +42,7 @@ func parseRedisAddr(addr string) (*redis.Options, error) {
 // default to RedisUsername and RedisPassword. Those in the URLs of Sentinels are for the Sentinels only. Errors contain no
 // address, because it may contain a password.
 func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
-	opts := redisOptions()
+	opts := redisconn.Options()
 	var first *redis.Options
 	for i, addr := range addrs {
 		o, err := parseRedisAddr(addr)
@@ -67,7 +62,7 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 	}
 	opts.DB = first.DB
 	if first.TLSConfig != nil {
-		roots, err := c.redisRoots()
+		roots, err := redisconn.Roots(c.RedisCA)
 		if err != nil {
 			return nil, fmt.Errorf("read the CA file: %w", err)
 		}
@@ -99,22 +94,6 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	return opts, nil
 }
 
-// redisRoots returns the certificates in the file RedisCA, or nil for those of the system.
-func (c Config) redisRoots() (*x509.CertPool, error) {
-	if c.RedisCA == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(c.RedisCA)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", c.RedisCA)
-	}
-	return roots, nil
-}
-
 // redisServers returns the addresses of a valid configuration as host:port.
 func (c Config) redisServers() []string {
 	servers := make([]string, len(c.RedisAddrs))
@@ -142,92 +121,11 @@ func (c Config) RedisSecrets() []string {
 	return secrets
 }
 
-// clusterReload is the interval at which a cluster's slot map is read again. It bounds how long commands are sent to a
-// dead master, which answers no MOVED, after its replica has taken over.
-const clusterReload = time.Second
-
-// redisOptions returns the options of every client, without the servers. No command is repeated.
-func redisOptions() *redis.UniversalOptions {
-	return &redis.UniversalOptions{
-		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
-		PoolSize: 128, MinIdleConns: 4,
-		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded Redis lack it
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
-// OpenRedis returns a client for one server, for the master that Sentinels name, or for a cluster. It does not connect.
-// The client never repeats a command: one whose reply was lost may have been executed, so the error is returned.
-func OpenRedis(opts *redis.UniversalOptions) redis.UniversalClient {
-	switch {
-	case opts.MasterName != "":
-		return redis.NewFailoverClient(opts.Failover())
-	case len(opts.Addrs) == 1:
-		return redis.NewClient(opts.Simple())
-	}
-	cluster := opts.Cluster()
-	cluster.ClusterStateReloadInterval = clusterReload
-	cluster.DisableRoutingPolicies = true // they do not support wrapped commands; PingRedis reaches every master without them
-	rdb := redis.NewClusterClient(cluster)
-	rdb.AddHook(clusterHook{reload: rdb.ReloadState})
-	return rdb
-}
-
 // openEmbedded returns a client for the embedded Redis.
 func openEmbedded(info RedisInfo) redis.UniversalClient {
-	opts := redisOptions()
+	opts := redisconn.Options()
 	opts.Addrs, opts.Password = []string{info.Addr}, info.Password
-	return OpenRedis(opts)
-}
-
-// clusterHook marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
-// clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
-// after EOF and timeouts. The hook also reloads the slot map after a failed connection: a dead master answers no MOVED.
-type clusterHook struct {
-	reload func(context.Context) // in the background, at most five times a second
-}
-
-// noRetry is a command that must not be repeated.
-type noRetry struct{ redis.Cmder }
-
-// NoRetry implements redis.Cmder.
-func (noRetry) NoRetry() bool { return true }
-
-// DialHook implements redis.Hook.
-func (clusterHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (h clusterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h.checked(ctx, next(ctx, noRetry{cmd})) }
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (h clusterHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		marked := make([]redis.Cmder, len(cmds))
-		for i, cmd := range cmds {
-			marked[i] = noRetry{cmd}
-		}
-		return h.checked(ctx, next(ctx, marked))
-	}
-}
-
-// checked returns err after starting a reload if a connection could not be opened.
-func (h clusterHook) checked(ctx context.Context, err error) error {
-	var failed *net.OpError
-	if errors.As(err, &failed) && failed.Op == "dial" {
-		h.reload(ctx)
-	}
-	return err
-}
-
-// PingRedis returns nil if the server, or every master of a cluster, answers.
-func PingRedis(ctx context.Context, rdb redis.UniversalClient) error {
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
-	}
-	return rdb.Ping(ctx).Err()
+	return redisconn.Open(opts)
 }
 
 // SharedRedis returns a client for the Redis of the servers with this configuration, without connecting. It returns nil
@@ -238,7 +136,7 @@ func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--redis-addrs: %w", err)
 		}
-		return OpenRedis(opts), nil
+		return redisconn.Open(opts), nil
 	}
 	info, err := RunningRedis(cfg.DataDir)
 	if err != nil || info == nil {
@@ -261,18 +159,7 @@ func LockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, 
 	}
 	nodes := make([]redis.UniversalClient, len(all))
 	for i, opts := range all {
-		nodes[i] = OpenRedis(opts)
+		nodes[i] = redisconn.Open(opts)
 	}
 	return nodes, nil
 }
-
-// Printf implements the logger of go-redis.
-func (q quietRedis) Printf(ctx context.Context, format string, v ...any) {
-	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
-}
-
-// LogRedis sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are
-// returned by the commands and reported by their callers.
-func LogRedis(log *slog.Logger) { redis.SetLogger(quietRedis{log}) }
-
-type quietRedis struct{ log *slog.Logger }

@@ -23,6 +23,7 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
+	"seckill/internal/redisconn"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -119,7 +120,7 @@ func Serve(e *Env) error {
 	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
-	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return PingRedis(ctx, rdb) }); err != nil {
+	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return redisconn.Ping(ctx, rdb) }); err != nil {
 		return err
 	}
 	if err := WaitFor(e, locks.what, locks.ping); err != nil {
@@ -195,7 +196,7 @@ func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Chec
 	checks := map[string]handler.Check{
 		"shutdown": d.Check,
 		"database": b.store.Ping,
-		"redis":    func(ctx context.Context) error { return PingRedis(ctx, b.rdb) },
+		"redis":    func(ctx context.Context) error { return redisconn.Ping(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = b.locks.ping

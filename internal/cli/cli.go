@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"seckill/internal/app"
+	"seckill/internal/redisconn"
 )
 
 // cli is the command line. All commands share the flags and variables of the configuration.
@@ -113,7 +114,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 		return failure
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
-	app.LogRedis(log)
+	redisconn.LogTo(log)
 	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: stdout, Log: log, Tuning: t})
 	if err == nil {
 		return 0

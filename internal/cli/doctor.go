@@ -20,6 +20,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
+	"seckill/internal/redisconn"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
 	"seckill/migrations"
@@ -263,7 +264,7 @@ type salesRedis struct {
 	rdb redis.UniversalClient
 }
 
-func (r salesRedis) Ping(ctx context.Context) error { return app.PingRedis(ctx, r.rdb) }
+func (r salesRedis) Ping(ctx context.Context) error { return redisconn.Ping(ctx, r.rdb) }
 
 func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error) {
 	lag, err := app.ReadLag(ctx, r.rdb)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/redisconn"
 	"seckill/internal/rush"
 	"seckill/internal/testenv"
 )
@@ -196,7 +197,7 @@ func TestClusterClient(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, to.Resume())
-	require.Eventually(t, func() bool { return app.PingRedis(t.Context(), rdb) == nil }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return redisconn.Ping(t.Context(), rdb) == nil }, time.Minute, 20*time.Millisecond)
 	for name := range increments {
 		n, err := rdb.Get(t.Context(), key(name)).Int()
 		require.NoError(t, err)

@@ -260,6 +260,12 @@ type process struct {
 	metrics string // all that scrape read
 }
 
+// logs waits for a text in the log, which may arrive after the answer that it belongs to.
+func (p *process) logs(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "the log has "+text, func() bool { return strings.Contains(p.log.String(), text) })
+}
+
 // serve starts a server and returns when it listens. An empty addr selects a free port.
 func (s *stack) serve(t *testing.T, addr string) *process {
 	t.Helper()

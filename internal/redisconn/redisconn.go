@@ -1,0 +1,125 @@
+// Package redisconn opens connections to Redis: to a server, to the master that Sentinels name, or to a cluster. No
+// command is executed twice.
+package redisconn
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// clusterReload is the interval at which a cluster's slot map is read again. It bounds how long commands are sent to a
+// dead master, which answers no MOVED, after its replica has taken over.
+const clusterReload = time.Second
+
+// Options returns the options of every client, without the servers. No command is repeated.
+func Options() *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
+		PoolSize: 128, MinIdleConns: 4,
+		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded Redis lack it
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// Roots returns the certificates in a file in PEM, or nil for an empty name: those of the system.
+func Roots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return roots, nil
+}
+
+// Open returns a client for one server, for the master that Sentinels name, or for a cluster. It does not connect.
+// The client never repeats a command: one whose reply was lost may have been executed, so the error is returned.
+func Open(opts *redis.UniversalOptions) redis.UniversalClient {
+	switch {
+	case opts.MasterName != "":
+		return redis.NewFailoverClient(opts.Failover())
+	case len(opts.Addrs) == 1:
+		return redis.NewClient(opts.Simple())
+	}
+	cluster := opts.Cluster()
+	cluster.ClusterStateReloadInterval = clusterReload
+	cluster.DisableRoutingPolicies = true // they do not support wrapped commands; Ping reaches every master without them
+	rdb := redis.NewClusterClient(cluster)
+	rdb.AddHook(clusterHook{reload: rdb.ReloadState})
+	return rdb
+}
+
+// clusterHook marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
+// clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
+// after EOF and timeouts. The hook also reloads the slot map after a failed connection: a dead master answers no MOVED.
+type clusterHook struct {
+	reload func(context.Context) // in the background, at most five times a second
+}
+
+// noRetry is a command that must not be repeated.
+type noRetry struct{ redis.Cmder }
+
+// NoRetry implements redis.Cmder.
+func (noRetry) NoRetry() bool { return true }
+
+// DialHook implements redis.Hook.
+func (clusterHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h clusterHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h.checked(ctx, next(ctx, noRetry{cmd})) }
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h clusterHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		marked := make([]redis.Cmder, len(cmds))
+		for i, cmd := range cmds {
+			marked[i] = noRetry{cmd}
+		}
+		return h.checked(ctx, next(ctx, marked))
+	}
+}
+
+// checked returns err after starting a reload if a connection could not be opened.
+func (h clusterHook) checked(ctx context.Context, err error) error {
+	var failed *net.OpError
+	if errors.As(err, &failed) && failed.Op == "dial" {
+		h.reload(ctx)
+	}
+	return err
+}
+
+// Ping returns nil if the server, or every master of a cluster, answers.
+func Ping(ctx context.Context, rdb redis.UniversalClient) error {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+	}
+	return rdb.Ping(ctx).Err()
+}
+
+// LogTo sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are
+// returned by the commands and reported by their callers.
+func LogTo(log *slog.Logger) { redis.SetLogger(debugLogger{log}) }
+
+type debugLogger struct{ log *slog.Logger }
+
+// Printf implements the logger of go-redis.
+func (q debugLogger) Printf(ctx context.Context, format string, v ...any) {
+	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
+}
