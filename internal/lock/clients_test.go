@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,6 +124,21 @@ func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
 	t.Helper()
 	key := keysOf(DefaultPrefix, kind, name)[1]
 	eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), key).Val() == n })
+}
+
+// stay keeps a waiter in the queue however long the test takes between its attempts, as a live client's rechecks do.
+func stay(t testing.TB, rdb *redis.Client, kind, name string, cl *claim) {
+	t.Helper()
+	ctx := context.Background()
+	keys := keysOf(DefaultPrefix, kind, name)
+	entry, err := rdb.HGet(ctx, keys[2], cl.id).Result()
+	require.NoError(t, err)
+	_, wants, _ := strings.Cut(entry, ":")
+	deadline := time.Now().Add(time.Hour).UnixMilli()
+	require.NoError(t, rdb.HSet(ctx, keys[2], cl.id, fmt.Sprintf("%d:%s", deadline, wants)).Err())
+	for _, key := range keys[1:3] {
+		require.NoError(t, rdb.Persist(ctx, key).Err())
+	}
 }
 
 // nothingLeft waits until only fencing tokens are on the server and no client is subscribed.

@@ -121,19 +121,23 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
+		rdb := newClient(t, addr)
 		const window, many = 64, 70 // WINDOW in semaphore.lua
 		var line []*claim
 		for range many {
 			cl := k.claim(c, "a", 1)
 			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a", cl)
 			line = append(line, cl)
 		}
 		s := k.of(c, "a")
 		set(t, s, many+1)
 		require.Len(t, w.received(), window)
 		newcomer := k.claim(c, "a", 1)
-		requireIn(t, newcomer, false)
-		requireIn(t, line[window], false)
+		for _, cl := range []*claim{newcomer, line[window]} {
+			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a", cl)
+		}
 		for i, cl := range line {
 			requireIn(t, cl, true)
 			if i+window < many {
