@@ -13,7 +13,7 @@ import (
 var (
 	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.
 	logins = ratelimit.Rule{Name: "logins", Burst: 120, Interval: time.Second / 5}
-	// Per phone and asker.
+	// Per phone and known device, or per phone and network of strangers: more addresses of one network bring no more codes.
 	codeResends = ratelimit.Rule{Name: "resends", Burst: 3, Interval: time.Minute}
 	codeAskers  = ratelimit.PerDay("askers", 6, 10)
 	// Per phone: once for all strangers, and once for all devices that have logged in to it.
@@ -29,13 +29,13 @@ var (
 // codeBuckets returns the buckets of a code. Strangers and known devices share none, so that strangers, however many,
 // cannot keep the owner of a phone from a code.
 func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
-	kind := "stranger "
+	kind, from := "stranger ", a.network
 	if a.known {
-		kind = "known "
+		kind, from = "known ", a.key
 	}
 	buckets := []ratelimit.Bucket{
-		{Rule: codeResends, Key: phone + " " + a.key},
-		{Rule: codeAskers, Key: phone + " " + a.key},
+		{Rule: codeResends, Key: phone + " " + from},
+		{Rule: codeAskers, Key: phone + " " + from},
 		{Rule: codePhones, Key: kind + phone},
 		{Rule: codeCountries, Key: kind + country},
 		{Rule: codesInAll, Key: kind},

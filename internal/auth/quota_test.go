@@ -85,6 +85,25 @@ func TestCodesOfNetworksAreBounded(t *testing.T) {
 	}
 }
 
+// More addresses of a network bring no more codes for a phone: three networks cannot use up what strangers get, and a
+// fourth, that of the owner, gets its first codes.
+func TestNetworkOfStrangersIsOneAsker(t *testing.T) {
+	c := newCodes(t)
+	sent := func(address string) bool {
+		c.now = c.now.Add(time.Minute) // the interval between two codes
+		a := c.identify(Asker{Address: netip.MustParseAddr(address)}, "138")
+		return c.quota.Take(t.Context(), codeBuckets("138", "CN", a)...) == 0
+	}
+	got := 0
+	for i := range 500 {
+		if sent(fmt.Sprintf("198.51.100.%d", i%256)) {
+			got++
+		}
+	}
+	require.LessOrEqual(t, got, 6+4, "%d in 500 minutes", got)
+	require.True(t, sent("203.0.113.7"), "another network")
+}
+
 // take takes n tokens of a rule's bucket for a stranger's code.
 func (c *codes) take(n int, rule ratelimit.Rule, country string) {
 	for _, b := range codeBuckets("", country, asker{}) {
