@@ -72,7 +72,11 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	alias.Lead(promoted.Addr)
 	require.NoError(t, watched.Ping(t.Context()), "a read-only server keeps no connection in the pool")
 
+	reading, err := buyers.Pools()["read"].Conn(t.Context())
+	require.NoError(t, err)
 	_, err = placeOrder(t.Context(), buyers, newOrder(1, 1, 1), 1)
 	require.NoError(t, err, "the purchase that the replica refuses is repeated on a new connection")
 	require.LessOrEqual(t, buyers.Pools()["write"].Stats().OpenConnections, 1, "no connection to the replica is left")
+	require.NoError(t, reading.Close())
+	require.Zero(t, buyers.Pools()["read"].Stats().OpenConnections, "a read in progress keeps its connection until it ends")
 }
