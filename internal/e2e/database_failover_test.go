@@ -42,7 +42,9 @@ func TestSemiSyncFailover(t *testing.T) {
 	testenv.Long(t)
 	for name, end := range map[string]func(t *testing.T, primary *testenv.MariaDB){
 		"killed":    func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
-		"read-only": func(t *testing.T, primary *testenv.MariaDB) { onServer(t, primary, "SET GLOBAL read_only = ON") },
+		"read-only": func(t *testing.T, primary *testenv.MariaDB) {
+			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +110,7 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*pr
 				arrived := sync.OnceFunc(begun.Done)
 				t.Cleanup(arrived) // the others do not wait for a lane that failed before
 				s, servers := start(t, lane)
-				failover(t, s, servers, func() { arrived(); begun.Wait(); kill() }, verdict)
+				failover(t, s, servers, 1500, func() { arrived(); begun.Wait(); kill() }, verdict)
 			})
 		})
 	}

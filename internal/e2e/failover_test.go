@@ -22,7 +22,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, []*process{s.serve(t, "")}, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
+		failover(t, s, []*process{s.serve(t, "")}, 3000, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
 	})
 }
 
@@ -39,21 +39,20 @@ func TestRedisSentinelFailover(t *testing.T) {
 			s = s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
 			_, found := s.run(t, "doctor")
 			require.Contains(t, found, "3 Sentinels agree on the master")
-			failover(t, s, []*process{s.serve(t, "")}, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
+			failover(t, s, []*process{s.serve(t, "")}, 3000, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
 		})
 	}
 }
 
-// failover runs a rush on the servers, calls kill in the middle of it, and verifies the promises at the end. verdict
+// failover runs a rush for units on the servers, calls kill in the middle of it, and verifies the promises at the end. verdict
 // returns when the system has promoted a replica. The times until then, and until orders flow again, are logged and not
 // judged.
-func failover(t *testing.T, s *stack, servers []*process, kill, verdict func()) {
+func failover(t *testing.T, s *stack, servers []*process, units int, kill, verdict func()) {
 	t.Helper()
-	units := 3000
 	if s.lane == "queue" {
-		units = 1000 // its few parallel buyers wait for the end of each order
+		units /= 3 // its few parallel buyers wait for the end of each order
 	}
-	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+500), servers...) // segments have no effect in the other lanes
+	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	wait := longRush(t, s, c)
 	require.Positive(t, stock(), "the rush ended before the fault")

@@ -22,7 +22,7 @@ import (
 type DB struct {
 	writePool, readPool *gorm.DB
 	dialect             dialect
-	generation          *atomic.Int64 // of the connections of both pools on MySQL, see leaveServer
+	generation          *atomic.Int64 // of the connections of all pools on MySQL, see leaveServer
 	longLived           longLivedPool
 }
 
@@ -102,15 +102,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return Access{db}.Translate(err)
 }
 
-// leaveServer closes all connections, those in use after it. New ones resolve the name of the server again, or follow a
-// proxy to another server. It must be called only on MySQL.
-func (db *DB) leaveServer() {
-	db.generation.Add(1)
-	for _, pool := range db.Pools() {
-		pool.SetMaxIdleConns(0)
-		pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
-	}
-}
+// leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the
+// server again, or follow a proxy to another server. It must be called only on MySQL.
+func (db *DB) leaveServer() { db.generation.Add(1) }
 
 // Pools returns the connection pools by name, for metrics.
 func (db *DB) Pools() map[string]*sql.DB {

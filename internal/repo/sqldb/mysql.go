@@ -69,12 +69,14 @@ func OpenMySQL(dsn string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, nil) }
+	open := func(generation *atomic.Int64) func() (*sql.DB, error) {
+		return func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, generation) }
+	}
 	return &DB{writePool: writePool, readPool: readPool, generation: generation, dialect: dialect{
-		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open,
+		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open(generation),
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
-			return lockMySQLSchema(ctx, open, schemaLease)
+			return lockMySQLSchema(ctx, open(nil), schemaLease)
 		},
 	}}, nil
 }
@@ -193,11 +195,20 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// generationConn is a connection that its pool closes after use if the current generation is another one.
+// generationConn is a connection that its pool closes before or after its next use if the current generation is another
+// one.
 type generationConn struct {
 	mysqlConn
 	generation int64
 	current    *atomic.Int64
+}
+
+// ResetSession implements driver.SessionResetter.
+func (c generationConn) ResetSession(ctx context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return c.mysqlConn.ResetSession(ctx)
 }
 
 // IsValid implements driver.Validator.
