@@ -41,7 +41,7 @@ func TestSemiSyncFailover(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
 	for name, end := range map[string]func(t *testing.T, primary *testenv.MariaDB){
-		"killed":    func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
+		"killed": func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
 		"read-only": func(t *testing.T, primary *testenv.MariaDB) {
 			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
 		},

@@ -30,6 +30,12 @@ func TestGalera(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartGalera(t)
 	dbs := openNodes(t, g.DSN(t), g)
+	pool, err := dbs[0].dialect.openLongLived()
+	require.NoError(t, err)
+	defer pool.Close()
+	galera, err := onGalera(t.Context(), pool)
+	require.NoError(t, err)
+	require.True(t, galera)
 	var (
 		wg      sync.WaitGroup
 		applied [3][]Migration

@@ -19,6 +19,9 @@ func TestSchemaLease(t *testing.T) {
 	pool, err := db.dialect.openLongLived()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	galera, err := onGalera(t.Context(), pool)
+	require.NoError(t, err)
+	require.False(t, galera, "GET_LOCK suffices")
 	exec := func(stmt string, args ...any) {
 		_, err := pool.ExecContext(t.Context(), stmt, args...)
 		require.NoError(t, err)
