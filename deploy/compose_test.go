@@ -2,6 +2,7 @@
 package deploy_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -188,6 +189,38 @@ func TestVariablesExist(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\bSECKILL_[A-Z_]+`).FindAllString(read(t, file), -1) {
 			assert.Contains(t, known, name, file)
 		}
+	}
+}
+
+// TestChartHasAllSettings: the chart has a value for every setting that is neither a secret nor a part of its pods, and for
+// no other: a misspelled setting is refused.
+func TestChartHasAllSettings(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			Settings struct {
+				PropertyNames struct{ Enum []string }
+			}
+			SecretKeys struct{ Properties map[string]any }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "deploy/helm/seckill/values.schema.json")), &schema))
+	helpers := read(t, "deploy/helm/seckill/templates/_helpers.tpl")
+	var want []string
+	for name := range configured(t) {
+		setting := strings.TrimPrefix(name, "SECKILL_")
+		switch {
+		case name == "" || setting == "DATA_DIR": // used by the embedded database only
+		case strings.Contains(helpers, "SECKILL_"+setting+",") || strings.Contains(helpers, `"`+setting+`"`) || strings.Contains(helpers, `"`+setting+`_FILE"`):
+		default:
+			want = append(want, setting)
+		}
+	}
+	assert.ElementsMatch(t, want, schema.Properties.Settings.PropertyNames.Enum)
+	for key := range schema.Properties.SecretKeys.Properties {
+		assert.Contains(t, helpers, `"`+key+`" "`)
+	}
+	for _, m := range regexp.MustCompile(`"(\w+)_FILE"`).FindAllStringSubmatch(helpers, -1) {
+		assert.Contains(t, configured(t), "SECKILL_"+m[1])
 	}
 }
 
