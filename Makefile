@@ -61,7 +61,7 @@ up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
 	@if grep -q '^SECKILL_DEMO=true' .env; then echo "A demo for this machine: any mobile number can log in, and the page fills in the code; 13800000000 is an admin. For anything else edit .env: docs/deployment.md"; fi
 
 down: ## stop the containers; the data stays (docker compose down -v deletes it)
-	@if [ -f .env ]; then docker compose --profile observability down; else echo "nothing to stop: there is no .env"; fi
+	@if [ -f .env ]; then docker compose --profile "*" down; else echo "nothing to stop: there is no .env"; fi
 
 .env:
 	@umask 077; sh deploy/env.sh demo > $@.tmp; mv $@.tmp $@; echo "created $@ with new secrets"
