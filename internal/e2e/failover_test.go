@@ -1,12 +1,18 @@
 package e2e
 
 import (
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission/schema"
+	"seckill/internal/app"
 	"seckill/internal/testenv"
 )
 
@@ -24,6 +30,65 @@ func TestRedisClusterFailover(t *testing.T) {
 		}
 		failover(t, s, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
 	})
+}
+
+// TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
+// masters continue: exactly, and with unique ids after the master has come back without the counter.
+func TestCounterMasterDown(t *testing.T) {
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+		rdb := cluster.Client(t)
+		masterOf := func(key string) string {
+			master, err := rdb.MasterForKey(t.Context(), key)
+			require.NoError(t, err)
+			return master.Options().Addr
+		}
+		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
+		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
+		node := cluster.Nodes[down]
+		p := s.serve(t, "")
+		sale := func() string {
+			for {
+				id := p.sale(t, 100)
+				n, err := strconv.ParseInt(id, 10, 64)
+				require.NoError(t, err)
+				if masterOf((schema.Shard(n)%schema.Shards).Gate(n)) != node.Addr {
+					return id
+				}
+			}
+		}
+		sales := []string{sale(), sale()}
+		tokens := slices.DeleteFunc(s.tokens(t, 300), func(token string) bool {
+			return s.lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
+		})[:120]
+		eventually(t, "ids are reserved", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+		node.Kill()
+		for i, id := range sales {
+			c := buyersOf(id, 100, tokens, p)
+			r := c.Run(t.Context())
+			requireExactSale(t, c, r)
+			if i == 0 {
+				require.Equal(t, http.StatusOK, get(t, p.url+"/readyz"))
+				require.NoError(t, node.Restart())
+				eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+			}
+			requireInvariants(t, s, c, r)
+		}
+		cluster.Nodes[(down+1)%3].Kill()
+		node.Kill()
+		eventually(t, "a cluster without most of its masters is down", func() bool {
+			return get(t, p.url+"/readyz") == http.StatusServiceUnavailable
+		})
+	})
+}
+
+// userOf returns the user id in an access token.
+func userOf(t *testing.T, token string) string {
+	t.Helper()
+	claims := jwt.RegisteredClaims{}
+	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
+	require.NoError(t, err)
+	return claims.Subject
 }
 
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
