@@ -129,3 +129,19 @@ func (s *RedisSentinel) Verdict(tb testing.TB) {
 		}
 	}
 }
+
+// StopReplication keeps further writes of the master from the replica, which can still be promoted, and returns when the
+// replica is disconnected.
+func (s *RedisSentinel) StopReplication(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master, replica := s.Master.Client(tb), s.Replica.Client(tb)
+	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err()) // the replica may not connect again
+	need(tb, master.ClientKillByFilter(ctx, "TYPE", "replica").Err())
+	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
+		if !sleep(ctx, 20*time.Millisecond) {
+			tb.Fatal("the replica is still connected")
+		}
+	}
+}
