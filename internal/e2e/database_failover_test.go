@@ -97,20 +97,26 @@ func promote(t *testing.T, replica *testenv.MariaDB) {
 	onServer(t, replica, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF")
 }
 
-// together runs failover in every lane at once. kill and verdict are called once, when all sales have begun.
+// together runs failover in every lane at once. The sales begin together, and kill and verdict are called once, when all
+// have begun.
 func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*process), kill, verdict func()) {
 	t.Helper()
-	var begun sync.WaitGroup
-	begun.Add(len(lanes))
 	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
-	var running sync.WaitGroup
+	var ready, begun, running sync.WaitGroup
+	ready.Add(len(lanes))
+	begun.Add(len(lanes))
 	for _, lane := range lanes {
 		running.Go(func() { // t.Parallel could run one lane after the other
 			t.Run(lane, func(t *testing.T) {
-				arrived := sync.OnceFunc(begun.Done)
-				t.Cleanup(arrived) // the others do not wait for a lane that failed before
+				isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
+				t.Cleanup(func() { isReady(); hasBegun() }) // the others do not wait for a lane that failed before
 				s, servers := start(t, lane)
-				failover(t, s, servers, 1500, func() { arrived(); begun.Wait(); kill() }, verdict)
+				failover(t, s, servers, fault{
+					units:   1000,
+					begin:   func() { isReady(); ready.Wait() },
+					kill:    func() { hasBegun(); begun.Wait(); kill() },
+					verdict: verdict,
+				})
 			})
 		})
 	}

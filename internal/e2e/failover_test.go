@@ -31,7 +31,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, []*process{s.serve(t, "")}, 3000, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
+		failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
 	})
 }
 
@@ -104,7 +104,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			s = s.in(lane)
 			_, found := s.run(t, "doctor")
 			require.Contains(t, found, "3 Sentinels agree on the master")
-			failover(t, s, []*process{s.serve(t, "")}, 3000, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
+			failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
 }
@@ -176,21 +176,36 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	requireInvariants(t, s, c, r)
 }
 
-// failover runs a rush for units on the servers, calls kill in the middle of it, and verifies the promises at the end.
-// verdict returns when the system has failed over. The times until then, and until orders flow again, are logged and not
-// judged.
-func failover(t *testing.T, s *stack, servers []*process, units int, kill, verdict func()) {
+// fault is what happens in the middle of a rush.
+type fault struct {
+	units   int    // in the sale; a third of them in lane queue
+	begin   func() // if not nil, it waits until the rush may begin, which is then as slow in every lane
+	kill    func()
+	verdict func() // returns when the system has failed over
+}
+
+// failover runs a rush on the servers with a fault in the middle of it, and verifies the promises at the end. The times
+// until the verdict, and until orders flow again, are logged and not judged.
+func failover(t *testing.T, s *stack, servers []*process, f fault) {
 	t.Helper()
+	units := f.units
 	if s.lane == "queue" {
 		units /= 3 // its few parallel buyers wait for the end of each order
 	}
 	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
-	wait := longRush(t, s, c)
+	var wait func() *rush.Report
+	if f.begin == nil {
+		wait = longRush(t, s, c)
+	} else {
+		f.begin()
+		c.Parallel = 3
+		wait = rushUntil(t, s, c, c.Stock-1)
+	}
 	require.Positive(t, stock(), "the rush ended before the fault")
-	kill()
+	f.kill()
 	killed := time.Now()
-	verdict()
+	f.verdict()
 	promoted, left := time.Now(), stock()
 	eventually(t, "orders flow again", func() bool { return stock() < left })
 	resumed := time.Now()

@@ -19,10 +19,16 @@ func longRush(t *testing.T, s *stack, c *rush.Buyers) (wait func() *rush.Report)
 	if s.lane != "lock" {
 		c.Parallel = 3 // larger batches would finish the rush too early
 	}
+	return rushUntil(t, s, c, c.Stock*9/10)
+}
+
+// rushUntil starts a rush and returns once at most the given number of units is left.
+func rushUntil(t *testing.T, s *stack, c *rush.Buyers, left int64) (wait func() *rush.Report) {
+	t.Helper()
 	done := make(chan *rush.Report, 1)
 	go func() { done <- c.Run(t.Context()) }()
 	eventually(t, "the rush begins", func() bool {
-		return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) < c.Stock*9/10
+		return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= left
 	})
 	select {
 	case <-done:
