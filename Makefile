@@ -7,13 +7,14 @@ GOBIN := $(or $(shell go env GOBIN),$(shell go env GOPATH)/bin)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
 GOTESTSUM_VERSION := v1.13.0
+GORELEASER_VERSION := v2.16.0
 
 BENCHTIME ?= 3s
 
 # All clones on a machine share the build cache; without it each needs minutes and gigabytes of its own.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt
+.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt snapshot release
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +53,18 @@ lint: ## golangci-lint, which also checks the directions of imports, and the lan
 
 fmt: ## format
 	$(GOBIN)/golangci-lint fmt ./...
+
+$(GOBIN)/goreleaser-$(GORELEASER_VERSION):
+	@echo "installing goreleaser $(GORELEASER_VERSION)"; go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION); \
+		mv $(GOBIN)/goreleaser $@
+
+snapshot: $(GOBIN)/goreleaser-$(GORELEASER_VERSION) ## check .goreleaser.yaml and build the binary of this machine as a release would, in dist
+	$< check
+	$< build --snapshot --single-target --clean
+	./dist/seckill_*/seckill version | grep SNAPSHOT
+
+release: $(GOBIN)/goreleaser-$(GORELEASER_VERSION) ## publish the release of the tag that is checked out: archives, SBOM, checksums, images
+	$< release --clean
 
 load: deps ## k6 against private MariaDB and Redis servers; BUYERS=2000 STOCK=200 VUS=500, reports in loadtest/reports
 	go run ./loadtest/stack loadtest/run.sh
