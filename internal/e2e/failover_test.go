@@ -19,8 +19,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestRedisClusterFailover kills the master with the id counter, which every order needs, in mid-rush and leaves it
-// dead. Its replica takes over.
+// TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
 func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
@@ -64,7 +63,6 @@ func TestCounterMasterDown(t *testing.T) {
 		tokens := slices.DeleteFunc(s.tokens(t, 300), func(token string) bool {
 			return s.lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
 		})[:120]
-		eventually(t, "ids are reserved", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 		node.Kill()
 		for i, id := range sales {
 			c := buyersOf(id, 100, tokens, p)
@@ -191,9 +189,10 @@ func failover(t *testing.T, s *stack, kill, verdict func()) {
 	require.Positive(t, stock(), "the rush ended before the fault")
 	killed := time.Now()
 	kill()
+	before := stock()
 	verdict()
 	promoted, left := time.Now(), stock()
-	eventually(t, "orders flow again", func() bool { return stock() < left })
+	eventually(t, "orders flow again", func() bool { return left == 0 || stock() < left })
 	resumed := time.Now()
 	var orders []int64
 	for range 3 {
@@ -201,8 +200,8 @@ func failover(t *testing.T, s *stack, kill, verdict func()) {
 		time.Sleep(500 * time.Millisecond)
 		orders = append(orders, was-stock())
 	}
-	t.Logf("replica promoted after %.1f s, orders %.1f s later, then every 0.5 s %v", promoted.Sub(killed).Seconds(),
-		resumed.Sub(promoted).Seconds(), orders)
+	t.Logf("replica promoted after %.1f s, %d orders meanwhile, the next %.1f s later, then every 0.5 s %v",
+		promoted.Sub(killed).Seconds(), before-left, resumed.Sub(promoted).Seconds(), orders)
 	r := wait()
 	if s.lane == "queue" {
 		retryUnserved(t, s, c, r)
