@@ -172,6 +172,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	if _, cluster := b.rdb.(*redis.ClusterClient); cluster { // elsewhere the rest of Redis fails with the counter
+		if err := ids.Reserve(e.Ctx); err != nil {
+			return nil, fmt.Errorf("reserve order ids: %w", err)
+		}
 		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
 	}
 	return &server{

@@ -41,7 +41,9 @@ type redisNode struct {
 }
 
 // redisSettings are read with CONFIG GET one by one, because CONFIG GET * would return passwords.
-var redisSettings = []string{"appendfsync", "timeout", "min-replicas-to-write", "maxclients", "stop-writes-on-bgsave-error", "save"}
+var redisSettings = []string{
+	"appendfsync", "timeout", "min-replicas-to-write", "maxclients", "stop-writes-on-bgsave-error", "save", "cluster-require-full-coverage",
+}
 
 // Group returns the checks. It does no I/O itself.
 func (r Redis) Group() Group {
@@ -312,7 +314,12 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}
-	return clusterResult(parseInfo(text))
+	result := clusterResult(parseInfo(text))
+	if result.Status == OK && n.config["cluster-require-full-coverage"] == "yes" {
+		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
+			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
+	}
+	return result
 }
 
 const clusterSlots = 16384

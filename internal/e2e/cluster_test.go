@@ -128,6 +128,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 			requireReady(t, p)
 		}
 		r := wait()
+		cluster.WaitFormed(t) // lane batch does not wait for it
 		if s.lane == "queue" {
 			retryUnserved(t, s, c, r)
 		}

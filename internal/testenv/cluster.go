@@ -98,16 +98,32 @@ func (c *RedisCluster) form(ctx context.Context) error {
 			return err
 		}
 	}
+	return untilFormed(ctx, nodes)
+}
+
+// WaitFormed returns when every node of the start reports that the cluster is complete.
+func (c *RedisCluster) WaitFormed(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	nodes := make([]*redis.Client, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = n.Client(tb)
+	}
+	need(tb, untilFormed(ctx, nodes))
+}
+
+// untilFormed waits until every node reports that the cluster is complete.
+func untilFormed(ctx context.Context, nodes []*redis.Client) error {
 	for _, rdb := range nodes {
-		if err := untilFormed(ctx, rdb); err != nil {
+		if err := nodeFormed(ctx, rdb); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// untilFormed waits until a node reports that the cluster is complete.
-func untilFormed(ctx context.Context, rdb *redis.Client) error {
+func nodeFormed(ctx context.Context, rdb *redis.Client) error {
 	for {
 		info, err := rdb.ClusterInfo(ctx).Result()
 		if err != nil {
