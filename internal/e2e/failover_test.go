@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/servers"
 	"seckill/internal/testenv"
 )
 
@@ -36,10 +37,10 @@ func TestRedisSentinelFailover(t *testing.T) {
 			sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
 			s.redis = nil
-			s = s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
+			s = s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster)
 			_, found := s.run(t, "doctor")
 			require.Contains(t, found, "3 Sentinels agree on the master")
-			failover(t, s, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
+			failover(t, s, sentinel.Nodes[0].Kill, func() { sentinel.Verdict(t) })
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/loop"
+	"seckill/internal/servers"
 )
 
 const (
@@ -67,7 +70,7 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 func (c *RedisCluster) form(ctx context.Context) error {
 	nodes := make([]*redis.Client, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = redis.NewClient(clientOptions(n.Addr))
+		nodes[i] = redis.NewClient(servers.RedisOptions(n.Addr))
 		defer func() { _ = nodes[i].Close() }()
 	}
 	for i, rdb := range nodes {
@@ -109,7 +112,7 @@ func untilFormed(ctx context.Context, rdb *redis.Client) error {
 			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
 			return nil
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
 		}
 	}
@@ -148,12 +151,12 @@ func replicate(ctx context.Context, master, replica *redis.Client) error {
 		return err
 	}
 	for err := errors.New("not met"); err != nil; err = replica.ClusterReplicate(ctx, id).Err() {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
 	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("no link to the master: %w", ctx.Err())
 		}
 	}
@@ -167,7 +170,7 @@ func (c *RedisCluster) Verdict(tb testing.TB, i int) {
 	defer cancel()
 	rdb := c.Replicas[i].Client(tb)
 	for rdb.InfoMap(ctx, "replication").Item("Replication", "role") != "master" {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			tb.Fatal("no failover in the cluster")
 		}
 	}

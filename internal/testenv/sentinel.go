@@ -2,114 +2,23 @@ package testenv
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"seckill/internal/servers"
 )
 
-// SentinelMaster is the name of the master of a RedisSentinel.
-const SentinelMaster = "mymaster"
-
-// sentinelCount is the number of Sentinels. Two of them are a quorum.
-const sentinelCount = 3
-
-// RedisSentinel is a Redis master with a replica, watched by three Sentinels. Each can be killed and paused.
-type RedisSentinel struct {
-	Master, Replica *Redis // their roles at the start
-	Sentinels       []*Redis
-}
+// RedisSentinel is a Redis master with a replica and three Sentinels, of a test.
+type RedisSentinel struct{ *servers.RedisSentinel }
 
 // StartRedisSentinel starts the servers and returns when a failover is possible. It stops them at cleanup. downAfter is
 // the time without an answer after which a Sentinel considers the master down.
 func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
 	tb.Helper()
-	s := &RedisSentinel{Master: StartRedis(tb)}
-	host, port, err := net.SplitHostPort(s.Master.Addr)
+	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, false)
 	need(tb, err)
-	s.Replica = StartRedis(tb, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
-	for range sentinelCount {
-		sentinel, err := runSentinel(tb.Context(), fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
-sentinel down-after-milliseconds %[1]s %[4]d
-sentinel failover-timeout %[1]s 5000
-`, SentinelMaster, host, port, downAfter.Milliseconds()))
-		need(tb, err)
-		stopAtCleanup(tb, sentinel.server)
-		s.Sentinels = append(s.Sentinels, sentinel)
-	}
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
-	defer cancel()
-	for _, n := range s.Sentinels {
-		if err := untilWatching(ctx, n); err != nil {
-			tb.Fatalf("start the Sentinels: %v", err)
-		}
-	}
-	return s
-}
-
-// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites.
-func runSentinel(ctx context.Context, config string) (*Redis, error) {
-	bin, err := findBinary("redis-server")
-	if err != nil {
-		return nil, err
-	}
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir.path, "sentinel.conf")
-	s := &server{bin: bin, dir: dir, ready: sentinelReady, args: func(s *server) []string {
-		return []string{file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path}
-	}}
-	err = os.WriteFile(file, []byte(config), 0o600)
-	if err == nil {
-		err = s.run(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return &Redis{server: s, Addr: s.addr()}, nil
-}
-
-// sentinelReady returns nil if the process c answers.
-func sentinelReady(ctx context.Context, s *server, c *child) error {
-	info, err := serverInfo(ctx, s.addr(), "")
-	if err != nil {
-		return err
-	}
-	return ofProcess(info, c)
-}
-
-// untilWatching waits until a Sentinel has found the replica and the other Sentinels.
-func untilWatching(ctx context.Context, n *Redis) error {
-	rdb := redis.NewSentinelClient(clientOptions(n.Addr))
-	defer func() { _ = rdb.Close() }()
-	for {
-		state, err := rdb.Master(ctx, SentinelMaster).Result()
-		if err == nil && state["num-slaves"] == "1" && state["num-other-sentinels"] == strconv.Itoa(sentinelCount-1) {
-			replicas, err := rdb.Replicas(ctx, SentinelMaster).Result()
-			if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" {
-				return nil
-			}
-		}
-		if !sleep(ctx, 50*time.Millisecond) {
-			return errors.Join(ctx.Err(), err, fmt.Errorf("not watching in time: %v", state))
-		}
-	}
-}
-
-// Addrs returns the addresses of the Sentinels.
-func (s *RedisSentinel) Addrs() (addrs []string) {
-	for _, n := range s.Sentinels {
-		addrs = append(addrs, n.Addr)
-	}
-	return addrs
+	stopAtCleanup(tb, s)
+	return &RedisSentinel{s}
 }
 
 // Verdict waits until a Sentinel names the replica as the master.
@@ -117,15 +26,7 @@ func (s *RedisSentinel) Verdict(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	rdb := redis.NewSentinelClient(clientOptions(s.Sentinels[0].Addr))
-	defer func() { _ = rdb.Close() }()
-	for {
-		at, err := rdb.GetMasterAddrByName(ctx, SentinelMaster).Result()
-		if err == nil && net.JoinHostPort(at[0], at[1]) == s.Replica.Addr {
-			return
-		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			tb.Fatalf("no failover: %v %v", at, err)
-		}
+	if err := s.Promoted(ctx, 1); err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"seckill/internal/servers"
 )
 
 // TLSRedis is a Redis that also listens with TLS.
@@ -32,7 +34,7 @@ func StartTLSRedis(tb testing.TB, args ...string) *TLSRedis {
 	if err := writeCertificates(ca, cert, key); err != nil {
 		tb.Fatalf("create certificates: %v", err)
 	}
-	addr, release, err := ReserveAddr(tb.Context())
+	addr, release, err := servers.ReserveAddr(tb.Context())
 	need(tb, err)
 	tb.Cleanup(func() {
 		if err := release(); err != nil {

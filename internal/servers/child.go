@@ -1,4 +1,4 @@
-package testenv
+package servers
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func startChild(bin string, args []string, logPath string) (*child, error) {
 		return nil, err
 	}
 	// No context: the process outlives this call.
-	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // findBinary looked it up by a fixed name
+	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed parses the log
 	cmd.SysProcAttr = childAttr()
