@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +22,7 @@ const StartTimeout = 30 * time.Second
 type Process struct {
 	bin  string
 	args func(s *Process) []string
+	env  []string // nil: that of this process
 	// ready returns nil if the server answers and is the process c. If the port was taken, another server answers.
 	ready func(ctx context.Context, s *Process, c *child) error
 	dir   *folder
@@ -86,6 +88,27 @@ func (s *Process) Kill() {
 	s.kill()
 }
 
+// Terminate ends the process with SIGTERM, as a deployment would, and returns when it has exited. If it still runs after
+// the timeout, it is killed, which is an error.
+func (s *Process) Terminate(timeout time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.child.alive() {
+		return nil
+	}
+	if err := s.child.proc.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("terminate %s: %w", filepath.Base(s.bin), err)
+	}
+	select {
+	case <-s.child.done:
+		s.child = nil
+		return nil
+	case <-time.After(timeout):
+		s.kill()
+		return fmt.Errorf("%s on port %d still ran %s after SIGTERM", filepath.Base(s.bin), s.port.number, timeout)
+	}
+}
+
 // Pause stops the process with SIGSTOP. The kernel keeps its connections open and accepts new ones, but the server does
 // not answer until Resume. On Linux, Pause returns when all threads have stopped.
 func (s *Process) Pause() error { return s.freeze(true) }
@@ -144,7 +167,11 @@ func (s *Process) start(ctx context.Context) error {
 	if info, err := os.Stat(s.logPath()); err == nil {
 		logged = info.Size()
 	}
-	c, err := startChild(s.bin, s.args(s), s.logPath())
+	env := s.env
+	if env == nil {
+		env = os.Environ()
+	}
+	c, err := startChild(s.bin, s.args(s), env, s.logPath())
 	if err != nil {
 		return err
 	}
