@@ -37,14 +37,23 @@ func (t tortureCmd) Run(e *app.Env) (err error) {
 	fmt.Fprintln(e.Out)
 	err = errors.Join(err, report.WriteMarkdown(e.Out))
 	if t.JSON != "" {
-		f, createErr := os.Create(t.JSON)
-		if createErr != nil {
-			return errors.Join(err, createErr)
-		}
-		err = errors.Join(err, report.WriteJSON(f), f.Close())
+		err = errors.Join(err, writeJSON(t.JSON, report))
 	}
-	if report.Broken() {
-		return errors.Join(err, fmt.Errorf("promises were broken: %d violations", len(report.Violations)+report.Further))
+	switch broken := report.Err(); {
+	case errors.Is(broken, torture.ErrNotInjected):
+		return &exitError{ExitUnchecked, errors.Join(broken, err)}
+	case broken != nil:
+		return &exitError{ExitViolation, errors.Join(broken, err)}
+	case err != nil:
+		return &exitError{ExitUnchecked, err}
 	}
-	return err
+	return nil
+}
+
+func writeJSON(path string, report *torture.Report) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteJSON(f), f.Close())
 }

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -45,8 +46,24 @@ type KindReport struct {
 	MaxStop    time.Duration `json:"max_pause_ns"`
 }
 
-// Broken reports whether a promise was broken.
-func (r *Report) Broken() bool { return len(r.Violations) > 0 }
+// Err returns an error if a promise was broken, and ErrNotInjected if a fault failed in another way than planned, such as a
+// server that did not start again.
+func (r *Report) Err() error {
+	if n := len(r.Violations) + r.Further; n > 0 {
+		return fmt.Errorf("promises are broken: %d violations", n)
+	}
+	failed := 0
+	for _, k := range r.Kinds {
+		failed += k.Failed
+	}
+	if failed > 0 {
+		return fmt.Errorf("%w: %d", ErrNotInjected, failed)
+	}
+	return nil
+}
+
+// ErrNotInjected means that faults could not be injected. The promises hold.
+var ErrNotInjected = errors.New("faults could not be injected")
 
 // report returns the report of a campaign after the final checks.
 func (c *campaign) report(elapsed time.Duration) *Report {
@@ -145,8 +162,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		line("| %s | %d | %d | %d | %s / %s | %s / %s |", k.Kind, k.Injected, k.Skipped, k.Failed,
 			seconds(k.MedianEnd), seconds(k.MaxEnd), seconds(k.MedianStop), seconds(k.MaxStop))
 	}
-	line("\nA fault is skipped while its target is in another one. *No order* is the longest time without an order that overlaps a\n" +
-		"fault; faults overlap each other.\n")
+	line("\nA fault is skipped while its target is in another one. *No answer* is the longest time without an order or a refusal\n" +
+		"for any buyer that overlaps a fault; faults overlap each other.\n")
 	line("Answers to purchases: %s.  ", counts(r.Answers))
 	line("Orders: %s.", counts(r.Followed))
 	if len(r.Violations) > 0 {

@@ -126,7 +126,7 @@ func (s *system) addServer(ctx context.Context) error {
 	}
 	i := &instance{front: front}
 	i.Program, err = servers.RunProgram(ctx, s.program, s.env, func(addr string) []string {
-		return []string{"serve", "--addr", addr, "--clock-offset", time.Duration(i.clock.Load()).String()}
+		return []string{"serve", "--addr", addr, "--clock-offset=" + time.Duration(i.clock.Load()).String()}
 	})
 	if err != nil {
 		front.Close()
