@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/testenv"
@@ -31,7 +32,7 @@ func TestTorture(t *testing.T) {
 			require.Zero(t, code, out)
 			require.Contains(t, out, "lane `"+lane+"`")
 			require.Regexp(t, `\n[6-9][0-9]{2} orders of 840 buyers`, out, "every unit was sold")
-			require.NotRegexp(t, `\| 0 \| [0-9]+ \| [0-9]+ \|`, out, "every kind of fault was injected")
+			require.NotRegexp(t, `\n\| [a-zA-Z].* \| 0 \| 0 \| 0.0 s`, out, "every kind of fault was injected")
 			t.Log(out)
 		})
 	}
@@ -42,14 +43,19 @@ func TestTorture(t *testing.T) {
 func TestTortureFindsPlantedViolations(t *testing.T) {
 	t.Parallel()
 	s := tortureStack(t)
-	cmd := s.command(t, "torture", "--orders", "300", "--rate", "60", "--lane", "batch", "--seed", "2")
+	cmd := s.command(t, "torture", "--orders", "400", "--rate", "60", "--lane", "batch", "--seed", "2")
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // and with it its servers
 	dsn := regexp.MustCompile(`database (\S+)\n`)
 	eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
-	db, err := sql.Open("mysql", dsn.FindStringSubmatch(out.String())[1])
+	cfg, err := mysql.ParseDSN(dsn.FindStringSubmatch(out.String())[1])
 	require.NoError(t, err)
+	cfg.Logger = &mysql.NopLogger{} // the campaign breaks connections
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(t, err)
+	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	for _, statements := range [][]string{
 		{
@@ -60,8 +66,8 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 		{"UPDATE seckill_vouchers SET stock = stock + 1 ORDER BY voucher_id DESC LIMIT 1"},
 		{
 			"SELECT id, voucher_id INTO @id, @voucher FROM voucher_orders WHERE status = 1 ORDER BY id DESC LIMIT 1 FOR UPDATE",
-			`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at)
-			 SELECT 1, user_id, voucher_id, 2, status, amount, currency, created_at, expires_at FROM voucher_orders WHERE id = @id`,
+			`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, updated_at, expires_at)
+			 SELECT 1, user_id, voucher_id, 2, status, amount, currency, created_at, updated_at, expires_at FROM voucher_orders WHERE id = @id`,
 			"UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = @voucher",
 		},
 	} {

@@ -169,7 +169,7 @@ func (c *campaign) storedOrders(ctx context.Context) (orders map[int64]storedOrd
 // the gate knows nothing, so that a repeated request is answered sold_out.
 func (c *campaign) lostQueue(e entry) bool {
 	return c.cfg.Lane == "queue" && slices.ContainsFunc(c.faults, func(f *Fault) bool {
-		return losesRedis(f.Kind) && !f.Skipped && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)
+		return losesRedis(f.Kind) && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)
 	})
 }
 

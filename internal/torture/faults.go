@@ -26,9 +26,8 @@ type Fault struct {
 	Begin time.Duration `json:"begin_ns"`
 	End   time.Duration `json:"end_ns"`
 	// Pause is the longest time without an order or a final refusal for any buyer that overlaps the fault.
-	Pause   time.Duration `json:"pause_ns"`
-	Skipped bool          `json:"skipped,omitempty"` // the target was still in another fault
-	Error   string        `json:"error,omitempty"`   // of the injection
+	Pause time.Duration `json:"pause_ns"`
+	Error string        `json:"error,omitempty"` // of the injection
 
 	dice int // selects the target
 }
@@ -211,16 +210,18 @@ type injector struct {
 	seed   uint64
 	began  time.Time
 
-	mu   sync.Mutex
-	busy map[string]bool // resources with a fault
-	log  []*Fault
+	busy map[string]*sync.Mutex // by resource; used by run alone
+
+	mu  sync.Mutex
+	log []*Fault // that have ended
 }
 
 func newInjector(s *system, seed uint64, began time.Time) *injector {
-	return &injector{system: s, seed: seed, began: began, busy: map[string]bool{}}
+	return &injector{system: s, seed: seed, began: began, busy: map[string]*sync.Mutex{}}
 }
 
-// run injects a fault each faultInterval until ctx ends, and returns when all of them have ended.
+// run injects a fault each faultInterval until ctx ends, and returns when all of them have ended. A fault waits until its
+// target has recovered from the one before.
 func (i *injector) run(ctx context.Context) {
 	next := schedule(i.seed)
 	var running sync.WaitGroup
@@ -230,36 +231,28 @@ func (i *injector) run(ctx context.Context) {
 		n := f.dice % k.targets(i.system)
 		var resource string
 		f.Target, resource = k.target(i.system, n)
-		f.Begin = time.Since(i.began)
-		i.mu.Lock()
-		f.Skipped = i.busy[resource]
-		i.busy[resource] = true
-		i.log = append(i.log, &f)
-		i.mu.Unlock()
-		if f.Skipped {
-			continue
+		if i.busy[resource] == nil {
+			i.busy[resource] = &sync.Mutex{}
 		}
+		busy := i.busy[resource]
 		running.Go(func() {
-			err := k.inject(i.system, n, f.Hold)
-			i.mu.Lock()
-			defer i.mu.Unlock()
-			if err != nil {
+			busy.Lock()
+			defer busy.Unlock()
+			f.Begin = time.Since(i.began)
+			if err := k.inject(i.system, n, f.Hold); err != nil {
 				f.Error = err.Error()
 			}
 			f.End = time.Since(i.began)
-			i.busy[resource] = false
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.log = append(i.log, &f)
 		})
 	}
 }
 
-// injected returns the number of injected faults.
-func (i *injector) injected() (n int) {
+// injected returns the number of faults that have ended.
+func (i *injector) injected() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, f := range i.log {
-		if !f.Skipped {
-			n++
-		}
-	}
-	return n
+	return len(i.log)
 }

@@ -38,7 +38,6 @@ type Report struct {
 type KindReport struct {
 	Kind       string        `json:"kind"`
 	Injected   int           `json:"injected"`
-	Skipped    int           `json:"skipped"`
 	Failed     int           `json:"failed"`         // injections with an error
 	MedianEnd  time.Duration `json:"median_time_ns"` // until the target worked again
 	MaxEnd     time.Duration `json:"max_time_ns"`
@@ -117,13 +116,10 @@ func kindReport(name string, faults []*Fault) KindReport {
 	r := KindReport{Kind: name}
 	var ends, pauses []time.Duration
 	for _, f := range faults {
-		switch {
-		case f.Kind != name:
+		if f.Kind != name {
 			continue
-		case f.Skipped:
-			r.Skipped++
-			continue
-		case f.Error != "":
+		}
+		if f.Error != "" {
 			r.Failed++
 		}
 		r.Injected++
@@ -157,13 +153,13 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	for _, v := range r.Verdicts {
 		line("| %s %s | %s | %s |", v.ID, v.Title, map[bool]string{true: "**BROKEN**", false: "holds"}[v.Broken()], v.Detail)
 	}
-	line("\n| fault | injected | skipped | failed | target works again, median / longest | no answer, median / longest |\n|---|---|---|---|---|---|")
+	line("\n| fault | injected | failed | target works again, median / longest | no answer, median / longest |\n|---|---|---|---|---|")
 	for _, k := range r.Kinds {
-		line("| %s | %d | %d | %d | %s / %s | %s / %s |", k.Kind, k.Injected, k.Skipped, k.Failed,
+		line("| %s | %d | %d | %s / %s | %s / %s |", k.Kind, k.Injected, k.Failed,
 			seconds(k.MedianEnd), seconds(k.MaxEnd), seconds(k.MedianStop), seconds(k.MaxStop))
 	}
-	line("\nA fault is skipped while its target is in another one. *No answer* is the longest time without an order or a refusal\n" +
-		"for any buyer that overlaps a fault; faults overlap each other.\n")
+	line("\n*No answer* is the longest time without an order or a refusal for any buyer that overlaps a fault. Faults overlap each\n" +
+		"other.\n")
 	line("Answers to purchases: %s.  ", counts(r.Answers))
 	line("Orders: %s.", counts(r.Followed))
 	if len(r.Violations) > 0 {

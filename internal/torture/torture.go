@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"seckill/internal/auth"
@@ -74,6 +75,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	}
 	fmt.Fprintf(cfg.Out, "%.0f s: the last fault has ended, %d orders; final checks\n", elapsed.Seconds(), c.ledger.orders())
 	c.faults = injector.log
+	slices.SortFunc(c.faults, func(a, b *Fault) int { return a.Number - b.Number })
 	c.finish(ctx)
 	return c.report(elapsed), nil
 }
