@@ -76,7 +76,7 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	require.Equal(t, exitViolation, cmd.ProcessState.ExitCode(), out)
 	for _, want := range []string{
-		"I1 No oversell | holds", "I2 One order per user | **BROKEN**", "I3 Conservation | **BROKEN**", "I4 Answers are true | **BROKEN**",
+		"I6 Order IDs are unique | holds", "I2 One order per user | **BROKEN**", "I3 Conservation | **BROKEN**", "I4 Answers are true | **BROKEN**",
 		"is not in the database", "users hold more active orders than allowed", "units in total",
 	} {
 		require.Contains(t, out.String(), want)
