@@ -53,7 +53,7 @@ var kinds = []kind{
 	{"kill server", 0, time.Second, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
 		s.servers[n].Kill()
 		time.Sleep(hold)
-		return s.servers[n].Restart()
+		return s.startAgain(s.servers[n])
 	}},
 	{"stop server", 300 * time.Millisecond, 3 * time.Second, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
 		return pause(s.servers[n], hold)
@@ -61,13 +61,13 @@ var kinds = []kind{
 	{"restart server", 0, 500 * time.Millisecond, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
 		err := s.servers[n].Terminate(stopTimeout)
 		time.Sleep(hold)
-		return errors.Join(err, s.servers[n].Restart())
+		return errors.Join(err, s.startAgain(s.servers[n]))
 	}},
 	// The hold is not a duration here: its distance from the middle is the offset of the clock.
 	{"jump of a server's clock", 0, 2 * maxClockOffset, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
 		s.servers[n].Kill()
 		s.servers[n].clock.Store(int64(hold - maxClockOffset))
-		return s.servers[n].Restart()
+		return s.startAgain(s.servers[n])
 	}},
 	{"flush Redis", 0, 0, one, nameRedis, func(s *system, _ int, _ time.Duration) error {
 		return s.onMaster(func(ctx context.Context, rdb *redis.Client, _ int) error { return rdb.FlushAll(ctx).Err() })
@@ -172,7 +172,7 @@ func (s *system) failover() error {
 		return err
 	}
 	return s.onRedis(old, func(rdb *redis.Client) error {
-		if err := rdb.SlaveOf(ctx, host, port).Err(); err != nil {
+		if err := rdb.ReplicaOf(ctx, host, port).Err(); err != nil {
 			return err
 		}
 		for rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {

@@ -29,6 +29,7 @@ type Report struct {
 	Followed   map[string]int   `json:"followed"` // orders by what was done with them
 	Changes    int              `json:"changes"`  // of the stock by admins
 	Checks     int              `json:"checks"`   // during the campaign
+	Restarts   int              `json:"restarts"` // starts of servers that failed, because of another fault, and were repeated
 	Verdicts   []domain.Verdict `json:"verdicts"` // of all promises
 	Violations []Violation      `json:"violations"`
 	Further    int              `json:"further"` // violations that are not listed
@@ -70,6 +71,7 @@ func (c *campaign) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Lane: c.cfg.Lane, Seed: c.cfg.Seed, Servers: c.cfg.Servers, Buyers: len(c.purchases), Orders: len(l.placed), Elapsed: elapsed,
 		Faults: c.faults, Answers: l.codes, Followed: map[string]int{}, Changes: len(l.changes), Checks: c.checks,
+		Restarts:   int(c.system.failedStarts.Load()),
 		Violations: l.violations, Further: l.further,
 	}
 	var answered []time.Duration
@@ -161,7 +163,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	line("\n*No answer* is the longest time without an order or a refusal for any buyer that overlaps a fault. Faults overlap each\n" +
 		"other.\n")
 	line("Answers to purchases: %s.  ", counts(r.Answers))
-	line("Orders: %s.", counts(r.Followed))
+	line("Orders: %s.  ", counts(r.Followed))
+	line("Starts of servers that failed, because of another fault, and were repeated: %d.", r.Restarts)
 	if len(r.Violations) > 0 {
 		line("\n## Violations\n")
 		for _, v := range r.Violations {

@@ -72,7 +72,7 @@ func TestLongestPause(t *testing.T) {
 
 func TestReportOfViolations(t *testing.T) {
 	t.Parallel()
-	c := &campaign{cfg: Config{Lane: "batch"}, ledger: newLedger(0)}
+	c := &campaign{cfg: Config{Lane: "batch"}, system: &system{}, ledger: newLedger(0)}
 	c.faults = []*Fault{{Kind: "kill server", Begin: 1, End: 2 * time.Second}, {Kind: "kill database", Error: "no"}}
 	require.ErrorIs(t, c.report(time.Second).Err(), ErrNotInjected)
 	for i := range maxViolations + 5 {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type system struct {
 	sentinel *servers.RedisSentinel
 	database *servers.Proxy
 	servers  []*instance
+
+	failedStarts atomic.Int64 // of servers, which were repeated
 }
 
 // instance is a server of the program with the proxy between buyers and it.
@@ -80,7 +83,7 @@ func (s *system) start(ctx context.Context, cfg Config) (err error) {
 	if s.dsn, err = s.mariadb.CreateDatabase(ctx, "seckill"); err != nil {
 		return err
 	}
-	if s.store, err = app.OpenStore(app.Config{MySQLDSN: s.dsn}); err != nil {
+	if s.store, err = app.OpenStore(app.Config{MySQLDSN: s.dsn}); err != nil { //nolint:contextcheck // it connects later
 		return err
 	}
 	if s.db, err = openDatabase(s.dsn); err != nil {
@@ -195,7 +198,7 @@ func (s *system) links() (proxies []*servers.Proxy, names []string) {
 // command runs a command of the program with the configuration of the servers, past the database's proxy.
 func (s *system) command(ctx context.Context, args ...string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, s.program, args...) //nolint:gosec // this program
-	cmd.Env = append(s.env[:len(s.env):len(s.env)], "SECKILL_MYSQL_DSN="+s.dsn)
+	cmd.Env = slices.Concat(s.env, []string{"SECKILL_MYSQL_DSN=" + s.dsn})
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
@@ -229,6 +232,19 @@ func (s *system) enrollAdmin(ctx context.Context, client *rush.Client) (auth.Ide
 	return auth.Identity{UserID: id, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, err
 }
 
+// startAgain starts a server that has ended, as a supervisor does: again for up to a minute if the start fails because a
+// dependency is in a fault.
+func (s *system) startAgain(i *instance) error {
+	for end := time.Now().Add(recovery); ; {
+		err := i.Restart()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		s.failedStarts.Add(1)
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
 // heal ends every fault and returns when all servers are ready.
 func (s *system) heal(ctx context.Context) error {
 	links, _ := s.links()
@@ -236,24 +252,10 @@ func (s *system) heal(ctx context.Context) error {
 		l.Delay(0)
 		l.Heal()
 	}
-	if !s.mariadb.Answers() {
-		if err := s.mariadb.Restart(); err != nil {
-			return err
-		}
-	}
-	for _, r := range s.sentinel.Nodes {
-		if !r.Answers() {
-			if err := r.Restart(); err != nil {
-				return err
-			}
-		}
+	if err := s.startMissing(); err != nil { //nolint:contextcheck // each start is bounded
+		return err
 	}
 	for n, i := range s.servers {
-		if wrong := i.clock.Swap(0) != 0; wrong || !i.Answers() {
-			if err := i.Restart(); err != nil {
-				return err
-			}
-		}
 		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
 			if loop.Sleep(ctx, 50*time.Millisecond) != nil {
 				return fmt.Errorf("server %d is not ready: %w", n+1, err)
@@ -261,6 +263,25 @@ func (s *system) heal(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startMissing starts the processes that a failed injection has left down, and the servers with a wrong clock.
+func (s *system) startMissing() error {
+	var errs []error
+	if !s.mariadb.Answers() {
+		errs = append(errs, s.mariadb.Restart())
+	}
+	for _, r := range s.sentinel.Nodes {
+		if !r.Answers() {
+			errs = append(errs, r.Restart())
+		}
+	}
+	for _, i := range s.servers {
+		if wrong := i.clock.Swap(0) != 0; wrong || !i.Answers() {
+			errs = append(errs, s.startAgain(i))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // ready returns nil if /readyz answers 200.
