@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"seckill/internal/loop"
+	"seckill/internal/version"
 )
 
 // Client calls the API of one server. It is safe for concurrent use.
@@ -95,6 +96,7 @@ func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, 
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
+	req.Header.Set("User-Agent", version.UserAgent())
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -16,6 +16,8 @@ type Redis struct {
 	*Process
 	// Addr is host:port. Restart does not change it.
 	Addr string
+	// Announced is the address for other servers and their clients: Addr, unless TLS or a proxy has another.
+	Announced string
 }
 
 // RunRedis starts a redis-server and returns when it answers. ctx and a timeout of 30 s bound only the start; the
@@ -40,7 +42,7 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	if err := s.run(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	return &Redis{Process: s, Addr: s.addr()}, nil
+	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 
 // password returns the password in the arguments, which redisReady needs.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,39 +23,52 @@ const sentinelCount = 3
 // RedisSentinel is a Redis master with a replica, watched by three Sentinels. Each can be killed and paused.
 type RedisSentinel struct {
 	Nodes     []*Redis // the master and the replica at the start
-	Proxies   []*Proxy // of the nodes, whose addresses the Sentinels name; empty unless requested
 	Sentinels []*Redis
 }
 
+// RedisRunner starts a node of a RedisSentinel, or a Sentinel, with more arguments.
+type RedisRunner func(ctx context.Context, args ...string) (*Redis, error)
+
+// RedisStarter calls run once, with args and more arguments, and may change the address that is announced.
+type RedisStarter func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error)
+
 // RunRedisSentinel starts the servers and returns when a failover is possible. ctx and a timeout of 30 s bound only the
 // start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
-// down. With proxies, everything reaches the two nodes through a Proxy each: clients, Sentinels and replication.
-func RunRedisSentinel(ctx context.Context, downAfter time.Duration, proxies bool) (*RedisSentinel, error) {
+// down. Every server is started by start, unless that is nil.
+func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisStarter) (*RedisSentinel, error) {
+	if start == nil {
+		start = func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) { return run(ctx, args...) }
+	}
 	s := &RedisSentinel{}
-	if err := s.run(ctx, downAfter, proxies); err != nil {
+	if err := s.run(ctx, downAfter, start); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
-func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, proxies bool) error {
+func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start RedisStarter) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	if err := s.addNode(ctx, proxies); err != nil {
-		return err
-	}
-	host, port, err := net.SplitHostPort(s.Addr(0))
+	master, err := start(ctx, RunRedis)
 	if err != nil {
 		return err
 	}
-	if err := s.addNode(ctx, proxies, "--replicaof", host+" "+port); err != nil {
+	s.Nodes = append(s.Nodes, master)
+	host, port, err := net.SplitHostPort(master.Announced)
+	if err != nil {
 		return err
 	}
-	for range sentinelCount {
-		sentinel, err := runSentinel(ctx, fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
+	replica, err := start(ctx, RunRedis, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	if err != nil {
+		return err
+	}
+	s.Nodes = append(s.Nodes, replica)
+	config := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
 sentinel down-after-milliseconds %[1]s %[4]d
 sentinel failover-timeout %[1]s 5000
-`, SentinelMaster, host, port, downAfter.Milliseconds()))
+`, SentinelMaster, host, port, downAfter.Milliseconds())
+	for range sentinelCount {
+		sentinel, err := start(ctx, func(ctx context.Context, args ...string) (*Redis, error) { return runSentinel(ctx, config, args...) })
 		if err != nil {
 			return err
 		}
@@ -68,34 +82,8 @@ sentinel failover-timeout %[1]s 5000
 	return nil
 }
 
-// addNode starts a Redis that announces the address of its proxy, if it has one.
-func (s *RedisSentinel) addNode(ctx context.Context, proxied bool, args ...string) error {
-	args = append(args, "--repl-diskless-sync-delay", "0")
-	if proxied {
-		p, err := StartProxy(ctx, "")
-		if err != nil {
-			return err
-		}
-		s.Proxies = append(s.Proxies, p)
-		host, port, err := net.SplitHostPort(p.Addr)
-		if err != nil {
-			return err
-		}
-		args = append(args, "--replica-announce-ip", host, "--replica-announce-port", port)
-	}
-	node, err := RunRedis(ctx, args...)
-	if err != nil {
-		return err
-	}
-	s.Nodes = append(s.Nodes, node)
-	if proxied {
-		s.Proxies[len(s.Nodes)-1].Forward(node.Addr)
-	}
-	return nil
-}
-
-// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites.
-func runSentinel(ctx context.Context, config string) (*Redis, error) {
+// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites, and more arguments.
+func runSentinel(ctx context.Context, config string, more ...string) (*Redis, error) {
 	bin, err := FindBinary("redis-server")
 	if err != nil {
 		return nil, err
@@ -106,7 +94,9 @@ func runSentinel(ctx context.Context, config string) (*Redis, error) {
 	}
 	file := filepath.Join(dir.path, "sentinel.conf")
 	s := &Process{bin: bin, dir: dir, ready: sentinelReady, args: func(s *Process) []string {
-		return []string{file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path}
+		return append([]string{
+			file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
+		}, more...)
 	}}
 	err = os.WriteFile(file, []byte(config), 0o600)
 	if err == nil {
@@ -115,7 +105,7 @@ func runSentinel(ctx context.Context, config string) (*Redis, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	return &Redis{Process: s, Addr: s.addr()}, nil
+	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 
 // sentinelReady returns nil if the process c answers.
@@ -148,17 +138,9 @@ func untilWatching(ctx context.Context, n *Redis) error {
 // Addrs returns the addresses of the Sentinels.
 func (s *RedisSentinel) Addrs() (addrs []string) {
 	for _, n := range s.Sentinels {
-		addrs = append(addrs, n.Addr)
+		addrs = append(addrs, n.Announced)
 	}
 	return addrs
-}
-
-// Addr returns the address of a node, as the Sentinels name it.
-func (s *RedisSentinel) Addr(node int) string {
-	if len(s.Proxies) > 0 {
-		return s.Proxies[node].Addr
-	}
-	return s.Nodes[node].Addr
 }
 
 // Master returns the index of the node that a Sentinel names as the master.
@@ -169,8 +151,8 @@ func (s *RedisSentinel) Master(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for i := range s.Nodes {
-		if net.JoinHostPort(at[0], at[1]) == s.Addr(i) {
+	for i, n := range s.Nodes {
+		if net.JoinHostPort(at[0], at[1]) == n.Announced {
 			return i, nil
 		}
 	}
@@ -193,11 +175,8 @@ func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
 // Stop kills the servers and removes their data. They cannot be used again.
 func (s *RedisSentinel) Stop() error {
 	var errs []error
-	for _, n := range append(s.Sentinels, s.Nodes...) {
+	for _, n := range slices.Concat(s.Sentinels, s.Nodes) {
 		errs = append(errs, n.Stop())
-	}
-	for _, p := range s.Proxies {
-		p.Close()
 	}
 	return errors.Join(errs...)
 }

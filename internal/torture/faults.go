@@ -167,7 +167,7 @@ func (s *system) failover() error {
 	if err := errors.Join(err, s.sentinel.Nodes[old].Restart()); err != nil {
 		return err
 	}
-	host, port, err := net.SplitHostPort(s.sentinel.Addr(1 - old))
+	host, port, err := net.SplitHostPort(s.sentinel.Nodes[1-old].Announced)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,6 +40,7 @@ type system struct {
 	signer   *auth.Tokens
 	mariadb  *servers.MariaDB
 	sentinel *servers.RedisSentinel
+	redis    []*servers.Proxy // of the nodes
 	database *servers.Proxy
 	servers  []*instance
 
@@ -71,7 +73,7 @@ func (s *system) start(ctx context.Context, cfg Config) (err error) {
 	if s.dataDir, err = os.MkdirTemp("", "seckill-torture-"); err != nil {
 		return err
 	}
-	if s.sentinel, err = servers.RunRedisSentinel(ctx, downAfter, true); err != nil {
+	if s.sentinel, err = servers.RunRedisSentinel(ctx, downAfter, s.startRedis); err != nil {
 		return err
 	}
 	if s.mariadb, err = servers.RunMariaDB(ctx); err != nil {
@@ -121,6 +123,32 @@ func openDatabase(dsn string) (*sql.DB, error) {
 	}
 	return sql.OpenDB(connector), nil
 }
+
+// startRedis starts a node of Redis behind a proxy, or a Sentinel.
+func (s *system) startRedis(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+	if len(s.redis) == redisNodes {
+		return run(ctx, args...)
+	}
+	p, err := servers.StartProxy(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	s.redis = append(s.redis, p)
+	host, port, err := net.SplitHostPort(p.Addr)
+	if err != nil {
+		return nil, err
+	}
+	r, err := run(ctx, append(args, "--replica-announce-ip", host, "--replica-announce-port", port)...)
+	if err != nil {
+		return nil, err
+	}
+	p.Forward(r.Addr)
+	r.Announced = p.Addr
+	return r, nil
+}
+
+// redisNodes is the number of Redis servers besides the Sentinels.
+const redisNodes = 2
 
 func (s *system) addServer(ctx context.Context) error {
 	front, err := servers.StartProxy(ctx, "")
@@ -172,6 +200,9 @@ func (s *system) stop() error {
 	if s.sentinel != nil {
 		errs = append(errs, s.sentinel.Stop())
 	}
+	for _, p := range s.redis {
+		p.Close()
+	}
 	return errors.Join(append(errs, os.RemoveAll(s.dataDir))...)
 }
 
@@ -189,7 +220,7 @@ func (s *system) links() (proxies []*servers.Proxy, names []string) {
 		proxies, names = append(proxies, i.front), append(names, "server "+strconv.Itoa(n+1))
 	}
 	proxies, names = append(proxies, s.database), append(names, "database")
-	for n, p := range s.sentinel.Proxies {
+	for n, p := range s.redis {
 		proxies, names = append(proxies, p), append(names, "Redis "+strconv.Itoa(n+1))
 	}
 	return proxies, names
