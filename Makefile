@@ -69,6 +69,9 @@ release: $(GOBIN)/goreleaser-$(GORELEASER_VERSION) ## publish the release of the
 load: deps ## k6 against private MariaDB and Redis servers; BUYERS=2000 STOCK=200 VUS=500, reports in loadtest/reports
 	go run ./loadtest/stack loadtest/run.sh
 
+torture: deps ## a fault a second while 10,000 orders are placed; TORTURE='--orders 100000 --lane queue --seed 7'
+	go run ./cmd/seckill torture $(TORTURE)
+
 up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
 	docker compose up -d --build --wait
 	@if grep -q '^SECKILL_DEMO=true' .env; then echo "A demo for this machine: any mobile number can log in, and the page fills in the code; 13800000000 is an admin. For anything else edit .env: docs/deployment.md"; fi

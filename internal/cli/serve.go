@@ -1,8 +1,19 @@
 package cli
 
-import "seckill/internal/app"
+import (
+	"time"
 
-type serveCmd struct{}
+	"seckill/internal/app"
+)
+
+type serveCmd struct {
+	ClockOffset time.Duration `hidden:"" help:"Difference of the server's clock from that of the machine, for torture."`
+}
 
 // Run runs the server until the context ends.
-func (serveCmd) Run(e *app.Env) error { return app.Serve(e) }
+func (s serveCmd) Run(e *app.Env) error {
+	if s.ClockOffset != 0 {
+		e.Tuning.Now = func() time.Time { return time.Now().Add(s.ClockOffset) }
+	}
+	return app.Serve(e)
+}

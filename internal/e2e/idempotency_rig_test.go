@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/servers"
 )
 
 // keyedPost is a POST with an Idempotency-Key that can be sent repeatedly.
@@ -162,40 +163,13 @@ func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*process) rep
 	return replies[0]
 }
 
-// replyDropper is a proxy that forwards requests and closes the connection once the server has answered.
-type replyDropper struct {
-	url  string
-	lost atomic.Int64 // dropped replies
-}
-
-// dropReplies starts a replyDropper in front of a server.
-func dropReplies(t *testing.T, p *process) *replyDropper {
+// dropReplies starts a proxy in front of a server that closes the connection of each request once the server has
+// answered, and returns it with its URL.
+func dropReplies(t *testing.T, p *process) (d *servers.Proxy, url string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	d, err := servers.StartProxy(t.Context(), strings.TrimPrefix(p.url, "http://"))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	d := &replyDropper{url: "http://" + l.Addr().String()}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go d.cut(client, strings.TrimPrefix(p.url, "http://"))
-		}
-	}()
-	return d
-}
-
-func (d *replyDropper) cut(client net.Conn, addr string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", addr)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() { _, _ = io.Copy(server, client) }()
-	if _, err := io.ReadFull(server, make([]byte, len("HTTP/1.1 "))); err == nil {
-		d.lost.Add(1)
-	}
+	t.Cleanup(d.Close)
+	d.Inject(servers.DropReply, "", math.MaxInt)
+	return d, "http://" + d.Addr
 }

@@ -22,6 +22,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/rush"
+	"seckill/internal/servers"
 	"seckill/internal/testenv"
 )
 
@@ -355,7 +356,7 @@ func (p *process) sale(t *testing.T, stock int64) string {
 // nothing listens there otherwise.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	addr, release, err := testenv.ReserveAddr(t.Context())
+	addr, release, err := servers.ReserveAddr(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, release()) })
 	return addr

@@ -58,7 +58,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			t.Parallel()
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
 			s.redis = nil
-			url := "rediss://seckill:s3cret%2F%40pass@" + rds.TLSAddr + "/" + string(rune('3'+i))
+			url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/" + string(rune('3'+i))
 			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile)
 			p := s.serve(t, "")
 			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
@@ -69,7 +69,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			require.Zero(t, code, out)
 			_, found := s.run(t, "doctor", "--json")
 			require.NotContains(t, found, "NOPERM")
-			require.Contains(t, found, rds.TLSAddr)
+			require.Contains(t, found, rds.Announced)
 
 			requireNothingDenied(t, admin)
 
@@ -119,8 +119,8 @@ func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := testenv.StartTLSRedisCluster(t, certificates)
-		first, second := cluster.Nodes[0].TLSAddr, cluster.Nodes[1].TLSAddr // the third is discovered
-		sell(t, cluster.Nodes, cluster.Nodes[2].TLSAddr, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
+		first, second := cluster.Nodes[0].Announced, cluster.Nodes[1].Announced // the third is discovered
+		sell(t, cluster.Nodes, cluster.Nodes[2].Announced, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
 	})
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()

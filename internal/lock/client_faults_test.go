@@ -19,7 +19,7 @@ import (
 func faulty(t *testing.T, addr string, k exclusiveKind, opts ...ClientOption) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
-	c := newLocks(t, p.addr, opts...)
+	c := newLocks(t, p.Addr, opts...)
 	withLongTimeout(c, func() {
 		h := must(t)(k.lock(c, "warm").Lock(soon(t)))
 		require.NoError(t, h.Extend(soon(t), time.Minute))
@@ -37,12 +37,12 @@ func TestClientAcquireReplyLost(t *testing.T) {
 		c, p := faulty(t, addr, k)
 		l := k.lock(c, "a")
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
-			p.inject(dropReply, k.acquire.sha, 1)
+			p.Inject(dropReply, k.acquire.sha, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
 			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
 			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
-			require.Equal(t, 1, p.broken())
+			require.Equal(t, 1, p.Broken())
 			nothingLeft(t, newClient(t, addr))
 		}
 	})
@@ -58,11 +58,11 @@ func TestWaiterReplyLost(t *testing.T) {
 		require.NoError(t, err)
 		got := background(ctx, k.lock(c, "a"))
 		queued(t, rdb, k.name, "a", 1)
-		p.inject(dropReply, k.acquire.sha, 2)
+		p.Inject(dropReply, k.acquire.sha, 2)
 		require.NoError(t, h.Release(ctx))
 		next := <-got
 		require.NoError(t, next.err)
-		assert.Positive(t, p.broken(), "no reply was lost")
+		assert.Positive(t, p.Broken(), "no reply was lost")
 		assert.Greater(t, next.hold.Token(), h.Token())
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
 		require.NoError(t, next.hold.Release(ctx))
@@ -78,13 +78,13 @@ func TestClientReleaseReplyLost(t *testing.T) {
 		c, p := faulty(t, addr, k, WithObserver(seen.observe))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		p.inject(dropReply, k.release.sha, 2)
+		p.Inject(dropReply, k.release.sha, 2)
 		err = h.Release(ctx)
 		for errors.Is(err, ErrUncertain) { // the machine stalled for 1.5 s
 			err = h.Release(ctx)
 		}
 		require.NoError(t, err, "the first release freed the lock; the repeated one found nothing")
-		require.Equal(t, 2, p.broken())
+		require.Equal(t, 2, p.Broken())
 		assert.Zero(t, seen.count(EventLost))
 		nothingLeft(t, newClient(t, addr))
 	})
@@ -97,7 +97,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 		c, p := faulty(t, addr, k, WithWatchdog(3*time.Second), WithObserver(seen.observe))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		p.inject(dropReply, k.renew.sha, 1)
+		p.Inject(dropReply, k.renew.sha, 1)
 		first := h.ValidUntil()
 		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
 		assert.Positive(t, seen.count(EventRenewFailed))
@@ -116,12 +116,12 @@ func TestClientFailedRenewalsEndHold(t *testing.T) {
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
-		p.inject(refuse, k.renew.sha, always)
+		p.Inject(refuse, k.renew.sha, always)
 		requireDone(t, h.Context(), ErrLost)
 		assert.EqualValues(t, 1, rdb.Exists(ctx, lockKey(k)).Val(), "the server freed the lock first")
 		next := <-got
 		require.NoError(t, next.err)
-		p.heal()
+		p.Heal()
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		assert.Greater(t, next.hold.Token(), h.Token())
 		require.NoError(t, next.hold.Context().Err())
@@ -139,7 +139,7 @@ func TestClientCancelDuringCommandReturnsAtOnce(t *testing.T) {
 		held, err := k.lock(c, "a").Lock(soon(t))
 		require.NoError(t, err)
 		l := k.lock(c, "b")
-		p.inject(muteReply, anyCmd, always)
+		p.Inject(muteReply, anyCmd, always)
 		calls := map[string]func(context.Context) error{
 			"trylock": func(ctx context.Context) error { _, err := l.TryLock(ctx); return err },
 			"lock":    func(ctx context.Context) error { _, err := l.Lock(ctx); return err },
@@ -152,7 +152,7 @@ func TestClientCancelDuringCommandReturnsAtOnce(t *testing.T) {
 				require.ErrorIs(t, err, ErrNotAcquired, name)
 			}
 		}
-		p.heal()
+		p.Heal()
 		eventually(t, "free", func() bool {
 			return newClient(t, addr).Exists(context.Background(), lockKey(k), keysOf(DefaultPrefix, k.name, "b")[0]).Val() == 0
 		})
@@ -356,7 +356,7 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		p := startProxy(t, addr)
-		rdb := redis.NewClient(&redis.Options{Addr: p.addr}) // MaxRetries 3, no ContextTimeoutEnabled
+		rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
 		defer func() { _ = rdb.Close() }()
 		e := newExecutor(rdb)
 		defer e.close()
@@ -365,13 +365,13 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 		_, err := e.run(ctx, count, []string{"warm"}, args)
 		require.NoError(t, err)
 		for _, batch := range []int{1, 5} {
-			p.inject(dropReply, count.sha, 1)
+			p.Inject(dropReply, count.sha, 1)
 			var calls []*call
 			for range batch {
 				calls = append(calls, &call{script: count, keys: []string{"n"}, args: args, done: make(chan struct{})})
 			}
 			e.roundTrip(ctx, calls, true)
-			require.Equal(t, 1, p.broken())
+			require.Equal(t, 1, p.Broken())
 			for _, c := range calls {
 				require.Error(t, c.err)
 				require.False(t, notExecuted(c.err))

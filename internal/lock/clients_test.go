@@ -67,7 +67,7 @@ func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *cla
 }
 
 // eachExclusive runs test for each kind on these servers. The server belongs to the test alone.
-func eachExclusive(t *testing.T, on servers, test func(t *testing.T, addr string, k exclusiveKind)) {
+func eachExclusive(t *testing.T, on serverKinds, test func(t *testing.T, addr string, k exclusiveKind)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
 		for _, k := range exclusiveKinds {

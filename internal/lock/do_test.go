@@ -75,7 +75,7 @@ func TestDoReportsFailedRelease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr)
 		err := Do(context.Background(), l, func(context.Context) error {
-			p.inject(refuse, anyCmd, always)
+			p.Inject(refuse, anyCmd, always)
 			return nil
 		})
 		var unlock *UnlockError

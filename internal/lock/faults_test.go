@@ -22,7 +22,7 @@ const always = 1 << 30
 func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
-	l := newLock(t, "a", []string{p.addr}, opts...)
+	l := newLock(t, "a", []string{p.Addr}, opts...)
 	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
 	return l, p
 }
@@ -32,12 +32,12 @@ func TestAcquireReplyLost(t *testing.T) {
 		ctx := context.Background()
 		l, p := proxied(t, addr)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
-			p.inject(dropReply, setCmd, 1)
+			p.Inject(dropReply, setCmd, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
 			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
 			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
-			require.Equal(t, 1, p.broken())
+			require.Equal(t, 1, p.Broken())
 			require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 		}
 	})
@@ -48,18 +48,18 @@ func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		p := startProxy(t, addr)
-		rdb := redis.NewClient(&redis.Options{Addr: p.addr}) // MaxRetries 3, no ContextTimeoutEnabled
+		rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
 		defer func() { _ = rdb.Close() }()
 		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
 		require.NoError(t, err)
-		p.inject(dropReply, setCmd, 1)
+		p.Inject(dropReply, setCmd, 1)
 		_, err = l.TryLock(ctx)
 		require.ErrorIs(t, err, io.EOF)
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
-		p.inject(dropReply, scriptCmd, 1)
+		p.Inject(dropReply, scriptCmd, 1)
 		require.NoError(t, h.Release(ctx))
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 	})
@@ -71,22 +71,22 @@ func TestUndoAfterServerRecovers(t *testing.T) {
 		ctx := context.Background()
 		var seen recorder
 		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
-		p.inject(dropReply, setCmd, 1)
+		p.Inject(dropReply, setCmd, 1)
 		_, err := l.TryLock(ctx)
 		require.ErrorIs(t, err, io.EOF)
 		require.Equal(t, 1, seen.count(EventFailed))
 
-		p.inject(muteReply, setCmd, 1)
+		p.Inject(muteReply, setCmd, 1)
 		h, err := l.TryLock(ctx)
 		require.Error(t, err, "%v", h)
 		require.NotErrorIs(t, err, ErrUncertain, "the undo succeeded on another connection")
 
-		p.inject(muteReply, anyCmd, always)
+		p.Inject(muteReply, anyCmd, always)
 		_, err = l.TryLock(ctx)
 		require.ErrorIs(t, err, ErrUncertain)
 		require.NotErrorIs(t, err, ErrNotAcquired)
 		require.Equal(t, 1, seen.count(EventUncertain))
-		p.heal()
+		p.Heal()
 		keyGone(t, addr, "a")
 	})
 }
@@ -98,9 +98,9 @@ func TestReleaseReplyLost(t *testing.T) {
 		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
-		p.inject(dropReply, scriptCmd, 2)
+		p.Inject(dropReply, scriptCmd, 2)
 		require.NoError(t, h.Release(ctx), "the first release deleted the key; the repeated one found nothing")
-		require.Equal(t, 2, p.broken())
+		require.Equal(t, 2, p.Broken())
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 		assert.Equal(t, 2, seen.count(EventReleased))
 		assert.Zero(t, seen.count(EventLost))
@@ -113,12 +113,12 @@ func TestReleaseUnreachable(t *testing.T) {
 		l, p := proxied(t, addr)
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
-		p.inject(refuse, anyCmd, always)
+		p.Inject(refuse, anyCmd, always)
 		err = h.Release(ctx)
 		require.ErrorIs(t, err, ErrUncertain)
 		require.NotErrorIs(t, err, ErrNotHeld)
 		requireDone(t, h.Context(), ErrReleased)
-		p.heal()
+		p.Heal()
 		require.NoError(t, h.Release(ctx), "a release that failed may be repeated")
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 	})
@@ -131,7 +131,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
 		h, err := l.TryLock(context.Background())
 		require.NoError(t, err)
-		p.inject(muteReply, anyCmd, always)
+		p.Inject(muteReply, anyCmd, always)
 		calls := map[string]func(context.Context) error{
 			"extend":  func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
 			"trylock": func(ctx context.Context) error { _, err := l.TryLock(ctx); return err },
@@ -145,7 +145,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 				require.ErrorIs(t, err, ErrNotAcquired, name)
 			}
 		}
-		p.heal()
+		p.Heal()
 		keyGone(t, addr, "a")
 	})
 }
@@ -182,13 +182,13 @@ func TestContextEndsBeforeServerFreesLock(t *testing.T) {
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
 		require.WithinRange(t, h.ValidUntil(), began, time.Now().Add(lease-drift(lease)))
-		p.inject(refuse, scriptCmd, always) // so no renewal is executed
+		p.Inject(refuse, scriptCmd, always) // so no renewal is executed
 		requireDone(t, h.Context(), ErrLost)
 		assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server freed the lock first")
 		assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
 		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
 
-		p.heal()
+		p.Heal()
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.ErrorIs(t, h.Release(ctx), nil)
 		keyGone(t, addr, "a")
@@ -218,9 +218,9 @@ func TestFailedRenewalsAreRetried(t *testing.T) {
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
-		p.inject(dropReply, anyCmd, always)
+		p.Inject(dropReply, anyCmd, always)
 		eventually(t, "two renewals failed", func() bool { return seen.count(EventRenewFailed) >= 2 })
-		p.heal()
+		p.Heal()
 		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
 		require.NoError(t, h.Context().Err())
 		_, err = l.TryLock(ctx)

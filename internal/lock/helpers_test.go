@@ -54,8 +54,8 @@ func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Run("redis", func(t *testing.T) { testenv.Long(t); t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
 }
 
-// servers is onEachServer or onSingleServers.
-type servers func(t *testing.T, test func(t *testing.T, addr string))
+// serverKinds is onEachServer or onSingleServers.
+type serverKinds func(t *testing.T, test func(t *testing.T, addr string))
 
 // newClient connects as the package documentation advises.
 func newClient(t testing.TB, addr string) *redis.Client {

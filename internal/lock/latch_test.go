@@ -205,29 +205,29 @@ func TestLatchRepliesLost(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		p := startProxy(t, addr)
-		l, direct := newLocks(t, p.addr).Latch("a"), newLocks(t, addr).Latch("a")
+		l, direct := newLocks(t, p.Addr).Latch("a"), newLocks(t, addr).Latch("a")
 		setCount(t, l, 1)
 		require.NoError(t, l.CountDown(ctx)) // loads all scripts
 		require.NoError(t, l.Wait(ctx))
 
-		p.inject(dropReply, latchSetScript.sha, 2)
+		p.Inject(dropReply, latchSetScript.sha, 2)
 		setCount(t, l, 3)
-		require.Equal(t, 2, p.broken())
-		p.inject(dropReply, latchDownScript.sha, 2)
+		require.Equal(t, 2, p.Broken())
+		p.Inject(dropReply, latchDownScript.sha, 2)
 		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, 2, p.broken())
+		require.Equal(t, 2, p.Broken())
 		requireCount(t, direct, 2)
-		p.inject(dropReply, latchKind.acquire.sha, 1)
+		p.Inject(dropReply, latchKind.acquire.sha, 1)
 		require.ErrorIs(t, l.Wait(ctx), io.EOF, "the first try's error")
 		queued(t, rdb, latchKind.name, "a", 0)
 
 		got := waitFor(ctx, l)
 		queued(t, rdb, latchKind.name, "a", 1)
-		p.inject(dropReply, latchKind.acquire.sha, 2)
+		p.Inject(dropReply, latchKind.acquire.sha, 2)
 		require.NoError(t, direct.CountDown(ctx))
 		require.NoError(t, direct.CountDown(ctx))
 		require.NoError(t, <-got)
-		assert.Positive(t, p.broken())
+		assert.Positive(t, p.Broken())
 		onlyCountsLeft(t, rdb)
 	})
 }
@@ -236,14 +236,14 @@ func TestLatchRepliesLost(t *testing.T) {
 func TestCountDownContinuesAfterContextEnds(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
-		c := newLocks(t, p.addr)
+		c := newLocks(t, p.Addr)
 		l, direct := c.Latch("a"), newLocks(t, addr).Latch("a")
 		left := int64(40)
 		setCount(t, l, left)
 		require.NoError(t, l.CountDown(soon(t)))
 		left--
 		require.ErrorIs(t, cancelled(t, func(ctx context.Context) error {
-			p.inject(muteReply, latchDownScript.sha, 1)
+			p.Inject(muteReply, latchDownScript.sha, 1)
 			left--
 			return l.CountDown(ctx)
 		}), ErrUncertain)

@@ -94,8 +94,8 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 		p := startProxy(t, addr)
 		// A lost reply is noticed by the end of the connection, and not by a timeout: on a machine that stalls, a command
 		// that timed out can be executed after the release that undoes it.
-		p.cutAfter = 250 * time.Millisecond
-		c := newLocks(t, p.addr)
+		p.CutAfter = 250 * time.Millisecond
+		c := newLocks(t, p.Addr)
 		tb.proxies, tb.clients = append(tb.proxies, p), append(tb.clients, c)
 	}
 	return tb
@@ -163,7 +163,7 @@ func (p *player) play() {
 		p.step()
 	}
 	p.late.Stop()
-	p.proxy.inject(none, anyCmd, 0)
+	p.proxy.Inject(none, anyCmd, 0)
 	if !p.careless {
 		for _, hold := range slices.Clone(p.held) {
 			p.free(hold)
@@ -177,12 +177,12 @@ func (p *player) play() {
 // injectFault makes one of the next commands fail, or none.
 func (p *player) injectFault() {
 	p.late.Stop()
-	p.proxy.inject(none, anyCmd, 0)
+	p.proxy.Inject(none, anyCmd, 0)
 	dice, late := p.rng.IntN(20), time.Duration(p.rng.IntN(60))*time.Millisecond
 	if dice > 5 || p.calm {
 		return
 	}
-	strike := func() { p.proxy.inject([]fault{dropReply, refuse, muteReply}[dice%3], scriptCmd, 1) }
+	strike := func() { p.proxy.Inject([]fault{dropReply, refuse, muteReply}[dice%3], scriptCmd, 1) }
 	if late < 30*time.Millisecond {
 		strike()
 	} else {

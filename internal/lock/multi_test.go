@@ -291,17 +291,17 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		p := startProxy(t, addr)
-		c, far := newLocks(t, addr), newLocks(t, p.addr)
+		c, far := newLocks(t, addr), newLocks(t, p.Addr)
 		for _, alsoLost := range []bool{false, true} {
 			h, err := Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx)
 			require.NoError(t, err)
 			if alsoLost {
 				require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
 			}
-			p.inject(refuse, anyCmd, always)
+			p.Inject(refuse, anyCmd, always)
 			require.ErrorIs(t, h.Release(ctx), ErrUncertain)
 			require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
-			p.heal()
+			p.Heal()
 			err = h.Release(ctx)
 			if alsoLost {
 				require.ErrorIs(t, err, ErrNotHeld)
@@ -318,11 +318,11 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 func TestMultiCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
-		c, far := newLocks(t, addr), newLocks(t, p.addr)
+		c, far := newLocks(t, addr), newLocks(t, p.Addr)
 		far.exec.timeout, far.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		all := Multi(c.Mutex("a"), far.Mutex("b"))
 		require.NoError(t, Do(soon(t), all, nothing))
-		p.inject(muteReply, anyCmd, always)
+		p.Inject(muteReply, anyCmd, always)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){all.Lock, all.TryLock} {
 			requireOneWithin(t, cancelBound, func() time.Duration {
 				took, err := cancelOnce(func(ctx context.Context) error { _, err := lock(ctx); return err })
@@ -335,7 +335,7 @@ func TestMultiCancelDuringCommandReturnsAtOnce(t *testing.T) {
 				return took
 			})
 		}
-		p.heal()
+		p.Heal()
 		nothingLeft(t, newClient(t, addr))
 	})
 }

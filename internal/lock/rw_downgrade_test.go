@@ -153,7 +153,7 @@ func TestDowngradeOfLostHold(t *testing.T) {
 func rwFaulty(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
-	c := newLocks(t, p.addr, opts...)
+	c := newLocks(t, p.Addr, opts...)
 	ctx, m := soon(t), c.RW("warm")
 	withLongTimeout(c, func() {
 		r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
@@ -175,9 +175,9 @@ func TestDowngradeReplyLost(t *testing.T) {
 		w := must(t)(m.Write().Lock(ctx))
 		reader := background(ctx, newLocks(t, addr).RW("a").Read())
 		queued(t, rdb, "rw", "a", 1)
-		p.inject(dropReply, rwDowngradeKind.renew.sha, 3)
+		p.Inject(dropReply, rwDowngradeKind.renew.sha, 3)
 		r := must(t)(m.Downgrade(ctx, w))
-		require.Equal(t, 3, p.broken())
+		require.Equal(t, 3, p.Broken())
 		release(t, arrived(t, reader), w)
 		assert.EqualValues(t, 1, rdb.ZCard(ctx, rwKeys(DefaultPrefix, "a", "")[4]).Val(), "counted twice")
 		release(t, r)
@@ -194,11 +194,11 @@ func TestDowngradeUnconfirmed(t *testing.T) {
 		c, p := rwFaulty(t, addr, WithObserver(seen.observe))
 		for _, how := range []fault{dropReply, refuse} {
 			w := must(t)(c.RW("a").Write().Lock(ctx))
-			p.inject(how, rwDowngradeKind.renew.sha, always)
+			p.Inject(how, rwDowngradeKind.renew.sha, always)
 			_, err := c.RW("a").Downgrade(ctx, w)
 			require.ErrorIs(t, err, ErrUncertain)
 			requireDone(t, w.Context(), ErrLost)
-			p.heal()
+			p.Heal()
 			nothingLeft(t, newClient(t, addr))
 			require.ErrorIs(t, w.Release(ctx), ErrLost)
 		}
@@ -215,7 +215,7 @@ func TestDowngradeCancelled(t *testing.T) {
 		m := c.RW("a")
 		requireOneWithin(t, cancelBound, func() time.Duration {
 			w := must(t)(m.Write().Lock(soon(t)))
-			p.inject(muteReply, anyCmd, always)
+			p.Inject(muteReply, anyCmd, always)
 			var left context.Context
 			took, err := cancelOnce(func(ctx context.Context) error {
 				left = ctx
@@ -227,7 +227,7 @@ func TestDowngradeCancelled(t *testing.T) {
 			_, err = m.Downgrade(left, w)
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, ErrUncertain, "the request was not sent")
-			p.heal()
+			p.Heal()
 			<-w.Context().Done()
 			nothingLeft(t, newClient(t, addr))
 			return took

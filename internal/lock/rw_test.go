@@ -22,7 +22,7 @@ type rwSideOf struct {
 var rwSides = []rwSideOf{{"read", rwReadKind, (*RWMutex).Read}, {"write", rwWriteKind, (*RWMutex).Write}}
 
 // eachSide runs test for both sides on these servers. The server belongs to the test alone.
-func eachSide(t *testing.T, on servers, test func(t *testing.T, addr string, side rwSideOf)) {
+func eachSide(t *testing.T, on serverKinds, test func(t *testing.T, addr string, side rwSideOf)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
 		for _, side := range rwSides {

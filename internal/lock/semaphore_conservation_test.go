@@ -31,7 +31,7 @@ func TestPermitsAreConserved(t *testing.T) {
 		var sources []permitSource
 		for _, p := range proxies {
 			// Permits that cannot be released in time return with the lease, where there is one.
-			sources = append(sources, k.of(newLocks(t, p.addr, WithWatchdog(longTimeout/2)), "a"))
+			sources = append(sources, k.of(newLocks(t, p.Addr, WithWatchdog(longTimeout/2)), "a"))
 		}
 
 		var broken int
@@ -75,7 +75,7 @@ func TestPermitsAreConserved(t *testing.T) {
 		close(stop)
 		chaos.Wait()
 		for _, p := range proxies {
-			p.heal()
+			p.Heal()
 		}
 		t.Logf("%d acquires succeeded, %d were cancelled, %d failed; %d replies were lost", granted.Load(), cut.Load(), failed.Load(), broken)
 		require.Positive(t, granted.Load())
@@ -99,8 +99,8 @@ func loseReplies(proxies []*proxy, rng *rand.Rand, stop <-chan struct{}) (broken
 		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
 		}
 		p := proxies[rng.IntN(len(proxies))]
-		p.inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
+		p.Inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
 		time.Sleep(5 * time.Millisecond)
-		broken += p.broken()
+		broken += p.Broken()
 	}
 }

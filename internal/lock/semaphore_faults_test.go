@@ -17,7 +17,7 @@ import (
 func faultyPermits(t *testing.T, addr string, k permitKind, permits int64) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
-	c := newLocks(t, p.addr)
+	c := newLocks(t, p.Addr)
 	withLongTimeout(c, func() {
 		for _, name := range []string{"warm", "a"} {
 			s := k.of(c, name)
@@ -38,16 +38,16 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		c, p := faultyPermits(t, addr, k, 3)
 		for _, wait := range []bool{false, true} {
-			p.inject(dropReply, k.acquire.sha, 1)
+			p.Inject(dropReply, k.acquire.sha, 1)
 			_, err := k.of(c, "a").take(soon(t), 2, wait)
 			require.ErrorIs(t, err, io.EOF)
 			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the permits are taken")
 			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
-			require.Equal(t, 1, p.broken())
+			require.Equal(t, 1, p.Broken())
 			requireAvailable(t, k.of(c, "a"), 3)
 		}
 		// The undo succeeds at the second try, and the first was executed: the permits are released once.
-		p.inject(dropReply, "\r\n"+c.id+":", 2)
+		p.Inject(dropReply, "\r\n"+c.id+":", 2)
 		_, err := k.of(c, "a").take(soon(t), 2, false)
 		require.ErrorIs(t, err, ErrUncertain)
 		eventually(t, "undone", func() bool {
@@ -69,11 +69,11 @@ func TestPermitsWaiterReplyLost(t *testing.T) {
 		require.NoError(t, err)
 		got := waiting(ctx, k.of(c, "a"), 2)
 		queued(t, rdb, k.name, "a", 1)
-		p.inject(dropReply, k.acquire.sha, 2)
+		p.Inject(dropReply, k.acquire.sha, 2)
 		require.NoError(t, all(ctx))
 		in := <-got
 		require.NoError(t, in.err)
-		assert.Positive(t, p.broken(), "no reply was lost")
+		assert.Positive(t, p.Broken(), "no reply was lost")
 		requireAvailable(t, direct, 1)
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
 		require.NoError(t, in.giveBack(ctx))
@@ -88,8 +88,8 @@ func TestPermitsRepliesLost(t *testing.T) {
 		rdb := newClient(t, addr)
 		c, p := faultyPermits(t, addr, k, 3)
 		s := k.of(c, "a")
-		lose := func(script *script) { t.Helper(); p.inject(dropReply, script.sha, 2) }
-		lost := func() { t.Helper(); require.Equal(t, 2, p.broken()) }
+		lose := func(script *script) { t.Helper(); p.Inject(dropReply, script.sha, 2) }
+		lost := func() { t.Helper(); require.Equal(t, 2, p.Broken()) }
 
 		lose(k.pool.add)
 		require.NoError(t, s.AddPermits(ctx, 4))
@@ -178,7 +178,7 @@ func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration
 		latest = max(latest, took)
 		return err
 	}
-	p.inject(muteReply, anyCmd, always)
+	p.Inject(muteReply, anyCmd, always)
 	for _, wait := range []bool{false, true} {
 		err := leave("take", func(ctx context.Context) error { _, err := s.take(ctx, 1, wait); return err })
 		require.ErrorIs(t, err, ErrNotAcquired)
@@ -190,7 +190,7 @@ func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration
 	require.NotErrorIs(t, err, ErrUncertain)
 	err = leave("release", giveBack)
 	require.ErrorIs(t, err, ErrUncertain)
-	p.heal()
+	p.Heal()
 	var n int64
 	eventually(t, "permits released", func() bool {
 		n, err = direct.Available(soon(t))
@@ -250,13 +250,13 @@ func TestCloseEndsRequests(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		var seen recorder
-		c, err := New(newClient(t, p.addr), WithObserver(seen.observe))
+		c, err := New(newClient(t, p.Addr), WithObserver(seen.observe))
 		require.NoError(t, err)
 		set(t, plainPermits{c.Semaphore("a")}, 3)
-		p.inject(muteReply, anyCmd, always)
+		p.Inject(muteReply, anyCmd, always)
 		done := make(chan error)
 		go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
-		eventually(t, "sent", func() bool { return p.broken() > 0 })
+		eventually(t, "sent", func() bool { return p.Broken() > 0 })
 		require.NoError(t, c.Close())
 		err = <-done
 		require.ErrorIs(t, err, ErrUncertain)

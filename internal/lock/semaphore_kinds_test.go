@@ -70,7 +70,7 @@ var permitKinds = []permitKind{
 }
 
 // eachSemaphore runs test for both kinds on these servers. The server belongs to the test alone.
-func eachSemaphore(t *testing.T, on servers, test func(t *testing.T, addr string, k permitKind)) {
+func eachSemaphore(t *testing.T, on serverKinds, test func(t *testing.T, addr string, k permitKind)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
 		for _, k := range permitKinds {

@@ -63,7 +63,7 @@ func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeep
 	t.Helper()
 	servers := testenv.SharedZooKeeper(t).Servers()
 	p = startProxy(t, servers[0])
-	z = newZooKeeper(t, []string{p.addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
+	z = newZooKeeper(t, []string{p.Addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
 	require.NoError(t, Do(soon(t), z.Mutex("a"), nothing))
 	return z, newZooKeeper(t, servers, ownRoot(t)), p
 }
@@ -204,12 +204,12 @@ func TestZooKeeperCreateReplyLost(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t)
 	for _, lock := range []func(context.Context, ...Option) (*Hold, error){z.Mutex("a").TryLock, z.Mutex("a").Lock} {
-		p.inject(dropReply, createOf(z, "a"), 1)
+		p.Inject(dropReply, createOf(z, "a"), 1)
 		_, err := lock(soon(t))
 		require.Error(t, err)
 		require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
 		require.NotErrorIs(t, err, ErrUncertain, "the node was removed")
-		require.Equal(t, 1, p.broken())
+		require.Equal(t, 1, p.Broken())
 		require.Empty(t, children(t, direct, "a"))
 	}
 }
@@ -219,9 +219,9 @@ func TestZooKeeperDeleteReplyLost(t *testing.T) {
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithZooKeeperObserver(seen.observe))
 	h := must(t)(z.Mutex("a").TryLock(soon(t)))
-	p.inject(dropReply, deleteOf(z, "a"), 1)
+	p.Inject(dropReply, deleteOf(z, "a"), 1)
 	require.NoError(t, h.Release(soon(t)), "the first deletion was executed; the repeated one found nothing")
-	require.Equal(t, 1, p.broken())
+	require.Equal(t, 1, p.Broken())
 	require.Empty(t, children(t, direct, "a"))
 	require.Equal(t, 2, seen.count(EventReleased))
 }
@@ -231,7 +231,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(MaxSessionTimeout))
 	h := must(t)(z.Mutex("a").TryLock(soon(t)))
-	p.inject(muteReply, anyCmd, always)
+	p.Inject(muteReply, anyCmd, always)
 	for name, call := range map[string]func(context.Context) error{
 		"trylock": func(ctx context.Context) error { _, err := z.Mutex("b").TryLock(ctx); return err },
 		"lock":    func(ctx context.Context) error { _, err := z.Mutex("b").Lock(ctx); return err },
@@ -244,7 +244,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, ErrNotAcquired, name)
 		}
 	}
-	p.heal()
+	p.Heal()
 	queuedNodes(t, direct, "a", 0)
 	queuedNodes(t, direct, "b", 0)
 }
@@ -261,8 +261,8 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	waits := background(soon(t), z.Mutex("b"))
 	eventually(t, "waiting", func() bool { return watches(z) == 1 })
 
-	p.inject(refuse, anyCmd, always)
-	p.cut()
+	p.Inject(refuse, anyCmd, always)
+	p.Cut()
 	next := must(t)(direct.Mutex("a").Lock(soon(t)))
 	require.ErrorIs(t, h.Context().Err(), context.Canceled, "two holders at once")
 	requireDone(t, h.Context(), ErrLost)
@@ -270,7 +270,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	require.Greater(t, next.Token(), h.Token())
 	queuedNodes(t, direct, "b", 1)
 
-	p.heal()
+	p.Heal()
 	queuedNodes(t, direct, "b", 2)
 	release(t, other)
 	waited := arrived(t, waits)
@@ -289,11 +289,11 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 	id := z.conn.SessionID()
-	p.inject(refuse, anyCmd, always)
-	p.cut()
+	p.Inject(refuse, anyCmd, always)
+	p.Cut()
 	requireDone(t, h.Context(), ErrLost)
 	require.Len(t, children(t, direct, "a"), 1, "the context ended too late")
-	p.heal()
+	p.Heal()
 	queuedNodes(t, direct, "a", 0) // without a release
 	require.NoError(t, z.Ping(soon(t)))
 	require.Equal(t, id, z.conn.SessionID(), "the test was too slow")

@@ -67,14 +67,23 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-// do is doWithHeader without further headers.
+// do is doWithHeaders without further headers.
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
-	return c.doWithHeader(ctx, method, path, token, "", "", in, out)
+	return c.doWithHeaders(ctx, method, path, token, nil, in, out)
 }
 
-// doWithHeader sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
+// Send sends one request of the API with an Idempotency-Key, unless that is empty, and decodes a 2xx answer into out,
+// unless that is nil. Any other status is a *Problem.
+func (c *Client) Send(ctx context.Context, method, path, token, key string, in, out any) error {
+	_, err := c.doWithHeaders(ctx, method, "/api/v1"+path, token, map[string]string{keyHeader: key}, in, out)
+	return err
+}
+
+const keyHeader = "Idempotency-Key"
+
+// doWithHeaders sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
 // An empty value sets no header.
-func (c *Client) doWithHeader(ctx context.Context, method, path, token, header, value string, in, out any) (http.Header, error) {
+func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, headers map[string]string, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -91,8 +100,10 @@ func (c *Client) doWithHeader(ctx context.Context, method, path, token, header, 
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	if value != "" {
-		req.Header.Set(header, value)
+	for header, value := range headers {
+		if value != "" {
+			req.Header.Set(header, value)
+		}
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Prefer", "wait=3") // for a queued order: wait up to 3 s for its outcome
@@ -279,7 +290,7 @@ func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, er
 			return "", err
 		}
 		a = Admission{}
-		_, err := c.doWithHeader(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, "X-Entry-Ticket", ticket, nil, &a)
+		_, err := c.doWithHeaders(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, map[string]string{"X-Entry-Ticket": ticket}, nil, &a)
 		if err != nil {
 			return "", err
 		}
@@ -307,7 +318,12 @@ func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, soluti
 
 // Place orders one unit. If the sale needs a pass, it gets one and orders again.
 func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
-	o, err := c.PlaceWithPass(ctx, token, voucherID, "")
+	return c.PlaceWithKey(ctx, token, voucherID, "")
+}
+
+// PlaceWithKey is Place with an Idempotency-Key, unless that is empty.
+func (c *Client) PlaceWithKey(ctx context.Context, token, voucherID, key string) (Order, error) {
+	o, err := c.place(ctx, token, voucherID, "", key)
 	var p *Problem
 	if !errors.As(err, &p) || p.Code != "entry_required" {
 		return o, err
@@ -316,16 +332,21 @@ func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, err
 	if err != nil {
 		return o, err
 	}
-	return c.PlaceWithPass(ctx, token, voucherID, pass)
+	return c.place(ctx, token, voucherID, pass, key)
 }
 
 // PlaceWithPass orders one unit with a pass, which may be empty.
 func (c *Client) PlaceWithPass(ctx context.Context, token, voucherID, pass string) (Order, error) {
+	return c.place(ctx, token, voucherID, pass, "")
+}
+
+func (c *Client) place(ctx context.Context, token, voucherID, pass, key string) (Order, error) {
 	var answer struct {
 		Order
 		OrderID string `json:"order_id"`
 	}
-	_, err := c.doWithHeader(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, "X-Entry-Pass", pass, nil, &answer)
+	headers := map[string]string{"X-Entry-Pass": pass, keyHeader: key}
+	_, err := c.doWithHeaders(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, headers, nil, &answer)
 	if answer.Status == Queued {
 		answer.ID = answer.OrderID
 	}

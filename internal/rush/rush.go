@@ -62,9 +62,9 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	stop := b.report(&done, &orders)
 	group.SetLimit(b.Parallel)
 	start := time.Now()
-	for i, token := range b.Tokens {
+	for i := range b.Tokens {
 		group.Go(func() error {
-			r.Answers[i] = b.buy(ctx, b.Clients[i%len(b.Clients)], token, count)
+			r.Answers[i] = b.Buy(ctx, i, "", count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)
 			if r.Answers[i].Code == "ok" {
@@ -101,19 +101,22 @@ func (b *Buyers) report(done, orders *atomic.Int64) (stop func()) {
 	return func() { close(quit); wg.Wait() }
 }
 
-// buy repeats one buyer's order until the answer is final.
-func (b *Buyers) buy(ctx context.Context, client *Client, token string, count func(string)) Answer {
+// Buy repeats the order of the buyer with this index until the answer is final, at the next server each time, and calls
+// count with the code of each answer. All tries have the same Idempotency-Key, unless that is empty.
+func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code string)) Answer {
 	var a Answer
+	token := b.Tokens[buyer]
 	for a.Tries = 1; ; a.Tries++ {
+		client := b.Clients[(buyer+a.Tries-1)%len(b.Clients)]
 		start := time.Now()
-		o, err := client.Place(ctx, token, b.VoucherID)
+		o, err := client.PlaceWithKey(ctx, token, b.VoucherID, key)
 		a.Latency = time.Since(start)
 		wait := time.Second
 		var p *Problem
 		switch {
 		case err == nil && o.Status == Queued:
 			count(Queued)
-			a.Code, a.Order = b.watch(ctx, client, token, o)
+			a.Code, a.Order = b.Watch(ctx, buyer, o)
 		case err == nil:
 			a.Code, a.Order = "ok", o
 		case errors.As(err, &p):
@@ -141,13 +144,13 @@ const (
 	watchEvery = 50 * time.Millisecond
 )
 
-// watch polls a queued order until it is decided. An order that the server lost together with its Redis is not found
-// any more; its code is lost.
-func (b *Buyers) watch(ctx context.Context, client *Client, token string, queued Order) (code string, o Order) {
+// Watch polls an order of a buyer until it is decided, at the next server each time. An order that the servers lost
+// together with their Redis is not found any more; its code is lost.
+func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (code string, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	for {
-		o, err := client.Order(ctx, token, queued.ID)
+	for n := 0; ; n++ {
+		o, err := b.Clients[(buyer+n)%len(b.Clients)].Order(ctx, b.Tokens[buyer], queued.ID)
 		var p *Problem
 		switch {
 		case err == nil && o.Status == "failed" && o.Reason == "internal":

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os/exec"
 	"testing"
+
+	"seckill/internal/servers"
 )
 
 // Chromium returns the path of a Chromium or Chrome for tests of pages. If there is none, the test is skipped, or fails
@@ -12,7 +14,7 @@ func Chromium(tb testing.TB) string {
 	tb.Helper()
 	var missing error
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		path, err := findBinary(name)
+		path, err := servers.FindBinary(name)
 		if err == nil {
 			return path
 		}

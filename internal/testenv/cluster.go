@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/loop"
+	"seckill/internal/servers"
 )
 
 const (
@@ -76,7 +79,7 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 func (c *RedisCluster) form(ctx context.Context) error {
 	nodes := make([]*redis.Client, len(c.Nodes))
 	for i, n := range c.Nodes {
-		nodes[i] = redis.NewClient(clientOptions(n.Addr))
+		nodes[i] = redis.NewClient(servers.RedisOptions(n.Addr))
 		defer func() { _ = nodes[i].Close() }()
 	}
 	for i, rdb := range nodes {
@@ -90,7 +93,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		}
 	}
 	for _, n := range c.Nodes[1:] {
-		host, port, err := net.SplitHostPort(n.peerAddr())
+		host, port, err := net.SplitHostPort(n.Announced)
 		if err != nil {
 			return err
 		}
@@ -134,7 +137,7 @@ func nodeFormed(ctx context.Context, rdb *redis.Client) error {
 			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
 			return nil
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
 		}
 	}
@@ -151,7 +154,7 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 		replica := c.start(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
 		c.Replicas = append(c.Replicas, replica)
 		from, to := master.Client(tb), replica.Client(tb)
-		wg.Go(func() { errs[i] = replicate(ctx, master.peerAddr(), from, to) })
+		wg.Go(func() { errs[i] = replicate(ctx, master.Announced, from, to) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -173,12 +176,12 @@ func replicate(ctx context.Context, addr string, master, replica *redis.Client) 
 		return err
 	}
 	for err := errors.New("not met"); err != nil; err = replica.ClusterReplicate(ctx, id).Err() {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
 	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("no link to the master: %w", ctx.Err())
 		}
 	}
@@ -192,7 +195,7 @@ func (c *RedisCluster) Verdict(tb testing.TB, i int) {
 	defer cancel()
 	rdb := c.Replicas[i].Client(tb)
 	for rdb.InfoMap(ctx, "replication").Item("Replication", "role") != "master" {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
 			tb.Fatal("no failover in the cluster")
 		}
 	}

@@ -14,34 +14,19 @@
 //
 // # Shared and private servers
 //
-// [SharedRedis], [SharedMariaDB] and [SharedZooKeeper] start one server, or ensemble, per test process on first use. Tests are isolated by database:
-// every [MariaDB.DSN] is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub channels,
+// [SharedRedis], [SharedMariaDB] and [SharedZooKeeper] start one server, or ensemble, per test process on first use.
+// Tests are isolated by database: every [MariaDB.DSN] is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub channels,
 // scripts and FLUSHALL are not limited to a database number. A test that needs these for itself, or that injects
 // faults, uses a private server from [StartRedis], [StartMariaDB], [StartGalera] or [StartZooKeeper].
 //
-// [RunRedis] and [RunMariaDB] do the same without a test, for programs that need servers for some time.
-//
-// # Durability
-//
-// MariaDB runs with innodb_flush_log_at_trx_commit=1, so committed data survives Kill and Restart. Redis runs without
-// persistence and loses all data on Kill, unless the test passes "--appendonly", "yes".
+// Package servers runs them, and does so without a test as well. Its documentation has their durability, ports and
+// cleanup.
 //
 // # Files in memory
 //
 // [Main] sets TMPDIR to a new directory in /dev/shm if that has 4 GiB free: what a committed transaction costs is then
 // no longer the fsync of a disk. Data in memory survives Kill. If TMPDIR is set, or benchmarks run, everything is in
 // the usual place.
-//
-// # Ports
-//
-// A server keeps its port while it is down: a lock file reserves the port, for all test processes of the user, until
-// Stop or the end of the process.
-//
-// # Cleanup
-//
-// No server outlives its test process. On Linux the kernel kills the servers whenever the process ends; elsewhere they
-// are stopped only if the process ends regularly. Directories of killed processes are removed when the next process
-// starts a server.
 //
 // # Required programs
 //

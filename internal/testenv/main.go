@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
-	"time"
+
+	"seckill/internal/servers"
 )
 
 const (
@@ -21,9 +23,7 @@ const (
 	EnvMySQLDSN = "SECKILL_TEST_MYSQL_DSN"
 )
 
-// startTimeout bounds the time until a started server answers. A start takes a fraction of a second; the rest is
-// reserve for a busy machine.
-const startTimeout = 30 * time.Second
+const startTimeout = servers.StartTimeout
 
 // Main runs the tests of a package, stops the shared servers, runs the checks and exits. On Linux the temporary
 // directories of the tests are in memory, see doc.go. A check that fails after passing tests makes the run fail, as in
@@ -33,11 +33,14 @@ const startTimeout = 30 * time.Second
 // A package whose TestMain cannot call Main still works: its shared servers end with the process.
 func Main(m *testing.M, checks ...func() error) {
 	flag.Parse()
-	memory := tempInMemory()
+	var removeTemp func() error
+	if bench := flag.Lookup("test.bench"); bench == nil || bench.Value.String() == "" { // benchmarks stay on the disk
+		removeTemp = servers.TempInMemory()
+	}
 	code := m.Run()
 	err := stopShared()
-	if memory != nil {
-		err = errors.Join(err, memory.remove())
+	if removeTemp != nil {
+		err = errors.Join(err, removeTemp())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
@@ -65,7 +68,7 @@ var (
 // whole.
 func SharedRedis(tb testing.TB) *Redis {
 	tb.Helper()
-	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return RunRedis(ctx) })
+	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
 	need(tb, err)
 	return r
 }
@@ -74,7 +77,7 @@ func SharedRedis(tb testing.TB) *Redis {
 // should also run on an external server use [MySQLDSN].
 func SharedMariaDB(tb testing.TB) *MariaDB {
 	tb.Helper()
-	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) { return RunMariaDB(ctx) })
+	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) { return runMariaDB(ctx) })
 	need(tb, err)
 	return m
 }
@@ -82,7 +85,7 @@ func SharedMariaDB(tb testing.TB) *MariaDB {
 // SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
-	z, err := sharedZooKeeper.get(RunZooKeeper)
+	z, err := sharedZooKeeper.get(runZooKeeper)
 	need(tb, err)
 	return z
 }
@@ -90,37 +93,46 @@ func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 // StartZooKeeper starts a private ensemble and stops it at cleanup.
 func StartZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
-	z, err := RunZooKeeper(tb.Context())
+	z, err := runZooKeeper(tb.Context())
 	need(tb, err)
-	tb.Cleanup(func() {
-		if err := z.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
+	stopAtCleanup(tb, z)
 	return z
 }
 
-// StartRedis starts a private Redis and stops it at cleanup. args are appended to the default arguments and override
-// them, such as "--appendonly", "yes".
+func runZooKeeper(ctx context.Context) (*ZooKeeper, error) {
+	z, err := servers.RunZooKeeper(ctx)
+	return &ZooKeeper{z}, err
+}
+
+// StartRedis starts a private Redis and stops it at cleanup. args are as for [servers.RunRedis].
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
-	r, err := RunRedis(tb.Context(), args...)
+	r, err := runRedis(tb.Context(), args...)
 	need(tb, err)
-	stopAtCleanup(tb, r.server)
+	stopAtCleanup(tb, r)
 	return r
 }
 
-// StartMariaDB starts a private MariaDB and stops it at cleanup. args are appended to the default arguments and
-// override them, such as "--innodb-flush-log-at-trx-commit=0".
+func runRedis(ctx context.Context, args ...string) (*Redis, error) {
+	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
+	return &Redis{Redis: r}, err
+}
+
+// StartMariaDB starts a private MariaDB and stops it at cleanup. args are as for [servers.RunMariaDB].
 func StartMariaDB(tb testing.TB, args ...string) *MariaDB {
 	tb.Helper()
-	m, err := RunMariaDB(tb.Context(), args...)
+	m, err := runMariaDB(tb.Context(), args...)
 	need(tb, err)
-	stopAtCleanup(tb, m.server)
+	stopAtCleanup(tb, m)
 	return m
 }
 
-func stopAtCleanup(tb testing.TB, s *server) {
+func runMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
+	m, err := servers.RunMariaDB(ctx, args...)
+	return &MariaDB{m}, err
+}
+
+func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
 	tb.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			tb.Error(err)

@@ -1,74 +1,26 @@
 package testenv
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"seckill/internal/servers"
 )
 
 func TestMain(m *testing.M) {
 	Main(m, func() error { return goleak.Find() })
 }
 
-// The test runs itself in another process, which starts a server and is killed.
-func TestServersEndWithTheProcess(t *testing.T) {
-	const env = "TESTENV_START"
-	switch os.Getenv(env) {
-	case "redis":
-		r := StartRedis(t)
-		fmt.Println(r.addr(), r.dir.path)
-		select {}
-	case "mariadb":
-		m := StartMariaDB(t)
-		fmt.Println(m.addr(), m.dir.path)
-		select {}
-	}
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux kills the children of a killed process")
-	}
-	SharedRedis(t)
-	SharedMariaDB(t)
-	for _, server := range []string{"redis", "mariadb"} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheProcess$")
-		cmd.Env = append(os.Environ(), env+"="+server)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		line, err := bufio.NewReader(out).ReadString('\n')
-		require.NoError(t, err)
-		addr, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		require.True(t, answers(addr))
-
-		require.NoError(t, cmd.Process.Kill())
-		require.Error(t, cmd.Wait())
-		require.Eventually(t, func() bool { return !answers(addr) }, startTimeout, 10*time.Millisecond, server)
-	}
-}
-
-func answers(addr string) bool {
-	c, err := net.Dial("tcp", addr)
-	if err == nil {
-		_ = c.Close()
-	}
-	return err == nil
-}
-
 func TestMissingProgramSkipsOrFails(t *testing.T) {
-	_, err := findBinary("no-such-server")
+	_, err := servers.FindBinary("no-such-server")
 	require.ErrorIs(t, err, exec.ErrNotFound)
-	require.ErrorContains(t, err, "make test")
+	require.ErrorContains(t, err, "make deps")
 
 	for _, c := range []struct {
 		require, want string

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"seckill/internal/servers"
 )
 
 // Certificates are a certificate authority, and a certificate for 127.0.0.1 that it signed, in files.
@@ -39,7 +42,7 @@ func StartTLSRedis(tb testing.TB, c Certificates, args ...string) *Redis {
 	tb.Helper()
 	addr, settings := c.listen(tb)
 	r := StartRedis(tb, append(settings, args...)...)
-	r.TLSAddr = addr
+	r.Announced = addr
 	return r
 }
 
@@ -52,15 +55,21 @@ func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
 // StartTLSRedisSentinel is StartRedisSentinel with servers that use TLS between each other.
 func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
 	tb.Helper()
-	start := func(tb testing.TB, args ...string) *Redis { return StartTLSRedis(tb, c, args...) }
-	return startSentinel(tb, start, downAfter, c.listen)
+	return startSentinel(tb, downAfter, func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+		addr, settings := c.listen(tb)
+		r, err := run(ctx, append(settings, args...)...)
+		if err == nil {
+			r.Announced = addr
+		}
+		return r, err
+	})
 }
 
 // listen reserves an address until cleanup and returns it with the arguments for a redis-server that listens there with
 // TLS, and uses TLS for replication.
 func (c Certificates) listen(tb testing.TB) (addr string, args []string) {
 	tb.Helper()
-	addr, release, err := ReserveAddr(tb.Context())
+	addr, release, err := servers.ReserveAddr(tb.Context())
 	need(tb, err)
 	tb.Cleanup(func() {
 		if err := release(); err != nil {

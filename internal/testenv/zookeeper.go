@@ -2,190 +2,22 @@ package testenv
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"time"
+
+	"seckill/internal/servers"
 )
 
-// zooKeeperJar is where Debian's package zookeeper puts the server. Its manifest names the jars that it needs.
-const zooKeeperJar = "/usr/share/java/zookeeper.jar"
-
-const zooKeeperServers = 3
-
-// ZooKeeper is an ensemble of three ZooKeeper servers. Each can be killed, paused and restarted. A session expires 0.4 s
-// after its last sign of life or later, as its client requests.
-type ZooKeeper struct {
-	Nodes []*ZooKeeperNode
-}
-
-// A ZooKeeperNode is one server of an ensemble. Its methods are safe for concurrent use.
-type ZooKeeperNode struct {
-	*server
-	// Addr is host:port. Restart does not change it.
-	Addr string
-}
-
-// RunZooKeeper starts an ensemble and returns when every server serves clients. ctx and a timeout of 30 s bound only the
-// start; the servers run until Stop. If Java or ZooKeeper is missing, the error wraps [exec.ErrNotFound].
-func RunZooKeeper(ctx context.Context) (*ZooKeeper, error) {
-	java, err := findBinary("java")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(zooKeeperJar); err != nil {
-		return nil, fmt.Errorf("zookeeper is not installed (\"make test\" installs it): %w: %w", exec.ErrNotFound, err)
-	}
-	z := &ZooKeeper{}
-	if err := z.run(ctx, java); err != nil {
-		return nil, errors.Join(err, z.Stop())
-	}
-	return z, nil
-}
-
-func (z *ZooKeeper) run(ctx context.Context, java string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	var members strings.Builder
-	for i := range zooKeeperServers {
-		s := &server{bin: java, ready: zooKeeperReady, args: func(s *server) []string {
-			return []string{
-				// A small heap, and the fastest start.
-				"-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-				"-Dznode.container.checkIntervalMs=1000",             // empty containers go soon
-				"-Dzookeeper.fastleader.maxNotificationInterval=500", // of 60 s: a lone server repeats its vote
-				"-cp", zooKeeperJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir.path, "zoo.cfg"),
-			}
-		}}
-		z.Nodes = append(z.Nodes, &ZooKeeperNode{server: s})
-		var err error
-		if s.dir, err = newFolder(); err != nil {
-			return err
-		}
-		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1]} {
-			if *p, err = reservePort(ctx); err != nil {
-				return err
-			}
-		}
-		z.Nodes[i].Addr = s.addr()
-		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, s.peerPorts[0].number, s.peerPorts[1].number)
-	}
-	errs := make([]error, len(z.Nodes))
-	var wg sync.WaitGroup
-	for i, n := range z.Nodes {
-		if err := n.configure(i+1, members.String()); err != nil {
-			return err
-		}
-		wg.Go(func() { errs[i] = n.start(ctx) }) // none is ready before the others run
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (n *ZooKeeperNode) configure(id int, members string) error {
-	config := fmt.Sprintf(`dataDir=%s
-clientPortAddress=127.0.0.1
-clientPort=%d
-tickTime=200
-initLimit=15
-syncLimit=25
-maxSessionTimeout=60000
-maxClientCnxns=0
-admin.enableServer=false
-4lw.commands.whitelist=srvr,wchp
-%s`, n.dir.path, n.port.number, members)
-	return errors.Join(
-		os.WriteFile(filepath.Join(n.dir.path, "myid"), []byte(fmt.Sprint(id)), 0o600),
-		os.WriteFile(filepath.Join(n.dir.path, "zoo.cfg"), []byte(config), 0o600))
-}
-
-// Servers returns the addresses of all servers, running or not.
-func (z *ZooKeeper) Servers() (addrs []string) {
-	for _, n := range z.Nodes {
-		addrs = append(addrs, n.Addr)
-	}
-	return addrs
-}
+// ZooKeeper is an ensemble of a test.
+type ZooKeeper struct{ *servers.ZooKeeper }
 
 // Leader returns the server that leads the ensemble. It waits for an election, at most 30 s.
-func (z *ZooKeeper) Leader(tb testing.TB) *ZooKeeperNode {
+func (z *ZooKeeper) Leader(tb testing.TB) *servers.ZooKeeperNode {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	for {
-		for _, n := range z.Nodes {
-			if mode, err := zooKeeperMode(ctx, n.Addr); err == nil && mode == "leader" {
-				return n
-			}
-		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			tb.Fatal("the ZooKeeper ensemble has no leader")
-		}
-	}
-}
-
-// Stop kills the servers and removes their data. The ensemble cannot be used again.
-func (z *ZooKeeper) Stop() error {
-	var errs []error
-	for _, n := range z.Nodes {
-		if n.dir != nil {
-			errs = append(errs, n.Stop())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// zooKeeperReady returns nil if the server follows or leads.
-func zooKeeperReady(ctx context.Context, s *server, _ *child) error {
-	_, err := zooKeeperMode(ctx, s.addr())
-	return err
-}
-
-// zooKeeperMode returns "leader" or "follower".
-func zooKeeperMode(ctx context.Context, addr string) (string, error) {
-	report, err := fourLetterWord(ctx, addr, "srvr")
-	_, rest, ok := strings.Cut(report, "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	if err == nil && !ok {
-		err = fmt.Errorf("%s serves no clients: %q", addr, report)
-	}
-	return mode, err
-}
-
-// Watches returns how many sessions watch each node through this server.
-func (n *ZooKeeperNode) Watches(ctx context.Context) (map[string]int, error) {
-	report, err := fourLetterWord(ctx, n.Addr, "wchp")
-	watches, path := map[string]int{}, ""
-	for line := range strings.Lines(report) {
-		if strings.HasPrefix(line, "/") {
-			path = strings.TrimSpace(line)
-		} else if strings.TrimSpace(line) != "" {
-			watches[path]++ // a session, indented
-		}
-	}
-	return watches, err
-}
-
-// fourLetterWord sends one of ZooKeeper's administrative commands.
-func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	n, err := z.ZooKeeper.Leader(ctx)
 	if err != nil {
-		return "", err
+		tb.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	report, err := io.ReadAll(conn)
-	return string(report), err
+	return n
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/testenv"
+	"seckill/internal/servers"
 	"seckill/loadtest/bench/loadgen"
 	"seckill/loadtest/bench/reference"
 	"seckill/loadtest/bench/report"
@@ -25,7 +25,7 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 	data := "SECKILL_DATA_DIR=" + filepath.Join(st.dir, "embedded")
-	ops, _, err := testenv.ReserveAddr(ctx)
+	ops, _, err := servers.ReserveAddr(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/rush"
-	"seckill/internal/testenv"
+	"seckill/internal/servers"
 )
 
 // stack is a database, a Redis, the users, and the servers that are compared.
 type stack struct {
-	mariadb *testenv.MariaDB
-	redis   *testenv.Redis
+	mariadb *servers.MariaDB
+	redis   *servers.Redis
 	db      *sql.DB
 	rdb     *redis.Client
 	dbPID   int
@@ -61,7 +61,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a directory of this program
 		return nil, err
 	}
-	if s.mariadb, err = testenv.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
+	if s.mariadb, err = servers.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
 		return nil, err
 	}
 	dsn, err := s.mariadb.CreateDatabase(ctx, "seckill")
@@ -71,7 +71,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	if s.db, err = sql.Open("mysql", dsn); err != nil {
 		return nil, err
 	}
-	if s.redis, err = testenv.RunRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+	if s.redis, err = servers.RunRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
 		return nil, err
 	}
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
@@ -177,7 +177,7 @@ func (s *stack) seed(ctx context.Context, users int) error {
 
 // serve starts a server with the lane, and further settings.
 func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*process, error) {
-	ops, _, err := testenv.ReserveAddr(ctx)
+	ops, _, err := servers.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/testenv"
+	"seckill/internal/servers"
 )
 
 func main() {
@@ -43,7 +43,7 @@ type table map[string][]result
 
 // compare measures all locks in turn, rounds times, and prints the medians.
 func compare(out io.Writer, rounds int, length time.Duration, numbers string) (err error) {
-	server, err := testenv.RunRedis(context.Background())
+	server, err := servers.RunRedis(context.Background())
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"seckill/internal/testenv"
+	"seckill/internal/servers"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (err error) {
-	db, err := testenv.RunMariaDB(ctx, "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=512M")
+	db, err := servers.RunMariaDB(ctx, "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=512M")
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	rds, err := testenv.RunRedis(ctx, "--appendonly", "yes")
+	rds, err := servers.RunRedis(ctx, "--appendonly", "yes")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package testenv
+package servers
 
 import (
 	"context"
@@ -42,14 +42,14 @@ func TestMakeOnceFillsTheDirectoryOnce(t *testing.T) {
 }
 
 func TestTemplateIsReused(t *testing.T) {
-	SharedMariaDB(t)
-	bin, err := findBinary("mariadbd")
+	startMariaDB(t)
+	bin, err := FindBinary("mariadbd")
 	require.NoError(t, err)
 	dir, err := dataTemplate(t.Context(), bin)
 	require.NoError(t, err)
 	before, err := os.Stat(dir)
 	require.NoError(t, err)
-	StartMariaDB(t)
+	startMariaDB(t)
 	after, err := os.Stat(dir)
 	require.NoError(t, err)
 	assert.Equal(t, before.ModTime(), after.ModTime())

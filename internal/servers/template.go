@@ -1,4 +1,4 @@
-package testenv
+package servers
 
 import (
 	"context"
@@ -27,11 +27,11 @@ var innodbFiles = []string{
 // dataTemplate returns a data directory to copy. It is created once per machine, user and MariaDB version and kept in
 // the user's cache, because creating it takes longer than copying it and starting a server.
 func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
-	install, err := findBinary("mariadb-install-db")
+	install, err := FindBinary("mariadb-install-db")
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
 	defer cancel()
 	version, err := exec.CommandContext(ctx, mariadbd, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
@@ -48,7 +48,7 @@ func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 	}
 	return makeOnce(ctx, filepath.Join(cache, templateName(string(version), args)), func(dir string) error {
 		args := append(slices.Clone(args), "--datadir="+dir)
-		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // findBinary looked it up by a fixed name
+		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // FindBinary looked it up by a fixed name
 		// It is a script whose children may outlive it and keep the output open.
 		cmd.WaitDelay = time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {

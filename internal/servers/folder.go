@@ -1,8 +1,7 @@
-package testenv
+package servers
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,12 +24,11 @@ type folder struct {
 	lock *flock.Flock
 }
 
-// tempInMemory makes os.TempDir a new directory in memory, and returns nil if it cannot: tests commit thousands of
-// transactions, and the fsync of a busy disk would take most of their time. The data survives the end of a process, as
-// on a disk. TMPDIR takes precedence, and benchmarks stay on the disk.
-func tempInMemory() *folder {
-	bench := flag.Lookup("test.bench")
-	if os.Getenv("TMPDIR") != "" || bench != nil && bench.Value.String() != "" || freeMemory(memoryDir) < minMemory {
+// TempInMemory makes os.TempDir a new directory in memory if that has 4 GiB free, and returns the function that removes
+// it, or nil: tests commit thousands of transactions, and the fsync of a busy disk would take most of their time. The
+// data survives the end of a process, as on a disk. TMPDIR takes precedence.
+func TempInMemory() (remove func() error) {
+	if os.Getenv("TMPDIR") != "" || freeMemory(memoryDir) < minMemory {
 		return nil
 	}
 	f, err := newFolderIn(memoryDir)
@@ -40,7 +38,7 @@ func tempInMemory() *folder {
 	if err := os.Setenv("TMPDIR", f.path); err != nil {
 		panic(err) // the name and the value are valid
 	}
-	return f
+	return f.remove
 }
 
 const (

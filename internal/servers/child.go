@@ -1,10 +1,11 @@
-package testenv
+package servers
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 )
 
 // child is one run of a server program.
@@ -13,19 +14,19 @@ type child struct {
 	done chan struct{} // closed when the process has exited and was waited for
 }
 
-// startChild starts a program and appends its output to the log file.
+// startChild starts a program with an environment and appends its output to the log file.
 //
 // One goroutine starts the program and waits for it, locked to its thread: Pdeathsig kills the child when the thread
 // that started it ends, and the Go runtime may end other threads.
-func startChild(bin string, args []string, logPath string) (*child, error) {
+func startChild(bin string, args, env []string, logPath string) (*child, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	// No context: the process outlives this call.
-	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // findBinary looked it up by a fixed name
+	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed parses the log
+	cmd.Env = append(slices.Clone(env), "LC_ALL=C") // startFailed parses the log
 	cmd.SysProcAttr = childAttr()
 	c := &child{done: make(chan struct{})}
 	started := make(chan error, 1)

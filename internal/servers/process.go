@@ -1,4 +1,4 @@
-package testenv
+package servers
 
 import (
 	"bytes"
@@ -9,16 +9,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// server is a server process with its directory and its port, which stay the same when the process is restarted. Its
+// StartTimeout bounds the time until a started server answers. A start takes a fraction of a second; the rest is
+// reserve for a busy machine.
+const StartTimeout = 30 * time.Second
+
+// Process is a server process with its directory and its port, which stay the same when the process is restarted. Its
 // methods are safe for concurrent use.
-type server struct {
+type Process struct {
 	bin  string
-	args func(s *server) []string
+	args func(s *Process) []string
+	env  []string // nil: that of this process
 	// ready returns nil if the server answers and is the process c. If the port was taken, another server answers.
-	ready func(ctx context.Context, s *server, c *child) error
+	ready func(ctx context.Context, s *Process, c *child) error
 	dir   *folder
 	port  *port // reserved until Stop; nil before run
 
@@ -33,8 +39,8 @@ type server struct {
 var errPortTaken = errors.New("port is taken")
 
 // run starts s for the first time, on a free port. ctx bounds only the start.
-func (s *server) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+func (s *Process) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +64,8 @@ func (s *server) run(ctx context.Context) error {
 
 // Restart kills the process if it runs, starts it on the same port with the same data, and waits until it answers, at
 // most 30 s.
-func (s *server) Restart() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+func (s *Process) Restart() error {
+	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,20 +82,41 @@ func (s *server) Restart() error {
 
 // Kill ends the process with SIGKILL, as a crash would, and returns when it has exited. The port stays reserved. Kill
 // does nothing if the process is not running.
-func (s *server) Kill() {
+func (s *Process) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
 }
 
+// Terminate ends the process with SIGTERM, as a deployment would, and returns when it has exited. If it still runs after
+// the timeout, it is killed, which is an error.
+func (s *Process) Terminate(timeout time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.child.alive() {
+		return nil
+	}
+	if err := s.child.proc.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("terminate %s: %w", filepath.Base(s.bin), err)
+	}
+	select {
+	case <-s.child.done:
+		s.child = nil
+		return nil
+	case <-time.After(timeout):
+		s.kill()
+		return fmt.Errorf("%s on port %d still ran %s after SIGTERM", filepath.Base(s.bin), s.port.number, timeout)
+	}
+}
+
 // Pause stops the process with SIGSTOP. The kernel keeps its connections open and accepts new ones, but the server does
 // not answer until Resume. On Linux, Pause returns when all threads have stopped.
-func (s *server) Pause() error { return s.freeze(true) }
+func (s *Process) Pause() error { return s.freeze(true) }
 
 // Resume continues a paused process.
-func (s *server) Resume() error { return s.freeze(false) }
+func (s *Process) Resume() error { return s.freeze(false) }
 
-func (s *server) freeze(paused bool) error {
+func (s *Process) freeze(paused bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.child.alive() {
@@ -103,7 +130,7 @@ func (s *server) freeze(paused bool) error {
 }
 
 // Stop kills the process, removes its data and releases its port. The server cannot be used again.
-func (s *server) Stop() error {
+func (s *Process) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
@@ -116,31 +143,35 @@ func (s *server) Stop() error {
 	return err
 }
 
-// answers reports whether the process runs and is not paused.
-func (s *server) answers() bool {
+// Answers reports whether the process runs and is not paused.
+func (s *Process) Answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child.alive() && !s.paused
 }
 
-func (s *server) kill() {
+func (s *Process) kill() {
 	if s.child != nil {
 		s.child.kill()
 	}
 	s.child, s.paused = nil, false
 }
 
-func (s *server) addr() string { return s.port.addr() }
+func (s *Process) addr() string { return s.port.addr() }
 
-func (s *server) logPath() string { return filepath.Join(s.dir.path, "log") }
+func (s *Process) logPath() string { return filepath.Join(s.dir.path, "log") }
 
 // start starts the process and waits until it answers. If it fails, the process has ended.
-func (s *server) start(ctx context.Context) error {
+func (s *Process) start(ctx context.Context) error {
 	var logged int64
 	if info, err := os.Stat(s.logPath()); err == nil {
 		logged = info.Size()
 	}
-	c, err := startChild(s.bin, s.args(s), s.logPath())
+	env := s.env
+	if env == nil {
+		env = os.Environ()
+	}
+	c, err := startChild(s.bin, s.args(s), env, s.logPath())
 	if err != nil {
 		return err
 	}
@@ -163,14 +194,14 @@ func (s *server) start(ctx context.Context) error {
 }
 
 // checkReady calls ready with a timeout of 1 s, so that one unanswered connection does not use up the whole time.
-func (s *server) checkReady(ctx context.Context, c *child) error {
+func (s *Process) checkReady(ctx context.Context, c *child) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.ready(ctx, s, c)
 }
 
 // startFailed returns the error of a failed start, with the end of the log. logged is the size of the log before.
-func (s *server) startFailed(logged int64, what string) error {
+func (s *Process) startFailed(logged int64, what string) error {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {
 		log = []byte(err.Error())
@@ -201,9 +232,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// findBinary finds a program in PATH or in the directories that Debian and Homebrew use for servers, which may not be
+// FindBinary finds a program in PATH or in the directories that Debian and Homebrew use for servers, which may not be
 // in PATH.
-func findBinary(name string) (string, error) {
+func FindBinary(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
 		return path, nil
@@ -213,5 +244,5 @@ func findBinary(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed (\"make test\" installs it): %w", name, err)
+	return "", fmt.Errorf("%s is not installed (\"make deps\" installs it on Debian and Ubuntu): %w", name, err)
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/servers"
 )
 
 func openDB(t *testing.T, dsn string) *sql.DB {
@@ -94,69 +95,5 @@ func TestCreateDatabase(t *testing.T) {
 	dsn, err := m.CreateDatabase(t.Context(), "by_name")
 	require.NoError(t, err)
 	assert.Equal(t, "root@tcp("+m.Addr+")/by_name", dsn)
-	require.NoError(t, dropDatabase(adminConfig(m.Addr), "by_name"))
-}
-
-func TestRestartWaitsForItsPort(t *testing.T) {
-	Long(t)
-	t.Parallel()
-	servers := map[string]func(t *testing.T) *server{
-		"redis":   func(t *testing.T) *server { return StartRedis(t).server },
-		"mariadb": func(t *testing.T) *server { return StartMariaDB(t).server },
-	}
-	for name, start := range servers {
-		t.Run(name, func(t *testing.T) {
-			s := start(t)
-			s.Kill()
-			l, err := net.Listen("tcp", s.addr())
-			require.NoError(t, err)
-			require.ErrorIs(t, s.start(t.Context()), errPortTaken)
-			restarted := make(chan error)
-			go func() { restarted <- s.Restart() }()
-			require.NoError(t, l.Close())
-			require.NoError(t, <-restarted)
-		})
-	}
-}
-
-// Without the lock, another server could take the port of a killed server, and clients that expect a dead server would
-// reach a living one.
-func TestPortStaysReservedUntilStop(t *testing.T) {
-	t.Parallel()
-	s := StartRedis(t).server
-	number := s.port.number
-	s.Kill()
-	_, err := tryPort(t.Context(), number)
-	require.ErrorIs(t, err, errReserved)
-	require.NoError(t, s.Restart())
-	_, err = tryPort(t.Context(), number)
-	require.ErrorIs(t, err, errReserved)
-	require.NoError(t, s.Stop())
-	p, err := tryPort(t.Context(), number)
-	require.NoError(t, err)
-	require.NoError(t, p.release())
-}
-
-func TestTryPortRejectsPortInUse(t *testing.T) {
-	t.Parallel()
-	addr, release, err := ReserveAddr(t.Context())
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
-	require.NoError(t, release())
-	number := l.Addr().(*net.TCPAddr).Port
-	_, err = tryPort(t.Context(), number)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, errReserved)
-	require.NoError(t, l.Close())
-	p, err := tryPort(t.Context(), number)
-	require.NoError(t, err, "a failed attempt must not keep the lock")
-	require.NoError(t, p.release())
-}
-
-func TestFailedStartShowsTheLog(t *testing.T) {
-	StartRedis(t) // skips if there is no redis-server
-	_, err := RunRedis(t.Context(), "--maxmemory-policy", "no-such-policy")
-	require.ErrorContains(t, err, "no-such-policy")
-	require.NotErrorIs(t, err, errPortTaken)
+	require.NoError(t, servers.DropDatabase(servers.AdminConfig(m.Addr), "by_name"))
 }
