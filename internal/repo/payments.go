@@ -379,6 +379,8 @@ type Backlog struct {
 	OldestOrder  time.Duration // how long the oldest of them has been overdue
 	Refunds      int64         // payments to be refunded
 	OldestRefund time.Duration // how long the oldest of them has been due
+	Events       int64         // events of orders that are not delivered; 0 if the store records none
+	OldestEvent  time.Duration // age of the oldest of them
 }
 
 // Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
@@ -405,6 +407,16 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	}
 	for _, p := range oldestRefund {
 		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
+	}
+	var events []eventRow
+	if err == nil && s.events {
+		err = db.Model(&eventRow{}).Where("status = ?", domain.EventPending).Count(&b.Events).Error
+	}
+	if err == nil && b.Events > 0 {
+		err = db.Select("created_at").Where("status = ?", domain.EventPending).Order("created_at").Limit(1).Find(&events).Error
+	}
+	for _, e := range events {
+		b.OldestEvent = max(0, now.Sub(e.CreatedAt)) // likewise
 	}
 	return b, s.db.Translate(err)
 }
