@@ -23,6 +23,7 @@ type eventReceiver struct {
 
 	mu      sync.Mutex
 	hang    bool
+	refuse  bool
 	taken   []string            // "order type" of the events that were not answered
 	types   map[string][]string // of the answered events, by order
 	bodies  map[string]string   // by event id
@@ -49,6 +50,10 @@ func startEventReceiver(t *testing.T) *eventReceiver {
 			return
 		}
 		defer r.mu.Unlock()
+		if r.refuse {
+			http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
+			return
+		}
 		if before, again := r.bodies[event.ID]; again {
 			assert.Equal(t, before, string(body), "a repeated event")
 			r.repeats++
@@ -122,4 +127,38 @@ func TestEventsSurviveKill(t *testing.T) {
 		require.GreaterOrEqual(t, len(listed), 2*n-1) // the last one may not be stored yet
 		s.verify(t)
 	})
+}
+
+// eventsInBrowser looks at an event that the receiver refuses, and sends it again.
+func eventsInBrowser(t *testing.T, c *consoleTest) {
+	r := startEventReceiver(t)
+	r.refuse = true
+	s := embeddedStack(t).withAdmins().with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
+	p := s.serve(t, "").shop(t)
+	order := p.buy(t, s.tokens(t, 1)[0], p.publish(t, offer{Stock: 5})).ID
+	v := c.visit(p.url, "en")
+	v.enter("/console/events", c.phone)
+	eventually(t, "the answer of the receiver", func() bool {
+		v.click(`[data-do="refresh"]`)
+		return strings.Contains(v.text("table"), "503 closed for stocktaking")
+	})
+	v.reads("table", "order.created")
+	v.reads("table", "Pending")
+	v.click("tbody summary")
+	v.reads("tbody pre", order)
+	r.mu.Lock()
+	r.refuse = false
+	r.mu.Unlock()
+	v.click(`[data-event] [data-do="repeat"]`)
+	v.reads("main", "Will be sent within a second.")
+	eventually(t, "the event arrives", func() bool { return len(r.of(order)) == 1 })
+	v.choose(`form[data-form=filter] [name=status]`, "delivered")
+	v.submit("filter")
+	eventually(t, "the event is delivered", func() bool {
+		v.click(`[data-do="refresh"]`)
+		return strings.Contains(v.text("main"), order)
+	})
+	require.Equal(t, "/console/events?status=delivered", v.at())
+	v.goTo("/console/events?status=failed")
+	v.reads("main", "No events.")
 }
