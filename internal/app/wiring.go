@@ -18,6 +18,7 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
+	"seckill/internal/loop"
 	"seckill/internal/outbox"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
@@ -178,6 +179,9 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	if cfg.EventsURL != "" {
 		background = append(background, newOutbox(cfg, b.store, now, log).Run)
+	}
+	if _, cluster := b.rdb.(*redis.ClusterClient); cluster { // elsewhere the rest of Redis fails with the counter
+		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
 	}
 	return &server{
 		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining,

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"seckill/internal/version"
 )
 
 // maxAnswer bounds the part of an answer that is read, in bytes.
@@ -58,6 +60,7 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 		return Answer{}, withoutURL(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.UserAgent())
 	req.Header.Set(SignatureHeader, Sign(c.Secret, body, c.Now()))
 	res, err := c.HTTP.Do(req)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"seckill/internal/version"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +29,7 @@ func newClient(t *testing.T, receive http.HandlerFunc) Client {
 func TestPostIsSigned(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != version.UserAgent() ||
 			Verify(secrets, text, r.Header.Get(SignatureHeader), at) != nil {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
