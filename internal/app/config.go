@@ -42,9 +42,11 @@ type Config struct {
 	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Time zone of the hm-dianping pages, whose times have none (${default})."`
 	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"Time after which an unpaid order is closed (${default})."`
 	Retention     time.Duration  `env:"SECKILL_RETENTION" default:"26280h" placeholder:"DURATION" help:"Time after which an account without a login, a session and an order is erased (${default}); 0: never."`
-	PaymentSecret string         `file:"" env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Secret that signs payment notices, or several as in SECKILL_JWT_SECRET. Empty: derived from SECKILL_JWT_SECRET."`
+	PaymentSecret string         `file:"" env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_PAYMENT_URL and payment notices, or several as in SECKILL_JWT_SECRET. Empty: derived from SECKILL_JWT_SECRET."`
+	PaymentURL    string         `name:"payment-url" env:"SECKILL_PAYMENT_URL" placeholder:"URL" help:"Payment provider with the API of docs/payment-provider.json: https, or http on this machine. Requires SECKILL_PAYMENT_SECRET. Empty: the sandbox, which moves no money."`
 	CodeURL       string         `name:"code-url" env:"SECKILL_CODE_URL" placeholder:"URL" help:"Receiver of login codes, which sends them to the phones: https, or http on this machine. Requires SECKILL_EVENTS_SECRET."`
-	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL."`
+	EventsURL     string         `name:"events-url" env:"SECKILL_EVENTS_URL" placeholder:"URL" help:"Receiver of the events of orders: https, or http on this machine. Requires SECKILL_EVENTS_SECRET. Empty: no events are recorded."`
+	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL and SECKILL_EVENTS_URL."`
 	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
@@ -164,9 +166,15 @@ func (c Config) Finish() (Config, error) {
 		rule(err == nil, "--jwt-secret: %w", err)
 	}
 	rule(c.PaymentSecret == "" || len(domain.ParseKeyring(c.PaymentSecret)) > 0, "--payment-secret has no secret")
-	rule(c.CodeURL == "" || isReceiver(c.CodeURL), "--code-url is neither an https URL nor an http URL on this machine")
-	rule(c.CodeURL == "" || auth.CheckSecrets(domain.ParseKeyring(c.EventsSecret)) == nil,
-		"--code-url requires --events-secret with at least %d bytes, which the receiver knows, too: it verifies the signature with it", auth.MinSecret)
+	receiver := func(flag, url, secretFlag, secret string) {
+		rule(url == "" || isReceiver(url), "--%s is neither an https URL nor an http URL on this machine", flag)
+		rule(url == "" || auth.CheckSecrets(domain.ParseKeyring(secret)) == nil,
+			"--%s requires --%s with at least %d bytes, which the receiver knows, too: it verifies the signature with it", flag, secretFlag, auth.MinSecret)
+	}
+	receiver("code-url", c.CodeURL, "events-secret", c.EventsSecret)
+	receiver("payment-url", c.PaymentURL, "payment-secret", c.PaymentSecret)
+	rule(c.PaymentURL == "" || c.Sandbox == (payment.Faults{}), "--sandbox has no effect with --payment-url")
+	receiver("events-url", c.EventsURL, "events-secret", c.EventsSecret)
 	c.Unsafe, err = parseUnsafe(c.Unsafe)
 	if err != nil {
 		problems = append(problems, err)

@@ -17,6 +17,14 @@ const startTimeout = 30 * time.Second
 
 // OpenStore opens the configured database without connecting to MySQL. The caller closes it.
 func OpenStore(cfg Config) (*repo.Store, error) {
+	store, err := openStore(cfg)
+	if err == nil && cfg.EventsURL != "" {
+		store.RecordEvents()
+	}
+	return store, err
+}
+
+func openStore(cfg Config) (*repo.Store, error) {
 	if !cfg.Embedded() {
 		return repo.OpenMySQL(cfg.MySQLDSN)
 	}

@@ -140,12 +140,14 @@ var (
 	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Expired unpaid orders that are not closed yet.", nil, nil)
 	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest expired unpaid order was due to be closed.", nil, nil)
 	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
+	backlogEvents  = prometheus.NewDesc("seckill_events_pending", "Events of orders that are not delivered.", nil, nil)
+	backlogEvent   = prometheus.NewDesc("seckill_events_oldest_seconds", "Age of the oldest event that is not delivered.", nil, nil)
 	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (backlog) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest} {
+	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest, backlogEvents, backlogEvent} {
 		ch <- d
 	}
 }
@@ -162,6 +164,8 @@ func (b backlog) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
 	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
 	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
+	ch <- prometheus.MustNewConstMetric(backlogEvents, prometheus.GaugeValue, float64(due.Events))
+	ch <- prometheus.MustNewConstMetric(backlogEvent, prometheus.GaugeValue, due.OldestEvent.Seconds())
 }
 
 // redisPool exports the pool statistics of go-redis. The redisprometheus collector of go-redis lacks the number and the

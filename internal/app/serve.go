@@ -197,7 +197,7 @@ type server struct {
 	public  http.Handler
 	ops     http.Handler // of the private port
 	sales   *service.Sales
-	sandbox *payment.Sandbox
+	sandbox *payment.Sandbox // nil with another provider
 	drain   *drain.Drain
 	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
 	subscribers []*salestats.Subscribers
@@ -272,8 +272,10 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	for _, run := range s.background {
 		wg.Go(func() { run(background) })
 	}
-	webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + service.DefaultProvider
-	wg.Go(func() { s.sandbox.Run(background, webhook) })
+	if s.sandbox != nil {
+		webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + payment.SandboxName
+		wg.Go(func() { s.sandbox.Run(background, webhook) })
+	}
 	defer func() {
 		stopBackground()
 		wg.Wait()

@@ -17,7 +17,7 @@ import (
 func ConfigToCheck(cfg Config) settings.Config {
 	c := settings.Config{
 		Secrets: domain.ParseKeyring(cfg.JWTSecret), PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret),
-		EventsSecrets: domain.ParseKeyring(cfg.EventsSecret), CodeURL: cfg.CodeURL,
+		EventsSecrets: domain.ParseKeyring(cfg.EventsSecret), PaymentURL: cfg.PaymentURL, CodeURL: cfg.CodeURL, EventsURL: cfg.EventsURL,
 		DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
 		Demo: cfg.IsDemo(), DemoAdmin: DemoAdmin, Admins: cfg.AdminPhones, RateLimit: cfg.RateLimit == "on",
 		Proxies: cfg.Proxies, Addr: cfg.Addr, OpsAddr: cfg.OpsAddr, PayTimeout: cfg.PayTimeout,

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/auth"
+	"seckill/internal/codesender"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/entry"
@@ -17,6 +19,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/loop"
+	"seckill/internal/outbox"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
 	"seckill/internal/queue"
@@ -26,6 +29,7 @@ import (
 	"seckill/internal/salestats"
 	"seckill/internal/service"
 	"seckill/internal/web"
+	"seckill/internal/webhook"
 )
 
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
@@ -129,11 +133,9 @@ func newServer(e *Env, b backends) (*server, error) {
 
 	returns := service.UnitReleaser{Sales: sales, Queue: mode.queue, Moved: movedOrders.publish}
 	closer := &service.Closer{Store: b.store, Returns: returns, Log: log, Closed: m.closed}
-	sandbox := payment.NewSandbox(payment.SandboxConfig{
-		Secrets: paymentSecrets(cfg, b.secrets), Now: now, Log: log, Faults: cfg.Sandbox,
-	})
+	provider := newProvider(cfg, paymentSecrets(cfg, b.secrets), now, log)
 	payments := service.NewPayments(service.PaymentsConfig{
-		Store: b.store, Providers: map[string]domain.PaymentProvider{service.DefaultProvider: sandbox},
+		Store: b.store, Providers: map[string]domain.PaymentProvider{provider.name: provider}, Default: provider.name,
 		Returns: returns, Now: now, Log: log, Observe: m.payment,
 	})
 
@@ -147,7 +149,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
+		AuditLog: b.store, Events: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
@@ -171,6 +173,13 @@ func newServer(e *Env, b backends) (*server, error) {
 		stats.send, stats.receive, monitor.Run,
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
+	if provider.remote != nil {
+		inquiry := payment.Inquiry{Store: b.store, Query: provider.remote.Query, Settle: payments.Settle, Log: log}
+		background = append(background, inquiry.Run)
+	}
+	if cfg.EventsURL != "" {
+		background = append(background, newOutbox(cfg, b.store, now, log).Run)
+	}
 	if _, cluster := b.rdb.(*redis.ClusterClient); cluster { // elsewhere the rest of Redis fails with the counter
 		if err := ids.Reserve(e.Ctx); err != nil {
 			return nil, fmt.Errorf("reserve order ids: %w", err)
@@ -178,7 +187,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
 	}
 	return &server{
-		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: sandbox, drain: draining,
+		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }
@@ -222,6 +231,14 @@ func newLane(
 	return orderLane{orders: lane.NewLock(locks, batch)}
 }
 
+// newOutbox returns the sender of the events of orders.
+func newOutbox(cfg Config, store domain.EventStore, now func() time.Time, log *slog.Logger) *outbox.Sender {
+	receiver := webhook.Client{
+		URL: cfg.EventsURL, Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(), Now: now, HTTP: webhook.NewHTTPClient(outbox.Timeout),
+	}
+	return outbox.New(outbox.Config{Store: store, Encode: handler.EncodeEvent, Post: receiver.Post, Now: now, Log: log})
+}
+
 // newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.
 func newPages() (map[string]http.Handler, error) {
 	problems, err := handler.Problems()
@@ -233,6 +250,35 @@ func newPages() (map[string]http.Handler, error) {
 		pages[i] = web.Problem(p)
 	}
 	return web.Routes(pages)
+}
+
+// newCodeSender returns the sender of login codes.
+func newCodeSender(cfg Config, log *slog.Logger, now func() time.Time) auth.CodeSender {
+	switch {
+	case cfg.CodeURL != "":
+		return codesender.New(cfg.CodeURL, domain.ParseKeyring(cfg.EventsSecret).Signer(), now)
+	case cfg.IsDemo():
+		return codesender.ToLog(log)
+	}
+	return codesender.None()
+}
+
+// provider is the configured payment provider: one of sandbox and remote is not nil.
+type provider struct {
+	domain.PaymentProvider
+	name    string
+	sandbox *payment.Sandbox
+	remote  *payment.HTTP
+}
+
+// newProvider returns the provider at SECKILL_PAYMENT_URL, or the sandbox.
+func newProvider(cfg Config, secrets domain.Keyring, now func() time.Time, log *slog.Logger) provider {
+	if cfg.PaymentURL != "" {
+		remote := payment.NewHTTP(payment.HTTPConfig{URL: cfg.PaymentURL, Secrets: secrets, Now: now})
+		return provider{remote, payment.HTTPName, nil, remote}
+	}
+	sandbox := payment.NewSandbox(payment.SandboxConfig{Secrets: secrets, Now: now, Log: log, Faults: cfg.Sandbox})
+	return provider{sandbox, payment.SandboxName, sandbox, nil}
 }
 
 // paymentSecrets returns the keys of payment notices: the configured ones, or those derived from secrets.

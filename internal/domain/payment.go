@@ -50,13 +50,14 @@ type Payment struct {
 	RefundTries int // refund requests sent to the provider
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	CheckoutURL string // where the buyer pays; not stored, empty if the provider has no page
 }
 
 // PaymentProvider takes and returns money. Its methods are safe for concurrent use.
 type PaymentProvider interface {
-	// Create begins a payment under p.Ref. The provider reports its result by a notice. Create is idempotent by p.Ref,
-	// so it can be repeated after a lost answer.
-	Create(ctx context.Context, p Payment) error
+	// Create begins a payment under p.Ref, and sets p.CheckoutURL if the buyer pays on a page of the provider. The
+	// provider reports the result by a notice. Create is idempotent by p.Ref, so it can be repeated after a lost answer.
+	Create(ctx context.Context, p *Payment) error
 	// Refund returns the full amount of a payment. It is idempotent by p.Ref.
 	Refund(ctx context.Context, p Payment) error
 	// Notice verifies the signature of a notice and parses it. Errors: ErrUnauthenticated, *InvalidError.
@@ -99,6 +100,9 @@ type PaymentStore interface {
 	// where tries is the number of earlier tries. The delay is also a lease, so concurrent callers get different
 	// payments.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
+	// DueInquiries returns at most limit pending payments of a provider whose result is to be requested, and delays the
+	// next request of each by wait(age), which is also a lease as in DueRefunds. After a wait of 0 there is none.
+	DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]Payment, error)
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)

@@ -15,7 +15,7 @@ type consolePage struct{ path, ready string }
 func pagesOf(sale, order string) []consolePage {
 	return []consolePage{
 		{"/console", "tbody tr"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, "form[data-form=stock]"},
-		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/letters", ".empty"},
+		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/letters", ".empty"}, {"/console/events", ".empty"},
 		{"/console/reconcile", ".summary"}, {"/console/audit", "tbody tr"}, {"/console/rush", "h1"},
 	}
 }

@@ -19,7 +19,7 @@ import (
 var adminPhones = []string{
 	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
 	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016", "13811110017",
-	"13811110018",
+	"13811110018", "13811110019",
 }
 
 // withAdmins returns the stack with the demo's admin for API requests and adminPhones for the console.
@@ -119,6 +119,7 @@ func TestConsole(t *testing.T) {
 		{"accessible", consoleAccessible},
 		{"passes", passesInConsole},
 		{"room", roomInConsole},
+		{"events", eventsInBrowser},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

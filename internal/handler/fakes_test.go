@@ -308,6 +308,15 @@ func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]domain
 	return orFault(s, func() ([]domain.Payment, error) { return s.Store.Payments(ctx, user, order) })
 }
 
+func (s *faultyStore) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain.OrderEvent, error) {
+	return orFault(s, func() ([]domain.OrderEvent, error) { return s.Store.OrderEvents(ctx, f) })
+}
+
+func (s *faultyStore) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.RepeatEvent(ctx, claim, id) })
+	return err
+}
+
 func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
 	return orFault(s, func() ([]domain.Order, error) { return s.Store.FindOrders(ctx, f) })
 }

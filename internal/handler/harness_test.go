@@ -25,6 +25,7 @@ import (
 	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
+	"seckill/internal/payment"
 	phonenumber "seckill/internal/phone"
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
@@ -63,6 +64,9 @@ type env struct {
 	used   *usedSolutions
 	bank   *bank
 
+	provider string        // the name of the payment provider
+	remote   *payment.HTTP // nil unless the bank is a provider over HTTP
+
 	payments        *service.Payments
 	subscribers     *salestats.Subscribers
 	saleSubscribers *salestats.Subscribers
@@ -97,6 +101,7 @@ type setup struct {
 	sender      func(auth.CodeSender) auth.CodeSender
 	adminPhones []string       // nil: adminPhone
 	keys        domain.Keyring // nil: the variable keys
+	provider    string         // of payments; empty: the sandbox
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -229,8 +234,14 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	e.rooms = entries.Rooms
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
+	e.provider = payment.SandboxName
+	var provider domain.PaymentProvider = e.bank
+	if s.provider == payment.HTTPName {
+		e.remote = e.bank.overHTTP(t, e.clock.now)
+		e.provider, provider = s.provider, e.remote
+	}
 	e.payments = service.NewPayments(service.PaymentsConfig{
-		Store: e.db, Providers: map[string]domain.PaymentProvider{"sandbox": e.bank},
+		Store: e.db, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
 	aggregator, monitor := e.newMonitor(s.store, queue)
@@ -246,7 +257,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Codes: domain.NewRedeemCodes(s.keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,

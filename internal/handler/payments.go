@@ -9,6 +9,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
+	"seckill/internal/webhook"
 )
 
 type paymentHandler struct{ payments *service.Payments }
@@ -22,12 +23,13 @@ type paymentOut struct {
 	Status      string    `json:"status"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
+	CheckoutURL string    `json:"checkout_url,omitempty"`
 }
 
 func newPaymentOut(p *domain.Payment) paymentOut {
 	return paymentOut{
 		Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency, Status: p.Status.String(),
-		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, CheckoutURL: p.CheckoutURL,
 	}
 }
 
@@ -75,16 +77,13 @@ func (h *paymentHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// signatureHeader authenticates a payment provider.
-const signatureHeader = "X-Seckill-Signature"
-
 // webhook handles a notice of a payment provider. The signature covers the raw body.
 func (h *paymentHandler) webhook(c *gin.Context) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
 		return bindError(err)
 	}
-	settled, err := h.payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(signatureHeader), body)
+	settled, err := h.payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
 	if err != nil {
 		return err
 	}

@@ -30,19 +30,20 @@ type bank struct {
 	created  []domain.Payment
 	refunded []string // references
 	down     bool
+	results  map[string]string // answers to queries, by reference
 }
 
 func newBank(now func() time.Time) *bank {
-	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
+	return &bank{results: map[string]string{}, Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
 }
 
-func (b *bank) Create(_ context.Context, p domain.Payment) error {
+func (b *bank) Create(_ context.Context, p *domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
 		return errors.New("the bank does not answer")
 	}
-	b.created = append(b.created, p)
+	b.created = append(b.created, *p)
 	return nil
 }
 
@@ -75,7 +76,7 @@ func (e *env) notify(n notice) answer {
 	e.t.Helper()
 	body, err := json.Marshal(n)
 	require.NoError(e.t, err)
-	return e.guest().with("X-Seckill-Signature", signature(string(body), e.clock.now())).post("/api/v1/payments/webhook/sandbox", string(body))
+	return e.guest().with("X-Seckill-Signature", signature(string(body), e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, string(body))
 }
 
 type paymentView struct {
@@ -84,6 +85,8 @@ type paymentView struct {
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`
 	Status   string `json:"status"`
+
+	CheckoutURL string `json:"checkout_url"`
 }
 
 type paidView struct {
@@ -122,13 +125,12 @@ func (c client) status(o orderView) string {
 
 func TestPay(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(2), e.buyer(1)
 		o := buyer.place(v)
 		p := buyer.pay(o)
 		assert.Equal(t, o, p.Order, "a started payment does not change the order")
-		assert.Equal(t, paymentView{Provider: "sandbox", Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending"}, p.Payment)
+		assert.Equal(t, paymentView{Provider: e.provider, Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending", CheckoutURL: p.Payment.CheckoutURL}, p.Payment)
 		assert.Equal(t, p, buyer.pay(o), "a repeated call returns the same payment")
 		require.Len(t, e.bank.created, 2)
 		assert.Equal(t, e.bank.created[0], e.bank.created[1], "the bank is called again with the same reference")
@@ -153,8 +155,7 @@ func TestPay(t *testing.T) {
 // purchase. The price may be zero.
 func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
 		o := e.buyer(1).place(v)
 		e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
@@ -179,8 +180,7 @@ func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 
 func TestPayRefusals(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(2), e.buyer(1)
 		o := buyer.place(v)
 		buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
@@ -199,8 +199,7 @@ func TestPayRefusals(t *testing.T) {
 
 func TestFailedPaymentCanBeRetried(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(2), e.buyer(1)
 		p := buyer.pay(buyer.place(v))
 		for range 2 {
@@ -219,15 +218,14 @@ func TestFailedPaymentCanBeRetried(t *testing.T) {
 
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(2), e.buyer(1)
 		p := buyer.pay(buyer.place(v))
 		other := e.buyer(2).pay(e.buyer(2).place(v))
 		good := e.noticeOf(p.Payment, p.Order, "succeeded")
 		text, err := json.Marshal(good)
 		require.NoError(t, err)
-		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/sandbox"
+		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
 		for name, signed := range map[string]string{
 			"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
 			"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
@@ -273,8 +271,7 @@ func asJSON(t *testing.T, v any) string {
 // the order, even after a failure under the same reference.
 func TestNoticeOfForeignPaymentPaysNothing(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		buyer := e.buyer(1)
 		o := buyer.place(e.sale(3))
 		e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "failed")).problem(http.StatusNotFound, "not_found")
@@ -295,8 +292,7 @@ func TestNoticeOfForeignPaymentPaysNothing(t *testing.T) {
 // amount differs.
 func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(3), e.buyer(1)
 		p := buyer.pay(buyer.place(v))
 		buyer.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
@@ -341,8 +337,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 
 func TestRefund(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	eachProvider(t, func(t *testing.T, e *env) {
 		v, buyer := e.sale(1), e.buyer(1)
 		p := buyer.paid(v)
 		e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")

@@ -31,6 +31,7 @@ type Config struct {
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
+	Events          domain.EventStore
 	Shops           shop.Store
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
@@ -166,6 +167,8 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/dead-letters", read, e.wrap(h.deadLetters.list))
 	v1.POST("/admin/dead-letters/:id/replay", operate, h.keys.once(h.deadLetters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", operate, h.keys.once(h.deadLetters.discard))
+	v1.GET("/admin/events", read, e.wrap(h.orderEvents.list))
+	v1.POST("/admin/events/:id/repeat", operate, h.keys.once(h.orderEvents.repeat))
 	v1.GET("/admin/reconcile", read, e.wrap(h.reconcile.report))
 	v1.POST("/admin/reconcile", administer, e.wrap(h.reconcile.apply))
 	v1.POST("/admin/rush", administer, e.wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
@@ -189,6 +192,7 @@ type handlers struct {
 	payments    *paymentHandler
 	auditLog    *auditHandler
 	deadLetters *deadLetterHandler
+	orderEvents *orderEventHandler
 	keys        *keyHandler
 	stats       *statsHandler
 	rush        *rushHandler
@@ -218,6 +222,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
+		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/webhook"
 )
 
 // The values of status in a notice.
@@ -31,6 +33,14 @@ const maxRef = 128
 // database and no log changes.
 func isRef(s string) bool {
 	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// readNotice verifies and parses a notice. Errors: domain.ErrUnauthenticated, *domain.InvalidError.
+func readNotice(secrets domain.Keyring, signature string, body []byte, now time.Time) (domain.PaymentNotice, error) {
+	if err := webhook.Verify(secrets, body, signature, now); err != nil {
+		return domain.PaymentNotice{}, err
+	}
+	return parse(body)
 }
 
 // parse decodes and validates a notice. Error: *domain.InvalidError.

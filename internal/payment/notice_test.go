@@ -13,6 +13,11 @@ import (
 	"seckill/internal/domain"
 )
 
+var (
+	secrets = domain.NewKeyring([]byte("a secret of provider and shop"))
+	body    = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
+)
+
 func TestParseNotice(t *testing.T) {
 	const id = 3368803458027454465 // above 2^53
 	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}

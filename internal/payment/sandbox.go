@@ -1,12 +1,9 @@
 package payment
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -15,7 +12,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
-	"seckill/internal/version"
+	"seckill/internal/webhook"
 )
 
 const (
@@ -60,7 +57,7 @@ type Sandbox struct {
 // NewSandbox returns a sandbox, which accepts payments while Run is active.
 func NewSandbox(cfg SandboxConfig) *Sandbox {
 	return &Sandbox{
-		cfg: cfg, client: &http.Client{Timeout: postTimeout}, postSlots: make(chan struct{}, maxConcurrentPosts),
+		cfg: cfg, client: webhook.NewHTTPClient(postTimeout), postSlots: make(chan struct{}, maxConcurrentPosts),
 		pending: map[string]bool{}, refused: map[string]int{},
 	}
 }
@@ -83,7 +80,8 @@ func (s *Sandbox) Run(ctx context.Context, webhook string) {
 }
 
 // Create implements domain.PaymentProvider.
-func (s *Sandbox) Create(_ context.Context, p domain.Payment) error { //nolint:contextcheck // the payment outlives the request
+func (s *Sandbox) Create(_ context.Context, payment *domain.Payment) error { //nolint:contextcheck // the payment outlives the request
+	p := *payment
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.url == "" {
@@ -120,10 +118,7 @@ func (s *Sandbox) Refund(_ context.Context, p domain.Payment) error {
 
 // Notice implements domain.PaymentProvider.
 func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
-	if err := verify(s.cfg.Secrets, body, signature, s.cfg.Now()); err != nil {
-		return domain.PaymentNotice{}, err
-	}
-	return parse(body)
+	return readNotice(s.cfg.Secrets, signature, body, s.cfg.Now())
 }
 
 // deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, at most maxPosts times in
@@ -169,20 +164,10 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	hook := webhook.Client{URL: url, Secret: s.cfg.Secrets.Signer(), Now: s.cfg.Now, HTTP: s.client}
+	answer, err := hook.Post(ctx, body)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", version.UserAgent())
-	req.Header.Set(SignatureHeader, Sign(s.cfg.Secrets.Signer(), body, s.cfg.Now()))
-	res, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16))
-	if res.StatusCode/100 != 2 {
-		err = errors.Join(err, fmt.Errorf("the webhook answered %s", res.Status))
-	}
-	return errors.Join(err, res.Body.Close())
+	return answer.Err()
 }

@@ -119,14 +119,14 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 		stop()
 		<-done
 		require.Zero(t, sh.busy.Load(), "Run waits for the calls in progress")
-		require.ErrorIs(t, s.Create(context.Background(), aPayment), errNotRunning)
+		require.ErrorIs(t, s.Create(context.Background(), &aPayment), errNotRunning)
 	})
 }
 
 func TestSandboxDeliversNotice(t *testing.T) {
 	inSandbox(t, Faults{}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 		for range 3 {
-			require.NoError(t, s.Create(t.Context(), aPayment), "the same reference is the same payment")
+			require.NoError(t, s.Create(t.Context(), &aPayment), "the same reference is the same payment")
 		}
 		time.Sleep(time.Hour)
 		require.Equal(t, []time.Duration{sandboxDelay}, shop.times())
@@ -134,7 +134,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true,
 		}, shop.received()[0].notice)
 		require.Equal(t, version.UserAgent(), shop.received()[0].userAgent)
-		require.NoError(t, s.Create(t.Context(), aPayment))
+		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), 2, "a second Create is delivered again")
 		require.Empty(t, log.String())
@@ -156,7 +156,7 @@ func TestSandboxFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
-				require.NoError(t, s.Create(t.Context(), aPayment))
+				require.NoError(t, s.Create(t.Context(), &aPayment))
 				time.Sleep(time.Hour)
 				require.Equal(t, tc.want, shop.times())
 				for _, c := range shop.received() {
@@ -200,7 +200,7 @@ func TestSandboxRetriesNotice(t *testing.T) {
 		return http.StatusNoContent, nil
 	}
 	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
-		require.NoError(t, s.Create(t.Context(), aPayment))
+		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		const ms = time.Millisecond
 		require.Equal(t, []time.Duration{300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms}, shop.times())
@@ -214,13 +214,13 @@ func TestSandboxRetriesNotice(t *testing.T) {
 func TestSandboxGivesUp(t *testing.T) {
 	never := func(int, *http.Request) (int, error) { return http.StatusServiceUnavailable, nil }
 	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
-		require.NoError(t, s.Create(t.Context(), aPayment))
+		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), maxPosts)
 		require.Greater(t, shop.received()[maxPosts-1].after, 9*time.Minute)
 		require.Less(t, shop.received()[maxPosts-1].after, 11*time.Minute)
 		require.Contains(t, log.String(), "pay_A")
-		require.NoError(t, s.Create(t.Context(), aPayment))
+		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Second)
 		require.Greater(t, len(shop.received()), maxPosts)
 	})
@@ -229,7 +229,7 @@ func TestSandboxGivesUp(t *testing.T) {
 // Repeats are bounded by maxPosts, and reaching the bound is not logged as a failure.
 func TestSandboxRepeatsAreBounded(t *testing.T) {
 	inSandbox(t, Faults{Repeat: 1000}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
-		require.NoError(t, s.Create(t.Context(), aPayment))
+		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), maxPosts)
 		require.Empty(t, log.String())
@@ -256,7 +256,7 @@ func TestSandboxStops(t *testing.T) {
 				for i := range 2 * maxConcurrentPosts {
 					p := aPayment
 					p.Ref += strconv.Itoa(i)
-					require.NoError(t, s.Create(t.Context(), p))
+					require.NoError(t, s.Create(t.Context(), &p))
 				}
 				time.Sleep(tc.after)
 				synctest.Wait()
@@ -272,7 +272,7 @@ func TestSandboxStops(t *testing.T) {
 
 func TestSandboxBeforeRun(t *testing.T) {
 	s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now})
-	require.ErrorIs(t, s.Create(t.Context(), aPayment), errNotRunning)
+	require.ErrorIs(t, s.Create(t.Context(), &aPayment), errNotRunning)
 }
 
 // TestSandboxOverHTTP uses a real server, unlike the tests above.
@@ -294,7 +294,7 @@ func TestSandboxOverHTTP(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { s.Run(ctx, srv.URL+"/hook") })
-	require.Eventually(t, func() bool { return s.Create(ctx, aPayment) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Create(ctx, &aPayment) == nil }, time.Minute, time.Millisecond)
 	require.Equal(t, aPayment.Ref, (<-notices).Ref)
 	stop()
 	run.Wait()

@@ -22,7 +22,7 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
-		return m.OrderID, move(tx, &row, m)
+		return m.OrderID, s.move(tx, &row, m)
 	})
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
@@ -50,7 +50,7 @@ func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 
 // move applies a move to an order that the transaction has locked, and updates row. The condition on the status
 // decides, not the earlier read.
-func move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
+func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	o := row.order()
 	m.Move.Apply(&o, m.At)
 	res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", row.ID, m.Move.From).Updates(movedColumns(&o, m.At))
@@ -65,6 +65,9 @@ func move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	err := audit.Write(tx, domain.AuditEntry{
 		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
 	})
+	if err == nil {
+		err = s.recordMove(tx, m.Move, m.At, row.ID)
+	}
 	if err != nil || !m.Move.ReturnsUnit() {
 		return err
 	}
@@ -106,7 +109,7 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		closed, err = expire(tx, rows, at)
+		closed, err = s.expire(tx, rows, at)
 		return err
 	})
 	if err != nil {
@@ -115,9 +118,9 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 	return closed, nil
 }
 
-// expire applies domain.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT
+// expire applies domain.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one INSERT per log
 // for all of them, and one UPDATE per sale.
-func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) {
+func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) {
 	m := domain.MoveExpire
 	ids, orders, entries := make([]int64, len(rows)), make([]domain.Order, len(rows)), make([]domain.AuditEntry, len(rows))
 	units := map[int64]int{}
@@ -139,6 +142,9 @@ func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) 
 		return nil, domain.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
 	}
 	if err := audit.Write(tx, entries...); err != nil {
+		return nil, err
+	}
+	if err := s.recordMove(tx, m, at, ids...); err != nil {
 		return nil, err
 	}
 	for _, voucher := range slices.Sorted(maps.Keys(units)) {

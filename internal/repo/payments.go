@@ -68,6 +68,12 @@ func (s *Store) BeginPayment(
 		}
 		row = newPaymentRow(&p)
 		row.Amount, row.Currency = order.Amount, order.Currency
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return 0, err
+		}
+		next := now.Add(firstInquiry)
+		row.NextTryAt = &next
 		err = tx.Create(&row).Error
 		return row.ID, err
 	})
@@ -179,7 +185,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 			if err := s.setPayment(tx, p, domain.PaymentSucceeded, at); err != nil {
 				return err
 			}
-			return move(tx, order, domain.OrderMove{Move: domain.MovePay, By: by, At: at, Detail: p.ProviderRef})
+			return s.move(tx, order, domain.OrderMove{Move: domain.MovePay, By: by, At: at, Detail: p.ProviderRef})
 		}
 		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
@@ -219,13 +225,13 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
 		}
-		if err := move(tx, &order, refund); err != nil {
+		if err := s.move(tx, &order, refund); err != nil {
 			return 0, err
 		}
 		var paid paymentRow
 		err = tx.Clauses(sqldb.ForUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return orderID, move(tx, &order, domain.OrderMove{
+			return orderID, s.move(tx, &order, domain.OrderMove{
 				Move: domain.MoveRefunded, By: domain.Actor{Kind: domain.ActorSystem}, At: at, Detail: "no payment was received",
 			})
 		}
@@ -273,6 +279,43 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 	return due, nil
 }
 
+// firstInquiry is the age from which DueInquiries returns a payment.
+const firstInquiry = 5 * time.Second
+
+// DueInquiries implements domain.PaymentStore.
+func (s *Store) DueInquiries(
+	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
+) ([]domain.Payment, error) {
+	var due []domain.Payment
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		due = nil
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		var rows []paymentRow
+		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ? AND provider = ?", domain.PaymentPending, now, provider).
+			Order("next_try_at").Limit(limit).Find(&rows).Error
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			var next *time.Time
+			if pause := wait(now.Sub(rows[i].CreatedAt)); pause > 0 {
+				at := now.Add(pause)
+				next = &at
+			}
+			err = tx.Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
+			due = append(due, rows[i].payment())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return due, nil
+}
+
 // FinishRefund implements domain.PaymentStore.
 func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
 	var refunded *domain.Order
@@ -299,7 +342,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
 			return err
 		}
-		moved, err := finishRefund(tx, &order, &p, at)
+		moved, err := s.finishRefund(tx, &order, &p, at)
 		if moved {
 			o := order.order()
 			refunded = &o
@@ -314,7 +357,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 
 // finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
 // Otherwise it only logs the refund of p.
-func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
+func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
 	by := domain.Actor{Kind: domain.ActorProvider}
 	var open int64
 	err = tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
@@ -323,7 +366,7 @@ func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (mo
 		return false, err
 	}
 	if domain.OrderStatus(order.Status) == domain.OrderRefunding && open == 0 {
-		return true, move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+		return true, s.move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
 	}
 	return false, audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
@@ -336,6 +379,8 @@ type Backlog struct {
 	OldestOrder  time.Duration // how long the oldest of them has been overdue
 	Refunds      int64         // payments to be refunded
 	OldestRefund time.Duration // how long the oldest of them has been due
+	Events       int64         // events of orders that are not delivered; 0 if the store records none
+	OldestEvent  time.Duration // age of the oldest of them
 }
 
 // Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
@@ -362,6 +407,16 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	}
 	for _, p := range oldestRefund {
 		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
+	}
+	var events []eventRow
+	if err == nil && s.events {
+		err = db.Model(&eventRow{}).Where("status = ?", domain.EventPending).Count(&b.Events).Error
+	}
+	if err == nil && b.Events > 0 {
+		err = db.Select("created_at").Where("status = ?", domain.EventPending).Order("created_at").Limit(1).Find(&events).Error
+	}
+	for _, e := range events {
+		b.OldestEvent = max(0, now.Sub(e.CreatedAt)) // likewise
 	}
 	return b, s.db.Translate(err)
 }

@@ -135,6 +135,9 @@ func (b *batch) commit(tx *gorm.DB) error {
 	for _, p := range b.inserts {
 		p.succeed()
 	}
+	if err := b.store.recordPlaced(tx, b.inserts); err != nil { // before the hot row is locked
+		return err
+	}
 	if err := b.takeUnits(tx); err != nil {
 		return err
 	}

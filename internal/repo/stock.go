@@ -58,6 +58,9 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 	if len(b.inserts) == 0 {
 		return errNonePlaced
 	}
+	if err := b.store.dropPlaced(tx, dropped); err != nil {
+		return err
+	}
 	return deleteRows(tx, dropped)
 }
 

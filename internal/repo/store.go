@@ -19,7 +19,8 @@ type Store struct {
 	*keyStore
 	*ledgerStore
 	*roomStore
-	db sqldb.Access
+	db     sqldb.Access
+	events bool // see RecordEvents
 }
 
 type (

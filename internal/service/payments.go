@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// DefaultProvider is the payment provider of a request that names none.
-	DefaultProvider = "sandbox"
-
 	// refundEvery is the interval between searches for due refunds. It finds refunds that another instance began and
 	// those to retry.
 	refundEvery = time.Second
@@ -33,6 +30,7 @@ const (
 type PaymentsConfig struct {
 	Store     domain.PaymentStore
 	Providers map[string]domain.PaymentProvider // by name
+	Default   string                            // the provider of a request that names none
 	Returns   UnitReleaser
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -59,15 +57,13 @@ func NewPayments(cfg PaymentsConfig) *Payments {
 	return &Payments{cfg: cfg, wake: make(chan struct{}, 1)}
 }
 
-// Pay begins a payment of the user's unpaid order at a provider; "" selects DefaultProvider. The order is paid when the
+// Pay begins a payment of the user's unpaid order at a provider; "" selects the default. The order is paid when the
 // provider reports the success to Webhook. Until then, a repeated Pay returns the same payment.
 // Errors: ErrNotFound, ErrInvalidState, *InvalidError (provider), ErrUnavailable.
 func (s *Payments) Pay(
 	ctx context.Context, claim *domain.Claim, userID, orderID int64, provider string,
 ) (domain.Order, domain.Payment, error) {
-	if provider == "" {
-		provider = DefaultProvider
-	}
+	provider = cmp.Or(provider, s.cfg.Default)
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
 		return domain.Order{}, domain.Payment{}, domain.Invalid("provider", "is not a configured payment provider")
@@ -82,7 +78,7 @@ func (s *Payments) Pay(
 	if payment.Status != domain.PaymentPending { // begun by an earlier run of the request, and completed since
 		return order, payment, nil
 	}
-	if err := p.Create(ctx, payment); err != nil {
+	if err := p.Create(ctx, &payment); err != nil {
 		return domain.Order{}, domain.Payment{}, fmt.Errorf("%w: payment provider %s: %w", domain.ErrUnavailable, provider, err)
 	}
 	s.cfg.Observe(provider, "created")
@@ -103,6 +99,11 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 	if err != nil {
 		return domain.Settled{}, err
 	}
+	return s.Settle(ctx, provider, notice)
+}
+
+// Settle processes what a provider reports about a payment, by a notice or when it is queried. Errors: those of Webhook.
+func (s *Payments) Settle(ctx context.Context, provider string, notice domain.PaymentNotice) (domain.Settled, error) {
 	if notice.Currency != "" && !domain.IsCurrency(notice.Currency) {
 		return domain.Settled{}, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
 	}

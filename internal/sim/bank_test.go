@@ -68,7 +68,7 @@ type branch struct {
 	name string
 }
 
-func (b branch) Create(_ context.Context, p domain.Payment) error {
+func (b branch) Create(_ context.Context, p *domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w.crashed.Load() || b.createFault == bankRefuses {

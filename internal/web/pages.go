@@ -41,7 +41,7 @@ var pages = []page{
 		patterns: []string{
 			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			"/console/letters", // former path of the dead letters, for bookmarks
-			"/console/reconcile", "/console/audit", "/console/rush",
+			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
 		},
 		main: "console/main.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"},
 		modules: []string{"lib/", "console/", "vendor/uPlot.esm.js"}, policy: defaultPolicy,

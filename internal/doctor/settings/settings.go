@@ -30,8 +30,10 @@ type Config struct {
 	Secrets        domain.Keyring // sign access tokens
 	SecretErr      error          // why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir
 	PaymentSecrets domain.Keyring // empty: derived from Secrets
-	EventsSecrets  domain.Keyring // sign the calls of CodeURL
+	PaymentURL     string         // of the payment provider; empty: the sandbox
+	EventsSecrets  domain.Keyring // sign the calls of CodeURL and EventsURL
 	CodeURL        string         // receives login codes; empty: no sender
+	EventsURL      string         // receives the events of orders; may be empty
 	DSN            string         // of MySQL; empty: the embedded database in DataDir
 	DataDir        string
 	Demo           bool
@@ -106,6 +108,7 @@ func (c Config) settings() doctor.Group {
 		{Name: "config.database_password", Run: c.checkDatabasePassword},
 		{Name: "config.demo", Run: c.checkDemo},
 		{Name: "config.codes", Run: c.checkCodes},
+		{Name: "config.events", Run: c.checkEvents},
 		{Name: "config.admins", Run: c.checkAdmins},
 		{Name: "config.rate_limit", Run: c.checkRateLimit},
 		{Name: "config.proxies", Run: c.checkProxies},
@@ -299,6 +302,16 @@ func (c Config) checkCodes(context.Context) doctor.Result {
 		"there is no sender of login codes: no user can log in")
 }
 
+func (c Config) checkEvents(context.Context) doctor.Result {
+	if c.EventsURL == "" {
+		return doctor.Good("off: SECKILL_EVENTS_URL is not set")
+	}
+	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the receiver of events", "events of orders"); r.Status != doctor.OK {
+		return r
+	}
+	return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL")
+}
+
 func (c Config) checkAdmins(context.Context) doctor.Result {
 	if len(c.Admins) == 0 {
 		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
@@ -445,10 +458,12 @@ func (c Config) checkPayTimeout(context.Context) doctor.Result {
 
 func (c Config) checkSandbox(context.Context) doctor.Result {
 	switch {
+	case c.PaymentURL != "":
+		return doctor.Good("not used: payments go to SECKILL_PAYMENT_URL")
 	case c.Faults:
 		return doctor.Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
 	case c.production():
-		return doctor.Bad(doctor.Fail, "supply a domain.PaymentProvider: CONTRIBUTING.md, A payment provider",
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
 			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
 	return doctor.Good("no faults; the sandbox moves no money")

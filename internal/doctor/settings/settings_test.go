@@ -115,12 +115,21 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"sandbox, embedded demo":                    {func(f *Config) { f.DSN, f.Demo = "", true }, map[string]doctor.Status{"sandbox": doctor.OK}},
 		"faults, embedded demo":                     {func(f *Config) { f.Faults, f.DSN, f.Demo = true, "", true }, map[string]doctor.Status{"sandbox": doctor.Warn}},
 		"no sender of codes":                        {func(f *Config) { f.CodeURL = "" }, map[string]doctor.Status{"codes": doctor.Fail}},
-		"no sender of codes, demo":                  {func(f *Config) { f.CodeURL, f.Demo = "", true }, map[string]doctor.Status{"codes": doctor.OK}},
-		"accepted":                                  {func(f *Config) { f.Demo, f.Unsafe = true, []string{"demo"} }, map[string]doctor.Status{"demo": doctor.Warn, "sandbox": doctor.Fail}},
-		"queue on embedded Redis":                   {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"embedded Redis only":                       {func(f *Config) { f.EmbeddedRedis = true }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"unused lock nodes":                         {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"all embedded":                              {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]doctor.Status{"lane": doctor.OK, "database_password": doctor.OK}},
+		"events": {func(f *Config) {
+			f.EventsURL, f.EventsSecrets = "https://erp.example", keyring("4be386f0b92d1e85c37a49d216fe07b58c3a2b4c1d09f3a6")
+		}, map[string]doctor.Status{"events": doctor.OK}},
+		"events, weak secret": {func(f *Config) {
+			f.CodeURL, f.EventsURL, f.EventsSecrets = "", "https://erp.example", keyring(strings.Repeat("e", 32))
+		}, map[string]doctor.Status{"events": doctor.Fail, "codes": doctor.Fail}},
+		"events, token secret": {func(f *Config) { f.EventsURL, f.EventsSecrets = "https://erp.example", keyring(goodSecret) },
+			map[string]doctor.Status{"events": doctor.Fail, "codes": doctor.Fail}},
+		"payment provider":         {func(f *Config) { f.PaymentURL = "https://pay.example" }, map[string]doctor.Status{"sandbox": doctor.OK}},
+		"no sender of codes, demo": {func(f *Config) { f.CodeURL, f.Demo = "", true }, map[string]doctor.Status{"codes": doctor.OK}},
+		"accepted":                 {func(f *Config) { f.Demo, f.Unsafe = true, []string{"demo"} }, map[string]doctor.Status{"demo": doctor.Warn, "sandbox": doctor.Fail}},
+		"queue on embedded Redis":  {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"embedded Redis only":      {func(f *Config) { f.EmbeddedRedis = true }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"unused lock nodes":        {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"all embedded":             {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]doctor.Status{"lane": doctor.OK, "database_password": doctor.OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
 import * as audit from "./audit.js";
 import * as deadLetters from "./dead_letters.js";
+import * as events from "./events.js";
 import { forget } from "./form.js";
 import * as orders from "./orders.js";
 import { head } from "./parts.js";
@@ -37,7 +38,7 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
 
 // The permissions of each page by its path in the navigation.
 const permissions = {
-  "/console": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/reconcile": ["read"],
+  "/console": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/reconcile": ["read"],
   "/console/audit": ["read"], "/console/rush": ["administer"],
 };
 
@@ -52,13 +53,14 @@ frame.start({
     page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
     page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders", ["read"]),
     page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
+    page(/^\/console\/events$/, "events.title", events.mount, "/console/events"),
     page(/^\/console\/reconcile$/, "reconcile.title", reconcile.mount, "/console/reconcile"),
     page(/^\/console\/audit$/, "audit.title", audit.mount, "/console/audit"),
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
   links: (user) => [
     ["/console", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
-    ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
+    ["/console/events", "events.nav"], ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
   ].filter(([path]) => !user?.permissions || !permissions[path] || permissions[path].some(session.may)),
   foot: () => t("foot", { zone: zone() }),
 });

@@ -112,7 +112,8 @@ export async function act(id, action) {
   busy.set(id, { action, key, since: performance.now() });
   changes.emit();
   try {
-    const answer = await postMine(`/orders/${id}/${action}`, { as: user, key, body: action === "pay" ? { provider: "sandbox" } : undefined });
+    const answer = await postMine(`/orders/${id}/${action}`, { as: user, key });
+    if (answer.payment?.checkout_url) location.assign(answer.payment.checkout_url); // the page of the payment provider
     put(action === "pay" ? answer.order : answer);
     if (session.user()?.id !== user) return;
     if (action === "pay" && order(id)?.status === "pending_payment") {

@@ -1,4 +1,6 @@
-package payment
+// Package webhook signs and verifies the calls over HTTP between a server and the services of its operator: login codes,
+// events of orders, payments and their notices.
+package webhook
 
 import (
 	"crypto/hmac"
@@ -12,8 +14,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxAge is how old or how far in the future a signature may be, so that a captured notice cannot be replayed later.
-// Within that time a repeated notice has no effect, because its payment reference is known.
+// maxAge is how old or how far in the future a signature may be, so that a captured call cannot be replayed later.
 const maxAge = 5 * time.Minute
 
 // SignatureHeader is the header of a signature.
@@ -34,9 +35,9 @@ func tag(secret []byte, stamp string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// verify checks a signature, which may be at most maxAge old. One of its v1 values must be right for one of the secrets,
+// Verify checks a signature, which may be at most maxAge old. One of its v1 values must be right for one of the secrets,
 // which allows the secret to be changed on either side first. Error: domain.ErrUnauthenticated.
-func verify(secrets domain.Keyring, body []byte, signature string, now time.Time) error {
+func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time) error {
 	var stamp string
 	var tags []string
 	for part := range strings.SplitSeq(signature, ",") {

@@ -1,4 +1,4 @@
-package payment
+package webhook
 
 import (
 	"strings"
@@ -32,7 +32,7 @@ func TestSignature(t *testing.T) {
 		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
 		good + ",v0=old,x", // unknown parts are ignored
 	} {
-		require.NoError(t, verify(secrets, body, signature, at), signature)
+		require.NoError(t, Verify(secrets, body, signature, at), signature)
 	}
 	for _, signature := range []string{
 		"", ",", "t=,v1=", "t=1794398400", "v1=" + byOpenSSL, "t=1794398400," + wrong, "t=1794398400,v1=", "t=1794398400,v1=zz",
@@ -41,11 +41,11 @@ func TestSignature(t *testing.T) {
 		"t=99999999999999999999,v1=" + byOpenSSL, "t=9223372036854775807,v1=" + byOpenSSL, "t=-9223372036854775808,v1=" + byOpenSSL,
 		"t=1794398400;v1=" + byOpenSSL, good + ",t=1794398401",
 	} {
-		require.ErrorIs(t, verify(secrets, body, signature, at), domain.ErrUnauthenticated, signature)
+		require.ErrorIs(t, Verify(secrets, body, signature, at), domain.ErrUnauthenticated, signature)
 	}
-	require.ErrorIs(t, verify(domain.NewKeyring([]byte("another secret")), body, good, at), domain.ErrUnauthenticated)
-	require.ErrorIs(t, verify(secrets, append(body, ' '), good, at), domain.ErrUnauthenticated)
-	require.NoError(t, verify(domain.NewKeyring([]byte("a newer secret"), secret), body, good, at), "signed before the change of the secret")
+	require.ErrorIs(t, Verify(domain.NewKeyring([]byte("another secret")), body, good, at), domain.ErrUnauthenticated)
+	require.ErrorIs(t, Verify(secrets, append(body, ' '), good, at), domain.ErrUnauthenticated)
+	require.NoError(t, Verify(domain.NewKeyring([]byte("a newer secret"), secret), body, good, at), "signed before the change of the secret")
 }
 
 // A captured notice must not be accepted after maxAge.
@@ -54,7 +54,7 @@ func TestSignatureAge(t *testing.T) {
 	for off, ok := range map[time.Duration]bool{
 		0: true, maxAge: true, -maxAge: true, maxAge + 1: false, -maxAge - 1: false, 24 * time.Hour: false, -100 * 365 * 24 * time.Hour: false,
 	} {
-		err := verify(secrets, body, good, at.Add(off))
+		err := Verify(secrets, body, good, at.Add(off))
 		if ok {
 			require.NoError(t, err, off)
 		} else {
@@ -67,7 +67,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("t=1794398400,v1=" + byOpenSSL)
 	f.Add("t=,v1=,,=")
 	f.Fuzz(func(t *testing.T, signature string) {
-		if verify(secrets, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
+		if Verify(secrets, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
 			t.Errorf("accepted a wrong signature: %q", signature)
 		}
 	})

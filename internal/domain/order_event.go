@@ -1,0 +1,119 @@
+package domain
+
+import (
+	"context"
+	"time"
+)
+
+// OrderEvent is an entry of the outbox: a message that an order was placed or moved, for SECKILL_EVENTS_URL. It is
+// written in the transaction of the placement or move, and delivered at least once. An event is delivered after the
+// earlier ones of its order, unless these were given up or an admin repeats them.
+type OrderEvent struct {
+	ID           int64
+	Type         EventType
+	CreatedAt    time.Time
+	Order        Order // as the placement or move left it
+	Status       EventStatus
+	Tries        int        // deliveries begun since CreatedAt or RepeatedAt
+	NextTryAt    *time.Time // nil unless the event is pending
+	RepeatedAt   *time.Time // when an admin last repeated it; nil: never
+	AnsweredAt   *time.Time // when the last delivery ended; nil: none has
+	AnswerStatus int        // HTTP status of the last answer; 0: there was none
+	Answer       string     // the beginning of the last answer, or why there was none
+}
+
+// EventType is the type of an event. The API prefixes it with "order.".
+type EventType string
+
+// EventCreated is the event of an order that was placed. Move.Event returns the others.
+const EventCreated EventType = "created"
+
+// Event returns the type of the move's event.
+func (m Move) Event() EventType {
+	if m == MoveExpire {
+		return "expired"
+	}
+	return EventType(m.To.String())
+}
+
+// EventStatus is the state of an event.
+type EventStatus int8
+
+// The statuses of events, with their numbers in the database.
+const (
+	EventPending   EventStatus = 1 // to be delivered, or delivered with an unknown result
+	EventDelivered EventStatus = 2
+	EventFailed    EventStatus = 3 // given up
+)
+
+// eventStatusWords are the names of statuses in the API.
+var eventStatusWords = map[EventStatus]string{EventPending: "pending", EventDelivered: "delivered", EventFailed: "failed"}
+
+func (s EventStatus) String() string { return eventStatusWords[s] }
+
+// ParseEventStatus is the inverse of String. It returns false for an unknown word.
+func ParseEventStatus(word string) (EventStatus, bool) {
+	for s, w := range eventStatusWords {
+		if w == word {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// After returns the order as the event of type t left it: later moves are undone.
+func (o Order) After(t EventType) Order {
+	o.Status = OrderPendingPayment
+	for _, m := range Moves() {
+		if m.Event() == t {
+			o.Status = m.To
+		}
+	}
+	paid, refunded := o.PaidAt, o.RefundedAt
+	o.PaidAt, o.RefundedAt = nil, nil
+	if o.Status != OrderRedeemed {
+		o.RedeemedAt = nil
+	}
+	if o.Status != OrderCancelled {
+		o.CancelledAt = nil
+	}
+	switch o.Status {
+	case OrderRefunded:
+		o.PaidAt, o.RefundedAt = paid, refunded
+	case OrderPaid, OrderRedeemed, OrderRefunding:
+		o.PaidAt = paid
+	case OrderPendingPayment, OrderCancelled, OrderQueued, OrderFailed: // without a payment
+	}
+	return o
+}
+
+// EventResult is the result of one delivery of an event.
+type EventResult struct {
+	Event     OrderEvent // as ClaimEvents returned it
+	Delivered bool
+	Retry     time.Duration // after a failure, the time until the next try; 0: give up
+	Status    int           // of the answer; 0: there was none
+	Answer    string        // see OrderEvent
+}
+
+// EventFilter selects events. A zero field matches every event.
+type EventFilter struct {
+	Status  EventStatus
+	OrderID int64
+	Page    Page
+}
+
+// EventStore is the outbox. Each method is one transaction. Error: ErrUnavailable.
+type EventStore interface {
+	// ClaimEvents returns at most limit events that are due, each the first pending one of its order, and leases them to
+	// the caller: until the lease ends or FinishEvents stores their results, they are not returned again.
+	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]OrderEvent, error)
+	// FinishEvents stores the results of deliveries. A success counts even after the lease; a failure does not.
+	FinishEvents(ctx context.Context, results []EventResult) error
+	// OrderEvents returns the matching events, newest first.
+	OrderEvents(ctx context.Context, f EventFilter) ([]OrderEvent, error)
+	// RepeatEvent makes an event due again, whatever its status, as if it were new. Error: ErrNotFound.
+	RepeatEvent(ctx context.Context, claim *Claim, id int64) error
+	// PurgeEvents deletes some of the events that were created before a time and are not pending, and returns their number.
+	PurgeEvents(ctx context.Context, before time.Time) (int, error)
+}

@@ -1,0 +1,164 @@
+package handler_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/payment"
+	"seckill/internal/webhook"
+)
+
+// eachProvider runs a test with a provider in the process on each database, and with a provider over HTTP on SQLite.
+func eachProvider(t *testing.T, test func(t *testing.T, e *env)) {
+	eachDatabase(t, func(t *testing.T, db database) { test(t, newEnv(t, db)) })
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		test(t, newEnv(t, sqlite, overHTTP))
+	})
+}
+
+// overHTTP makes the bank a provider over HTTP.
+func overHTTP(s *setup) { s.provider = payment.HTTPName }
+
+// overHTTP serves the bank with the API of docs/payment-provider.json, and returns the provider that calls it. Each
+// request and answer must fit the document.
+func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("../../docs/payment-provider.json")
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
+	router, err := legacy.NewRouter(doc)
+	require.NoError(t, err)
+	secrets := domain.NewKeyring(paymentSecret)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.NoError(t, webhook.Verify(secrets, body, r.Header.Get(webhook.SignatureHeader), now()))
+		var in struct {
+			Ref      string `json:"provider_ref"`
+			OrderID  string `json:"order_id"`
+			Amount   int64  `json:"amount"`
+			Currency string `json:"currency"`
+		}
+		assert.NoError(t, json.Unmarshal(body, &in))
+		id, err := strconv.ParseInt(in.OrderID, 10, 64)
+		assert.NoError(t, err)
+		p := domain.Payment{Ref: in.Ref, OrderID: id, Amount: in.Amount, Currency: in.Currency}
+
+		status := "pending"
+		switch r.URL.Path {
+		case "/payments":
+			err = b.Create(r.Context(), &p)
+		case "/payments/refund":
+			status, err = "refunded", b.Refund(r.Context(), p)
+		case "/payments/query":
+			status = b.result(in.Ref)
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable) // an outage, which is not in the document
+			return
+		}
+		if status == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		out, err := json.Marshal(map[string]any{
+			"provider_ref": in.Ref, "order_id": in.OrderID, "amount": in.Amount, "currency": in.Currency, "status": status,
+			"checkout_url": "https://bank.example/" + in.Ref,
+		})
+		assert.NoError(t, err)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(out)
+
+		r.Body, r.URL.Host = io.NopCloser(bytes.NewReader(body)), ""
+		route, params, err := router.FindRoute(r)
+		if assert.NoError(t, err) {
+			call := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route}
+			assert.NoError(t, openapi3filter.ValidateRequest(r.Context(), call))
+			assert.NoError(t, openapi3filter.ValidateResponse(r.Context(), &openapi3filter.ResponseValidationInput{
+				RequestValidationInput: call, Status: http.StatusOK, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(out)),
+			}))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return payment.NewHTTP(payment.HTTPConfig{URL: server.URL + "/", Secrets: secrets, Now: now})
+}
+
+// result returns the bank's status of a payment, or "" if it has none.
+func (b *bank) result(ref string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.results[ref]
+}
+
+func (b *bank) setResult(ref, status string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.results[ref] = status
+}
+
+// TestLostNoticeIsInquired: if every notice of a payment is lost, the provider's answer to a query takes its place. The
+// money moves once, whatever notices follow.
+func TestLostNoticeIsInquired(t *testing.T) {
+	t.Parallel()
+	for name, db := range map[string]database{"sqlite": sqlite, "mariadb": mariaDB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, db, overHTTP)
+			inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
+			ask := func() {
+				t.Helper()
+				e.dueNow()
+				require.NoError(t, inquiry.QueryDue(t.Context()))
+			}
+			v := e.sale(4)
+			buyers := make([]client, 4)
+			begun := make([]paidView, len(buyers))
+			for i := range buyers {
+				buyers[i] = e.buyer(1 + i)
+				begun[i] = buyers[i].pay(buyers[i].place(v))
+				assert.Equal(t, "https://bank.example/"+begun[i].Payment.Ref, begun[i].Payment.CheckoutURL)
+			}
+			paid, late, failed, unknown := 0, 1, 2, 3
+			e.bank.setResult(begun[paid].Payment.Ref, "succeeded")
+			e.bank.setResult(begun[late].Payment.Ref, "pending")
+			e.bank.setResult(begun[failed].Payment.Ref, "failed")
+			require.NoError(t, inquiry.QueryDue(t.Context()))
+			assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
+			ask()
+			assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
+			assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))
+			assert.Equal(t, []string{"failed"}, buyers[failed].payments(begun[failed].Order))
+			assert.Equal(t, []string{"pending"}, buyers[unknown].payments(begun[unknown].Order))
+
+			buyers[late].post(begun[late].Order.path()+"/cancel", nil).want(http.StatusOK)
+			e.bank.setResult(begun[late].Payment.Ref, "succeeded")
+			ask()
+			e.notify(e.noticeOf(begun[late].Payment, begun[late].Order, "succeeded")).want(http.StatusOK)
+			e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "succeeded")).want(http.StatusOK)
+			e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "failed")).want(http.StatusOK)
+			for range 2 {
+				require.NoError(t, e.payments.RefundDue(t.Context()))
+				ask()
+			}
+			assert.Equal(t, []string{begun[late].Payment.Ref}, e.bank.refunded)
+			assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
+			assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
+			e.checkInvariants()
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package handler
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+)
+
+type orderEventHandler struct {
+	events  domain.EventStore
+	cursors cursors
+}
+
+// eventBody is the body of the delivery of an event.
+type eventBody struct {
+	ID        ID        `json:"id"`
+	Type      string    `json:"type"`
+	CreatedAt time.Time `json:"created_at"`
+	Data      orderOut  `json:"data"`
+}
+
+func newEventBody(e *domain.OrderEvent) eventBody {
+	return eventBody{ID: ID(e.ID), Type: "order." + string(e.Type), CreatedAt: e.CreatedAt, Data: newOrderOut(&e.Order)}
+}
+
+// EncodeEvent returns the body of the delivery of an event, as JSON.
+func EncodeEvent(e *domain.OrderEvent) ([]byte, error) { return json.Marshal(newEventBody(e)) }
+
+// orderEventOut is the JSON form of an event in the outbox.
+type orderEventOut struct {
+	ID           ID         `json:"id"`
+	Status       string     `json:"status"`
+	Tries        int        `json:"tries"`
+	NextTryAt    *time.Time `json:"next_try_at,omitempty"`
+	AnsweredAt   *time.Time `json:"answered_at,omitempty"`
+	AnswerStatus int        `json:"answer_status,omitempty"`
+	Answer       string     `json:"answer,omitempty"`
+	Payload      eventBody  `json:"payload"`
+}
+
+func newOrderEventOut(e *domain.OrderEvent) orderEventOut {
+	return orderEventOut{
+		ID: ID(e.ID), Status: e.Status.String(), Tries: e.Tries, NextTryAt: e.NextTryAt, AnsweredAt: e.AnsweredAt,
+		AnswerStatus: e.AnswerStatus, Answer: e.Answer, Payload: newEventBody(e),
+	}
+}
+
+func (h *orderEventHandler) list(c *gin.Context) error {
+	page, err := h.cursors.request(c)
+	if err != nil {
+		return err
+	}
+	f := domain.EventFilter{Page: page.Page}
+	if f.OrderID, err = queryID(c, "order_id"); err != nil {
+		return err
+	}
+	if word := c.Query("status"); word != "" {
+		var ok bool
+		if f.Status, ok = domain.ParseEventStatus(word); !ok {
+			return domain.Invalid("status", "must be pending, delivered or failed")
+		}
+	}
+	events, err := h.events.OrderEvents(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }))
+}
+
+func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	if err := h.events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}

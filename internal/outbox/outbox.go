@@ -1,0 +1,143 @@
+// Package outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order,
+// retried for three days.
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/loop"
+	"seckill/internal/webhook"
+)
+
+const (
+	// every is the interval between searches for due events.
+	every = time.Second
+	// batchSize bounds the events that one search claims. They are delivered concurrently.
+	batchSize = 32
+	// Timeout bounds one delivery. It is shorter than lease, so that no other server delivers the event meanwhile.
+	Timeout = 5 * time.Second
+	// lease is the time until an event is delivered again whose server was killed. It outlasts the delivery and the storing
+	// of its result.
+	lease = 10 * time.Second
+	// A failed delivery is repeated after firstRetry, and then after pauses that double up to lastRetry.
+	firstRetry = 5 * time.Second
+	lastRetry  = 15 * time.Minute
+	// giveUp is the age from which a failing event is not retried.
+	giveUp = 72 * time.Hour
+	// keep is how long events are stored that are delivered or given up.
+	keep = 30 * 24 * time.Hour
+	// maxAnswer bounds the stored part of an answer, in characters.
+	maxAnswer = 1000
+)
+
+// Config configures a Sender. All fields are required.
+type Config struct {
+	Store  domain.EventStore
+	Encode func(*domain.OrderEvent) ([]byte, error) // returns the body of a delivery
+	Post   func(ctx context.Context, body []byte) (webhook.Answer, error)
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Sender delivers events. Several senders may run on one store; each event is leased to one of them.
+type Sender struct{ cfg Config }
+
+// New returns a sender.
+func New(cfg Config) *Sender { return &Sender{cfg} }
+
+// Run delivers events until ctx ends, and deletes old ones.
+func (s *Sender) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		loop.Task{Name: "deliver the events of orders", Every: every, Log: s.cfg.Log, Run: s.SendDue}.Loop(ctx)
+	})
+	tasks.Go(func() {
+		loop.Task{Name: "delete old events of orders", Every: time.Minute, Log: s.cfg.Log, Run: s.purge}.Loop(ctx)
+	})
+	tasks.Wait()
+}
+
+// SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has
+// tried the others.
+func (s *Sender) SendDue(ctx context.Context) (failed error) {
+	for {
+		events, err := s.cfg.Store.ClaimEvents(ctx, batchSize, lease)
+		if err != nil || len(events) == 0 {
+			return cmp.Or(failed, err)
+		}
+		results, errs := make([]domain.EventResult, len(events)), make([]error, len(events))
+		var deliveries sync.WaitGroup
+		for i := range events {
+			deliveries.Go(func() { results[i], errs[i] = s.deliver(ctx, events[i]) })
+		}
+		deliveries.Wait()
+		if ctx.Err() != nil { // the deliveries were cut off: their leases end
+			return ctx.Err()
+		}
+		if err := s.cfg.Store.FinishEvents(ctx, results); err != nil {
+			return cmp.Or(failed, err)
+		}
+		failed = cmp.Or(failed, cmp.Or(errs...))
+	}
+}
+
+// deliver sends one event.
+func (s *Sender) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
+	r := domain.EventResult{Event: e}
+	body, err := s.cfg.Encode(&e)
+	if err == nil {
+		var answer webhook.Answer
+		if answer, err = s.cfg.Post(ctx, body); err == nil {
+			r.Status, r.Answer, err = answer.Status, storable(string(answer.Body)), answer.Err()
+		} else {
+			r.Answer = storable(err.Error())
+		}
+	}
+	if r.Delivered = err == nil; r.Delivered {
+		return r, nil
+	}
+	since := e.CreatedAt
+	if e.RepeatedAt != nil {
+		since = *e.RepeatedAt
+	}
+	if s.cfg.Now().Sub(since) >= giveUp {
+		s.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
+		return r, err
+	}
+	r.Retry = backoff(e.Tries)
+	return r, err
+}
+
+// backoff returns the pause after the given number of tries.
+func backoff(tries int) time.Duration {
+	return min(firstRetry<<min(max(tries-1, 0), 10), lastRetry)
+}
+
+// storable returns the beginning of an answer as text that every database stores unchanged.
+func storable(answer string) string {
+	runes := []rune(strings.Map(func(r rune) rune {
+		if r == 0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(answer, "\uFFFD")))
+	return string(runes[:min(len(runes), maxAnswer)])
+}
+
+// purge deletes events that are older than keep.
+func (s *Sender) purge(ctx context.Context) error {
+	before := s.cfg.Now().Add(-keep)
+	for {
+		n, err := s.cfg.Store.PurgeEvents(ctx, before)
+		if err != nil || n == 0 {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}

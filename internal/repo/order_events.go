@@ -1,0 +1,279 @@
+package repo
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/keys"
+	"seckill/internal/repo/sqldb"
+)
+
+type eventRow struct {
+	ID           int64 `gorm:"primaryKey"`
+	OrderID      int64
+	Type         domain.EventType
+	Status       domain.EventStatus
+	CreatedAt    time.Time
+	RepeatedAt   *time.Time
+	NextTryAt    *time.Time
+	Tries        int
+	AnsweredAt   *time.Time
+	AnswerStatus int
+	Answer       string
+}
+
+func (eventRow) TableName() string { return "order_events" }
+
+// RecordEvents makes the store write an event with every placement and move of an order. Without it there are none. It
+// must be called before the store is used.
+func (s *Store) RecordEvents() { s.events = true }
+
+// recordMove writes the events of a move in its transaction, if the store records events.
+func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ...int64) error {
+	if !s.events {
+		return nil
+	}
+	rows := make([]eventRow, len(orderIDs))
+	for i, id := range orderIDs {
+		rows[i] = eventRow{OrderID: id, Type: m.Event(), CreatedAt: at}
+	}
+	return insertEvents(tx, rows)
+}
+
+// recordPlaced writes the events of new orders in their transaction, if the store records events.
+func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
+	if !s.events {
+		return nil
+	}
+	rows := make([]eventRow, len(placed))
+	for i, p := range placed {
+		rows[i] = eventRow{OrderID: p.row.ID, Type: domain.EventCreated, CreatedAt: p.row.CreatedAt}
+	}
+	return insertEvents(tx, rows)
+}
+
+// insertEvents inserts pending events with one statement. Like batch.insert it does not use gorm. The first try is due
+// at once by the clock of this server; a clock that is ahead of the database's delays it.
+func insertEvents(tx *gorm.DB, rows []eventRow) error {
+	const row = "(?,?,?,?)"
+	args := make([]any, 0, 4*len(rows))
+	for i := range rows {
+		r := &rows[i]
+		args = append(args, r.OrderID, string(r.Type), r.CreatedAt, r.CreatedAt)
+	}
+	_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context,
+		"INSERT INTO order_events (order_id, type, created_at, next_try_at) VALUES "+row+strings.Repeat(","+row, len(rows)-1), args...)
+	return err
+}
+
+// dropPlaced deletes the events of orders that this transaction has inserted and deletes again.
+func (s *Store) dropPlaced(tx *gorm.DB, dropped []*pendingInsert) error {
+	if !s.events || len(dropped) == 0 {
+		return nil
+	}
+	return tx.Where("order_id IN ?", idsOf(dropped)).Delete(&eventRow{}).Error
+}
+
+// ClaimEvents implements domain.EventStore.
+func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]domain.OrderEvent, error) {
+	for {
+		claimed, more, err := s.claimEvents(ctx, limit, lease)
+		if err != nil {
+			return nil, err
+		}
+		if len(claimed) > 0 || !more {
+			return s.withOrders(ctx, claimed)
+		}
+	}
+}
+
+// claimEvents is one transaction of ClaimEvents. An event that is due behind an earlier one of its order becomes due
+// again with that one, so that events of orders with failing deliveries are not read each time. If more is true, there
+// may be further due events.
+func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration) (claimed []eventRow, more bool, err error) {
+	err = s.db.Write(ctx, func(tx *gorm.DB) error {
+		claimed = nil
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		var due []eventRow
+		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.EventPending, now).
+			Order("next_try_at, id").Limit(limit).Find(&due).Error
+		if more = len(due) == limit; err != nil || len(due) == 0 {
+			return err
+		}
+		first, err := firstPending(tx, due)
+		if err != nil {
+			return err
+		}
+		leased := now.Add(lease)
+		var ids []int64
+		for _, e := range due {
+			if e.ID == first[e.OrderID].ID {
+				ids, claimed = append(ids, e.ID), append(claimed, e)
+				first[e.OrderID] = eventRow{NextTryAt: &leased}
+			}
+		}
+		for _, e := range due {
+			if next := first[e.OrderID].NextTryAt; !containsID(claimed, e.ID) {
+				if err := tx.Model(&eventRow{}).Where("id = ?", e.ID).Update("next_try_at", next).Error; err != nil {
+					return err
+				}
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		return tx.Model(&eventRow{}).Where("id IN ?", ids).Updates(map[string]any{"next_try_at": leased, "tries": gorm.Expr("tries + 1")}).Error
+	})
+	for i := range claimed {
+		claimed[i].Tries++
+	}
+	return claimed, more, err
+}
+
+// firstPending returns the first pending event of each order of the events.
+func firstPending(tx *gorm.DB, events []eventRow) (map[int64]eventRow, error) {
+	orders := make([]int64, len(events))
+	for i, e := range events {
+		orders[i] = e.OrderID
+	}
+	var pending []eventRow
+	err := tx.Select("id", "order_id", "next_try_at").Where("order_id IN ? AND status = ?", orders, domain.EventPending).
+		Order("id DESC").Find(&pending).Error
+	first := make(map[int64]eventRow, len(pending))
+	for _, e := range pending {
+		first[e.OrderID] = e
+	}
+	return first, err
+}
+
+func containsID(events []eventRow, id int64) bool {
+	for _, e := range events {
+		if e.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// withOrders returns the events with their orders.
+func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.OrderEvent, error) {
+	events, ids := make([]domain.OrderEvent, len(rows)), make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].OrderID
+	}
+	var orders []orderRow
+	if len(ids) > 0 {
+		if err := s.db.Reader(ctx).Where("id IN ?", ids).Find(&orders).Error; err != nil {
+			return nil, s.db.Translate(err)
+		}
+	}
+	byID := make(map[int64]domain.Order, len(orders))
+	for i := range orders {
+		byID[orders[i].ID] = orders[i].order()
+	}
+	for i, r := range rows {
+		events[i] = domain.OrderEvent{
+			ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Order: byID[r.OrderID].After(r.Type), Status: r.Status, Tries: r.Tries,
+			NextTryAt: r.NextTryAt, RepeatedAt: r.RepeatedAt, AnsweredAt: r.AnsweredAt, AnswerStatus: r.AnswerStatus, Answer: r.Answer,
+		}
+	}
+	return events, nil
+}
+
+// FinishEvents implements domain.EventStore. The next pending event of an order becomes due when the first one ends.
+func (s *Store) FinishEvents(ctx context.Context, results []domain.EventResult) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		var ended []int64 // orders
+		for _, r := range results {
+			q := tx.Model(&eventRow{}).Where("id = ? AND status = ?", r.Event.ID, domain.EventPending)
+			change := map[string]any{"answered_at": now, "answer_status": r.Status, "answer": r.Answer, "next_try_at": nil}
+			switch {
+			case r.Delivered:
+				change["status"] = domain.EventDelivered
+			case r.Retry == 0:
+				q, change["status"] = q.Where("tries = ?", r.Event.Tries), domain.EventFailed
+			default:
+				q, change["next_try_at"] = q.Where("tries = ?", r.Event.Tries), now.Add(r.Retry)
+			}
+			res := q.Updates(change)
+			if res.Error != nil {
+				return res.Error
+			}
+			if res.RowsAffected > 0 && change["status"] != nil {
+				ended = append(ended, r.Event.Order.ID)
+			}
+		}
+		if len(ended) == 0 {
+			return nil
+		}
+		return tx.Model(&eventRow{}).Where("order_id IN ? AND status = ? AND next_try_at > ?", ended, domain.EventPending, now).
+			Update("next_try_at", now).Error
+	})
+}
+
+// OrderEvents implements domain.EventStore.
+func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain.OrderEvent, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	if f.Status != 0 {
+		q = q.Where("status = ?", f.Status)
+	}
+	if f.OrderID != 0 {
+		q = q.Where("order_id = ?", f.OrderID)
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []eventRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	return s.withOrders(ctx, rows)
+}
+
+// RepeatEvent implements domain.EventStore.
+func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
+	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return 0, err
+		}
+		var row eventRow
+		if err := tx.Clauses(sqldb.ForUpdate).Select("id").Take(&row, id).Error; err != nil {
+			return 0, err
+		}
+		return id, tx.Model(&row).Updates(map[string]any{
+			"status": domain.EventPending, "tries": 0, "next_try_at": now, "repeated_at": now,
+		}).Error
+	})
+	if _, done := domain.DoneBefore(err); done {
+		return nil
+	}
+	return err
+}
+
+// PurgeEvents implements domain.EventStore. Ids grow with time, so the oldest events come first.
+func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) {
+	var oldest []eventRow
+	err := s.db.Reader(ctx).Select("id", "status", "created_at").Order("id").Limit(sqldb.PurgeBatch).Find(&oldest).Error
+	var ids []int64
+	for _, e := range oldest {
+		if e.Status != domain.EventPending && e.CreatedAt.Before(before) {
+			ids = append(ids, e.ID)
+		}
+	}
+	if err == nil && len(ids) > 0 {
+		err = s.db.Writer(ctx).Where("id IN ? AND status <> ?", ids, domain.EventPending).Delete(&eventRow{}).Error
+	}
+	return len(ids), s.db.Translate(err)
+}
