@@ -15,11 +15,15 @@ import (
 	"seckill/internal/lock"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
+	"seckill/internal/tracing"
 )
 
 // metrics are the collectors of this package. Package handler registers its own.
 type metrics struct {
 	registry *prometheus.Registry
+	// exemplars offers the metrics as OpenMetrics, which alone has exemplars. Prometheus prefers it and would write labels
+	// of buckets anew (le="1.0"), so it is off without traces.
+	exemplars bool
 	orders   *prometheus.HistogramVec
 	locks    *prometheus.CounterVec
 	waits    *prometheus.HistogramVec
@@ -85,8 +89,8 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 }
 
 // order records the outcome of a purchase. It is a service.OrderObserver.
-func (m *metrics) order(err error, took time.Duration) {
-	m.orders.WithLabelValues(handler.Outcome(err)).Observe(took.Seconds())
+func (m *metrics) order(ctx context.Context, err error, took time.Duration) {
+	tracing.Observe(ctx, m.orders.WithLabelValues(handler.Outcome(err)), took.Seconds())
 }
 
 // lockEvent records an event of package lock.
@@ -116,7 +120,7 @@ func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(p
 // opsHandler serves metrics and profiles, for the private port.
 func (m *metrics) opsHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: m.exemplars}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -27,6 +27,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/tracing"
 )
 
 // maxInFlight bounds the purchases in progress per process; further ones fail with domain.ErrOverloaded. It is far
@@ -129,7 +130,16 @@ func Serve(e *Env) error {
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets})
+	tracer, err := tracing.New(e.Ctx, e.Log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := tracer.Close(context.WithoutCancel(e.Ctx)); err != nil {
+			e.Log.Warn("cannot export the last traces", "err", err)
+		}
+	}()
+	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets, tracer: tracer})
 	if err != nil {
 		return err
 	}

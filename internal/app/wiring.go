@@ -24,6 +24,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/tracing"
 	"seckill/internal/web"
 )
 
@@ -36,6 +37,7 @@ type backends struct {
 	rdb     redis.UniversalClient
 	locks   *userLocks
 	secrets domain.Keyring // as SigningSecrets returns them
+	tracer  *tracing.Tracer
 }
 
 // newServer wires the server. It starts nothing: run does.
@@ -49,6 +51,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, fmt.Errorf("--timezone: %w", err)
 	}
 	m := newMetrics(cfg.OrderLane, b.store, b.rdb)
+	m.exemplars = b.tracer != nil
 	ids, err := idgen.New(b.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
 	if err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
-	committer := &lane.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
+	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
 	m.registry.MustRegister(queueLag{workers})
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
@@ -117,7 +120,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Tickets: entry.NewTickets(b.secrets.Derive("entry tickets")),
 	}
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		Store: b.store, Sales: sales, Lane: b.tracer.Lane(mode.orders), Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
 		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secrets), Phones: phones, Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
@@ -148,7 +151,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
-		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
+		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}
@@ -190,7 +193,7 @@ func newLane(
 	e *Env, b backends, ids lane.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
 ) orderLane {
 	if e.Config.OrderLane == "queue" {
-		orders := lane.NewQueue(gate, ids, b.store, m.batch)
+		orders := lane.NewQueue(b.tracer.Gate(gate), ids, b.store, m.batch)
 		stock := func(ctx context.Context, voucherID int64) (int64, error) {
 			level, err := gate.Level(ctx, voucherID)
 			return level.Stock, err
@@ -200,7 +203,7 @@ func newLane(
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
 		}}
 	}
-	batch := lane.NewBatch(ids, b.store, func(purchases []domain.Purchase, placed []domain.Placed) {
+	batch := lane.NewBatch(ids, b.tracer.Orders(b.store), func(purchases []domain.Purchase, placed []domain.Placed) {
 		m.batch(len(purchases))
 		stats.batch(purchases, placed)
 	})
@@ -212,7 +215,7 @@ func newLane(
 		b.locks.observe = m.lockEvent
 		locks = b.locks
 	}
-	return orderLane{orders: lane.NewLock(locks, batch)}
+	return orderLane{orders: lane.NewLock(b.tracer.Locks(locks), batch)}
 }
 
 // newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.
