@@ -11,9 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/lock"
 	"seckill/internal/reconcile"
+	"seckill/internal/redisconn"
 	"seckill/internal/repo"
 	"seckill/internal/tracing"
 )
@@ -24,15 +26,16 @@ type metrics struct {
 	// exemplars offers the metrics as OpenMetrics, which alone has exemplars. Prometheus prefers it and would write labels
 	// of buckets anew (le="1.0"), so it is off without traces.
 	exemplars bool
-	orders   *prometheus.HistogramVec
-	locks    *prometheus.CounterVec
-	waits    *prometheus.HistogramVec
-	holds    *prometheus.HistogramVec
-	batches  prometheus.Histogram
-	settled  *prometheus.CounterVec
-	expired  prometheus.Counter
-	payments *prometheus.CounterVec
-	keys     *prometheus.CounterVec
+	orders    *prometheus.HistogramVec
+	locks     *prometheus.CounterVec
+	waits     *prometheus.HistogramVec
+	holds     *prometheus.HistogramVec
+	batches   prometheus.Histogram
+	settled   *prometheus.CounterVec
+	expired   prometheus.Counter
+	admitted  prometheus.Counter
+	payments  *prometheus.CounterVec
+	keys      *prometheus.CounterVec
 
 	findings   *prometheus.GaugeVec
 	repairs    *prometheus.CounterVec
@@ -69,6 +72,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
 	})
+	m.admitted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
+	})
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
 	}, []string{"provider", "event"})
@@ -77,9 +83,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	}, []string{"outcome"})
 	m.newReconcileMetrics()
 	m.registry.MustRegister(
-		m.expired, m.payments, backlog{store},
+		m.expired, m.admitted, m.payments, backlog{store},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisconn.NewPoolCollector(rdb),
 		m.findings, m.repairs, m.reconciles,
 	)
 	for name, db := range store.Pools() {
@@ -113,6 +119,9 @@ func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 
 // closed records n orders that were closed together.
 func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
+
+// roomAdmitted records n buyers that were admitted together.
+func (m *metrics) roomAdmitted(n int) { m.admitted.Add(float64(n)) }
 
 // payment records an event of a payment.
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
@@ -161,34 +170,6 @@ func (b backlog) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
 }
 
-// redisPool exports the pool statistics of go-redis. The redisprometheus collector of go-redis lacks the number and the
-// duration of waits, which the alerts and the dashboard need.
-type redisPool struct{ rdb redis.UniversalClient }
-
-var (
-	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis: idle and total.", []string{"state"}, nil)
-	redisWaits = prometheus.NewDesc("seckill_redis_pool_waits_total", "Commands that waited for a connection, by outcome.", []string{"outcome"}, nil)
-	redisWait  = prometheus.NewDesc("seckill_redis_pool_wait_seconds_total", "Time that commands waited for a connection.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (p redisPool) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisConns, redisWaits, redisWait} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (p redisPool) Collect(ch chan<- prometheus.Metric) {
-	s := p.rdb.PoolStats()
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.TotalConns), "total")
-	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.IdleConns), "idle")
-	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.WaitCount), "served")
-	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.Timeouts), "timeout")
-	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
-}
-
 // newReconcileMetrics creates the collectors of the reconciler.
 func (m *metrics) newReconcileMetrics() {
 	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -214,5 +195,23 @@ func (m *metrics) reconciled(r reconcile.Round) {
 	}
 	if r.OK {
 		m.reconciles.Set(float64(r.At.UnixMilli()) / 1000)
+	}
+}
+
+// roomBuyers exports the buyers of the waiting rooms. A room has the same numbers on every server that knows it. Rooms
+// have no label, because their number has no limit.
+type roomBuyers struct{ rooms *entry.Rooms }
+
+var roomBuyersDesc = prometheus.NewDesc("seckill_room_buyers",
+	"Buyers in the waiting rooms in use, of sales that have not ended: lobby, waiting, present (of these two), pass (valid and not used).", []string{"state"}, nil)
+
+// Describe implements prometheus.Collector.
+func (roomBuyers) Describe(ch chan<- *prometheus.Desc) { ch <- roomBuyersDesc }
+
+// Collect implements prometheus.Collector.
+func (r roomBuyers) Collect(ch chan<- prometheus.Metric) {
+	s := r.rooms.Totals()
+	for state, n := range map[string]int{"lobby": s.Lobby, "waiting": s.Waiting, "present": s.Present, "pass": s.Outstanding} {
+		ch <- prometheus.MustNewConstMetric(roomBuyersDesc, prometheus.GaugeValue, float64(n), state)
 	}
 }

@@ -101,7 +101,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
 	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
-	m.registry.MustRegister(queueLag{workers})
+	m.registry.MustRegister(queue.NewLagCollector(workers))
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
 	mode := newLane(e, b, ids, gate, workers, m, stats)
@@ -111,8 +111,10 @@ func newServer(e *Env, b backends) (*server, error) {
 	unpaid := entry.NewUnpaid(b.store)
 	roomSubscribers := salestats.NewSubscribers()
 	rooms := entry.NewRooms(entry.RoomsConfig{
-		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,
+		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify,
+		Admitted: m.roomAdmitted, Log: log,
 	})
+	m.registry.MustRegister(roomBuyers{rooms})
 	entries := &entry.Service{
 		Sales: sales, Rooms: rooms, Limits: unpaid, Solutions: usedSolutions{b.rdb}, Now: now,
 		Human:   entry.NewWork(b.secrets.Derive("entry challenges"), now),
@@ -174,7 +176,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	return &server{
-		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: sandbox, drain: draining,
+		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: sandbox, drain: draining, metrics: m.registry,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }
