@@ -10,6 +10,9 @@ GOTESTSUM_VERSION := v1.13.0
 
 BENCHTIME ?= 3s
 
+# All clones on a machine share the build cache; without it each needs minutes and gigabytes of its own.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 .PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt
 
 help: ## list the commands
