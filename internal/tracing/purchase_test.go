@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -121,6 +122,16 @@ func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	require.Nil(t, next.purchase.Trace)
 	_, _, _ = traced.Place(decode(parent("3")), domain.Purchase{})
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
+}
+
+// A purchase without a trace allocates nothing for it.
+func TestUntracedPurchaseAllocatesNothing(t *testing.T) {
+	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"})
+	ctx, untraced := t.Context(), domain.Purchase{}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		untraced.Trace = untraced.Trace.Waiting()
+		Observe(ctx, histogram, 1)
+	}))
 }
 
 // Without an endpoint there is no Tracer, and every part of a server stays as it is.
