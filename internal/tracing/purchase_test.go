@@ -157,12 +157,20 @@ func TestOffByDefault(t *testing.T) {
 }
 
 // A value that the program does not support is refused instead of ignored.
-func TestUnsupportedExportersAreRefused(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	_, err := New(t.Context(), nil)
-	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_PROTOCOL")
-	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
-	_, err = New(t.Context(), nil)
-	require.ErrorContains(t, err, "OTEL_TRACES_EXPORTER")
+func TestInvalidSettingsAreRefused(t *testing.T) {
+	for _, c := range []struct{ name, value string }{
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+		{"OTEL_TRACES_EXPORTER", "zipkin"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"},
+		{"OTEL_TRACES_SAMPLER", "sometimes"},
+		{"OTEL_TRACES_SAMPLER_ARG", "1%"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+			t.Setenv(c.name, c.value)
+			_, err := New(t.Context(), nil)
+			require.ErrorContains(t, err, c.name)
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if protocol != "http/protobuf" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not http/protobuf", protocol)
 	}
+	if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: not an http or https URL") // it may contain a password
+	}
 	client, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the exporter of traces (OTEL_EXPORTER_OTLP_*): %w", err)
@@ -66,10 +70,15 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 		return nil, fmt.Errorf("the resource of traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
 	}
 	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(client), sdktrace.WithResource(about)}
-	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
+	if strings.TrimSpace(os.Getenv("OTEL_TRACES_SAMPLER")) == "" {
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(defaultRatio))))
 	}
+	var invalid error // of OTEL_TRACES_SAMPLER: the SDK would sample every request instead
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { invalid = err }))
 	provider := sdktrace.NewTracerProvider(options...)
+	if invalid != nil {
+		return nil, errors.Join(fmt.Errorf("OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG: %w", invalid), provider.Shutdown(ctx))
+	}
 	warnings := rate.Sometimes{Interval: errorInterval}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		warnings.Do(func() { log.Warn("traces are not exported", "err", err) })
