@@ -90,7 +90,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.expired, m.admitted, m.payments, backlog{store},
+		m.expired, m.admitted, m.payments, repo.NewBacklogCollector(store),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisconn.NewPoolCollector(rdb),
 		m.findings, m.repairs, m.reconciles, build,
@@ -143,38 +143,6 @@ func (m *metrics) opsHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-// backlog exports the overdue work in the database: orders to close and refunds to make. It is the same on every
-// server.
-type backlog struct{ store *repo.Store }
-
-var (
-	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Expired unpaid orders that are not closed yet.", nil, nil)
-	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest expired unpaid order was due to be closed.", nil, nil)
-	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
-	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (backlog) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It exports nothing while the database does not answer.
-func (b backlog) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	due, err := b.store.Backlog(ctx)
-	if err != nil {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
-	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
-	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
-	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
 }
 
 // newReconcileMetrics creates the collectors of the reconciler.
