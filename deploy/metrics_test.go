@@ -67,6 +67,42 @@ func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 	assert.ElementsMatch(t, []string{"login", "token_refused", "account_erased"}, unalerted, "ordinary events")
 }
 
+// TestAlertRules runs the unit tests of the alerts, which must show of every alert that it fires and that it is silent.
+func TestAlertRules(t *testing.T) {
+	promtool := testenv.Promtool(t)
+	for _, args := range [][]string{{"check", "rules", "prometheus/alerts.yml"}, {"test", "rules", "prometheus/alerts_test.yml"}} {
+		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	var rules struct {
+		Tests []struct {
+			Checks []struct {
+				Expr    string
+				Samples []struct{ Value float64 } `yaml:"exp_samples"`
+			} `yaml:"promql_expr_test"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "deploy/prometheus/alerts_test.yml")), &rules))
+	fires, silent, known := map[string]bool{}, map[string]bool{}, 0
+	alert := regexp.MustCompile(`alertname="(\w+)", alertstate="firing"`)
+	for _, block := range rules.Tests {
+		for _, check := range block.Checks {
+			name := alert.FindStringSubmatch(check.Expr)
+			require.NotNil(t, name, check.Expr)
+			fires[name[1]] = fires[name[1]] || check.Samples[0].Value == 1
+			silent[name[1]] = silent[name[1]] || check.Samples[0].Value == 0
+		}
+	}
+	for where := range queries(t) {
+		if name, ok := strings.CutPrefix(where, "alert "); ok {
+			known++
+			assert.True(t, fires[name], "no test in which %s fires", name)
+			assert.True(t, silent[name], "no test in which %s is silent", name)
+		}
+	}
+	assert.Len(t, silent, known, "tests of alerts that do not exist")
+}
+
 func TestParseQuery(t *testing.T) {
 	q := parseQuery(`sum by (le, route) (rate(a_total{job="x", status=~"5.."}[5m])) / b offset 10m > bool 0.5 or absent(up)`)
 	assert.Equal(t, []string{"a_total", "b", "up"}, q.metrics)

@@ -213,6 +213,7 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter is of a sale with another number of segments", domain.ErrInvalidState)
 	}
 	a.ReplyTo = "" // no buyer waits for the outcome any more
+	a.Trace = nil  // the trace of the purchase ended with the dead letter
 	a.Place = 0    // it is queued last
 	return a, g.replay(ctx, at, segments, a)
 }

@@ -12,25 +12,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/lock"
 	"seckill/internal/reconcile"
+	"seckill/internal/redisconn"
 	"seckill/internal/repo"
+	"seckill/internal/tracing"
 	"seckill/internal/version"
 )
 
 // metrics are the collectors of this package. Package handler registers its own.
 type metrics struct {
 	registry *prometheus.Registry
-	orders   *prometheus.HistogramVec
-	locks    *prometheus.CounterVec
-	waits    *prometheus.HistogramVec
-	holds    *prometheus.HistogramVec
-	batches  prometheus.Histogram
-	settled  *prometheus.CounterVec
-	expired  prometheus.Counter
-	payments *prometheus.CounterVec
-	keys     *prometheus.CounterVec
+	// exemplars offers the metrics as OpenMetrics, which alone has exemplars. Prometheus prefers it and would write labels
+	// of buckets anew (le="1.0"), so it is off without traces.
+	exemplars bool
+	orders    *prometheus.HistogramVec
+	locks     *prometheus.CounterVec
+	waits     *prometheus.HistogramVec
+	holds     *prometheus.HistogramVec
+	batches   prometheus.Histogram
+	settled   *prometheus.CounterVec
+	expired   prometheus.Counter
+	admitted  prometheus.Counter
+	payments  *prometheus.CounterVec
+	keys      *prometheus.CounterVec
 
 	findings   *prometheus.GaugeVec
 	repairs    *prometheus.CounterVec
@@ -67,6 +74,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
 	})
+	m.admitted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
+	})
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
 	}, []string{"provider", "event"})
@@ -80,9 +90,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.expired, m.payments, backlog{store},
+		m.expired, m.admitted, m.payments, repo.NewBacklogCollector(store),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisconn.NewPoolCollector(rdb),
 		m.findings, m.repairs, m.reconciles, build,
 	)
 	for name, db := range store.Pools() {
@@ -92,8 +102,8 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 }
 
 // order records the outcome of a purchase. It is a service.OrderObserver.
-func (m *metrics) order(err error, took time.Duration) {
-	m.orders.WithLabelValues(handler.Outcome(err)).Observe(took.Seconds())
+func (m *metrics) order(ctx context.Context, err error, took time.Duration) {
+	tracing.Observe(ctx, m.orders.WithLabelValues(handler.Outcome(err)), took.Seconds())
 }
 
 // lockEvent records an event of package lock.
@@ -117,83 +127,22 @@ func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 // closed records n orders that were closed together.
 func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
 
+// roomAdmitted records n buyers that were admitted together.
+func (m *metrics) roomAdmitted(n int) { m.admitted.Add(float64(n)) }
+
 // payment records an event of a payment.
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
 
 // opsHandler serves metrics and profiles, for the private port.
 func (m *metrics) opsHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: m.exemplars}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-// backlog exports the overdue work in the database: orders to close and refunds to make. It is the same on every
-// server.
-type backlog struct{ store *repo.Store }
-
-var (
-	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Expired unpaid orders that are not closed yet.", nil, nil)
-	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest expired unpaid order was due to be closed.", nil, nil)
-	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
-	backlogEvents  = prometheus.NewDesc("seckill_events_pending", "Events of orders that are not delivered.", nil, nil)
-	backlogEvent   = prometheus.NewDesc("seckill_events_oldest_seconds", "Age of the oldest event that is not delivered.", nil, nil)
-	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (backlog) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest, backlogEvents, backlogEvent} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It exports nothing while the database does not answer.
-func (b backlog) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	due, err := b.store.Backlog(ctx)
-	if err != nil {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
-	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
-	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
-	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
-	ch <- prometheus.MustNewConstMetric(backlogEvents, prometheus.GaugeValue, float64(due.Events))
-	ch <- prometheus.MustNewConstMetric(backlogEvent, prometheus.GaugeValue, due.OldestEvent.Seconds())
-}
-
-// redisPool exports the pool statistics of go-redis. The redisprometheus collector of go-redis lacks the number and the
-// duration of waits, which the alerts and the dashboard need.
-type redisPool struct{ rdb redis.UniversalClient }
-
-var (
-	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis: idle and total.", []string{"state"}, nil)
-	redisWaits = prometheus.NewDesc("seckill_redis_pool_waits_total", "Commands that waited for a connection, by outcome.", []string{"outcome"}, nil)
-	redisWait  = prometheus.NewDesc("seckill_redis_pool_wait_seconds_total", "Time that commands waited for a connection.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (p redisPool) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisConns, redisWaits, redisWait} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (p redisPool) Collect(ch chan<- prometheus.Metric) {
-	s := p.rdb.PoolStats()
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.TotalConns), "total")
-	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.IdleConns), "idle")
-	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.WaitCount), "served")
-	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.Timeouts), "timeout")
-	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
 }
 
 // newReconcileMetrics creates the collectors of the reconciler.
@@ -221,5 +170,23 @@ func (m *metrics) reconciled(r reconcile.Round) {
 	}
 	if r.OK {
 		m.reconciles.Set(float64(r.At.UnixMilli()) / 1000)
+	}
+}
+
+// roomBuyers exports the buyers of the waiting rooms. A room has the same numbers on every server that knows it. Rooms
+// have no label, because their number has no limit.
+type roomBuyers struct{ rooms *entry.Rooms }
+
+var roomBuyersDesc = prometheus.NewDesc("seckill_room_buyers",
+	"Buyers in the waiting rooms in use, of sales that have not ended: lobby, waiting, present (of these two), pass (valid and not used).", []string{"state"}, nil)
+
+// Describe implements prometheus.Collector.
+func (roomBuyers) Describe(ch chan<- *prometheus.Desc) { ch <- roomBuyersDesc }
+
+// Collect implements prometheus.Collector.
+func (r roomBuyers) Collect(ch chan<- prometheus.Metric) {
+	s := r.rooms.Totals()
+	for state, n := range map[string]int{"lobby": s.Lobby, "waiting": s.Waiting, "present": s.Present, "pass": s.Outstanding} {
+		ch <- prometheus.MustNewConstMetric(roomBuyersDesc, prometheus.GaugeValue, float64(n), state)
 	}
 }

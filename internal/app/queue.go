@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/admission"
@@ -109,33 +108,4 @@ func (m *metrics) workerBatch(b queue.Batch) {
 		m.settled.WithLabelValues(reason).Add(float64(n))
 	}
 	m.settled.WithLabelValues("dead_letter").Add(float64(b.DeadLettered))
-}
-
-// queueLag exports how far the workers are behind.
-type queueLag struct{ workers *queue.Workers }
-
-var (
-	queueUnsettled = prometheus.NewDesc("seckill_queue_unsettled", "Users with unsettled admissions in the queue.", nil, nil)
-	queueOldest    = prometheus.NewDesc("seckill_queue_oldest_seconds", "Age of the oldest entry in the queue.", nil, nil)
-	queueDead      = prometheus.NewDesc("seckill_queue_dead_letters", "Dead letters to be replayed or discarded by an operator.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (queueLag) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueUnsettled, queueOldest, queueDead} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It exports nothing while Redis does not answer.
-func (q queueLag) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	lag, err := q.workers.Lag(ctx)
-	if err != nil {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(queueUnsettled, prometheus.GaugeValue, float64(lag.Unsettled))
-	ch <- prometheus.MustNewConstMetric(queueOldest, prometheus.GaugeValue, lag.Oldest.Seconds())
-	ch <- prometheus.MustNewConstMetric(queueDead, prometheus.GaugeValue, float64(lag.Dead))
 }

@@ -9,15 +9,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/net/netutil"
 
+	"seckill/internal/auth"
+	"seckill/internal/connlimit"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
@@ -29,6 +32,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/tracing"
 )
 
 // maxInFlight bounds the purchases in progress per process; further ones fail with domain.ErrOverloaded. It is far
@@ -45,13 +49,6 @@ const (
 	maxHeaderBytes    = 16 << 10
 	shutdownTimeout   = 20 * time.Second
 )
-
-// maxConnections returns how many connections the public port accepts if the process may open the given number of files.
-// The others are for the database, Redis, files and the private port. Further clients wait in the queue of the kernel,
-// and idle connections make room for them after idleTimeout.
-func maxConnections(files uint64) int {
-	return int(files - min(files/4, 1024)) //nolint:gosec // a number of files fits
-}
 
 // migrateTimeout bounds the schema changes at the start, including the wait for another process that makes them.
 const migrateTimeout = 10 * time.Minute
@@ -131,7 +128,16 @@ func Serve(e *Env) error {
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets})
+	tracer, err := tracing.New(e.Ctx, e.Log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := tracer.Close(context.WithoutCancel(e.Ctx)); err != nil {
+			e.Log.Warn("cannot export the last traces", "err", err)
+		}
+	}()
+	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets, tracer: tracer})
 	if err != nil {
 		return err
 	}
@@ -199,6 +205,7 @@ type server struct {
 	sales   *service.Sales
 	sandbox *payment.Sandbox // nil with another provider
 	drain   *drain.Drain
+	metrics prometheus.Registerer
 	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
 	subscribers []*salestats.Subscribers
 	rushes      *rushRunner // nil outside demo mode
@@ -302,11 +309,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		wg.Go(func() { serve(ops, l) })
 		s.log.Info("metrics and profiles", "addr", l.Addr().String())
 	}
-	connections := listener
-	if files, err := doctor.OpenFiles(); err == nil {
-		connections = netutil.LimitListener(listener, maxConnections(files))
-	}
-	wg.Go(func() { serve(public, connections) })
+	wg.Go(func() { serve(public, s.limitConnections(listener)) })
 	if s.rushes != nil {
 		s.rushes.setURL(urlOf(listener.Addr()))
 	}
@@ -331,6 +334,23 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	err = errors.Join(err, public.Shutdown(deadline))
 	streams.Wait()
 	return err
+}
+
+// loopback are the addresses of this machine, whose programs have no connection limit of their own.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// limitConnections returns the listener with limits, or unchanged if the system does not limit the number of files.
+func (s *server) limitConnections(l net.Listener) net.Listener {
+	files, err := doctor.OpenFiles()
+	if err != nil {
+		return l
+	}
+	total, perClient := connlimit.Limits(files)
+	limited := connlimit.New(l, connlimit.Config{
+		Total: total, PerClient: perClient, Client: auth.Customer, Exempt: append(handler.ParseProxies(s.cfg.Proxies), loopback...),
+	})
+	s.metrics.MustRegister(limited)
+	return limited
 }
 
 // greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.

@@ -5,17 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/testenv"
 )
-
-func TestMaxConnections(t *testing.T) {
-	for files, want := range map[uint64]int{256: 192, 1024: 768, 4096: 3072, 65_536: 64_512} {
-		assert.Equal(t, want, maxConnections(files))
-	}
-}
 
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.
 func TestPrepareDatabaseWaits(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/tracing"
 	"seckill/internal/web"
 	"seckill/internal/webhook"
 )
@@ -41,6 +42,7 @@ type backends struct {
 	rdb     redis.UniversalClient
 	locks   *userLocks
 	secrets domain.Keyring // as SigningSecrets returns them
+	tracer  *tracing.Tracer
 }
 
 // newServer wires the server. It starts nothing: run does.
@@ -54,6 +56,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, fmt.Errorf("--timezone: %w", err)
 	}
 	m := newMetrics(cfg.OrderLane, b.store, b.rdb)
+	m.exemplars = b.tracer != nil
 	ids, err := idgen.New(b.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
 	if err != nil {
 		return nil, err
@@ -101,9 +104,9 @@ func newServer(e *Env, b backends) (*server, error) {
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
-	committer := &lane.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
+	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
-	m.registry.MustRegister(queueLag{workers})
+	m.registry.MustRegister(queue.NewLagCollector(workers))
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
 	mode := newLane(e, b, ids, gate, workers, m, stats)
@@ -113,8 +116,10 @@ func newServer(e *Env, b backends) (*server, error) {
 	unpaid := entry.NewUnpaid(b.store)
 	roomSubscribers := salestats.NewSubscribers()
 	rooms := entry.NewRooms(entry.RoomsConfig{
-		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,
+		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify,
+		Admitted: m.roomAdmitted, Log: log,
 	})
+	m.registry.MustRegister(roomBuyers{rooms})
 	entries := &entry.Service{
 		Sales: sales, Rooms: rooms, Limits: unpaid, Solutions: usedSolutions{b.rdb}, Now: now,
 		Human:   entry.NewWork(b.secrets.Derive("entry challenges"), now),
@@ -122,7 +127,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Tickets: entry.NewTickets(b.secrets.Derive("entry tickets")),
 	}
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		Store: b.store, Sales: sales, Lane: b.tracer.Lane(mode.orders), Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
 		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secrets), Phones: phones, Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
@@ -151,7 +156,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
-		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
+		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}
@@ -187,7 +192,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
 	}
 	return &server{
-		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining,
+		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining, metrics: m.registry,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }
@@ -206,7 +211,7 @@ func newLane(
 	e *Env, b backends, ids lane.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
 ) orderLane {
 	if e.Config.OrderLane == "queue" {
-		orders := lane.NewQueue(gate, ids, b.store, m.batch)
+		orders := lane.NewQueue(b.tracer.Gate(gate), ids, b.store, m.batch)
 		stock := func(ctx context.Context, voucherID int64) (int64, error) {
 			level, err := gate.Level(ctx, voucherID)
 			return level.Stock, err
@@ -216,7 +221,7 @@ func newLane(
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
 		}}
 	}
-	batch := lane.NewBatch(ids, b.store, func(purchases []domain.Purchase, placed []domain.Placed) {
+	batch := lane.NewBatch(ids, b.tracer.Orders(b.store), func(purchases []domain.Purchase, placed []domain.Placed) {
 		m.batch(len(purchases))
 		stats.batch(purchases, placed)
 	})
@@ -228,7 +233,7 @@ func newLane(
 		b.locks.observe = m.lockEvent
 		locks = b.locks
 	}
-	return orderLane{orders: lane.NewLock(locks, batch)}
+	return orderLane{orders: lane.NewLock(b.tracer.Locks(locks), batch)}
 }
 
 // newOutbox returns the sender of the events of orders.

@@ -30,6 +30,7 @@ type Admission struct {
 	ReplyTo    string      // the instance that waits for the outcome; empty if none does
 	Place      int64       // the position in the queue of the voucher, from 1, assigned by the gate
 	Key        *RequestKey // without its name; nil for a request without an Idempotency-Key
+	Trace      *Trace      // nil unless the request is sampled
 }
 
 // RepeatedError means that the gate admitted an earlier request with the same key.

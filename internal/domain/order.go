@@ -116,6 +116,7 @@ type Purchase struct {
 	PassExpiry time.Time     // of a pass that was checked
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
+	Trace *Trace // nil unless the request is sampled
 }
 
 // Order returns the order for a purchase. Its slot is assigned by the database.

@@ -14,6 +14,7 @@ type NewOrder struct {
 	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
 	// being committed.
 	Fence context.Context
+	Trace *Trace // nil unless the request is sampled
 }
 
 // RequestKey identifies a request that places an order, so that a repetition is recognised.

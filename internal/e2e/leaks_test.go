@@ -47,7 +47,12 @@ func (p *process) scrape() {
 		return
 	}
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get("http://" + addr[1] + "/metrics")
+	req, err := http.NewRequest(http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
+	if err != nil {
+		return
+	}
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5") // as Prometheus does
+	res, err := client.Do(req)
 	if err != nil {
 		return
 	}

@@ -42,7 +42,7 @@ type line struct {
 	passes  map[uint32]admission
 	rounds  []round                       // those whose passes are valid
 	admitAt time.Time                     // until when the rate is used up
-	sale    saleView                      // as the buyers know it
+	sale    saleView                      // as the buyers know it; written by the tick
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
 	present int // present buyers on all servers, at the last admission

@@ -60,7 +60,9 @@ type RoomsConfig struct {
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
 	// Changed is called when the state of the waiting buyers of a sale may have changed.
 	Changed func(voucherID int64)
-	Log     *slog.Logger
+	// Admitted receives the number of buyers of every admission that this server makes. May be nil.
+	Admitted func(n int)
+	Log      *slog.Logger
 }
 
 // Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
@@ -101,6 +103,9 @@ type leave struct {
 
 // NewRooms returns Rooms. Run admits buyers.
 func NewRooms(cfg RoomsConfig) *Rooms {
+	if cfg.Admitted == nil {
+		cfg.Admitted = func(int) {}
+	}
 	r := &Rooms{cfg: cfg, lines: map[int64]*openLine{}, ticks: make(chan struct{}, 1)}
 	// The key of a call is the voucher, and a batch has one key.
 	r.joins = batch.New(batch.Config[join, joined]{
@@ -272,7 +277,9 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 	}
 	now := r.clock.now()
 	if view := (saleView{v.State(now), v.Sale.Entry}); view != l.sale {
+		l.mu.Lock()
 		l.sale = view
+		l.mu.Unlock()
 		r.cfg.Changed(voucherID)
 	}
 	if open := v.CheckOpen(now) == nil && v.Sale.Entry.Mode == domain.EntryRoom; !open || l.room.Joined == 0 {
@@ -300,6 +307,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.happen(&e, now)
 		l.over.count()
 		l.mu.Unlock()
+		r.cfg.Admitted(len(e.Numbers))
 		r.cfg.Changed(voucherID)
 	}
 	if errors.Is(err, domain.ErrInvalidState) { // another server was faster

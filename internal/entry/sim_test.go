@@ -169,6 +169,7 @@ func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, ser
 		w := w()
 		rooms := entry.NewRooms(entry.RoomsConfig{
 			Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+			Admitted: func(n int) { w.change(func() { w.calls["admitted buyers"] += n }) },
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -228,5 +229,34 @@ func TestDatabaseClockGoesBack(t *testing.T) {
 		poll()
 		time.Sleep(3 * time.Second)
 		require.InDelta(t, before+50, len(w.admitted(1)), 20)
+	})
+}
+
+// The totals are the sums over the rooms whose sale has not ended. The buyers that a server admits are counted.
+func TestTotals(t *testing.T) {
+	simulate(t, func() *world { return newWorld(100, 1, 2) }, func(t *testing.T, w *world, server *entry.Service) {
+		require.Zero(t, server.Rooms.Totals(), "no room is in use")
+		time.Sleep(58 * time.Second)
+		for _, id := range []int64{1, 2} {
+			for n := range uint32(100) {
+				ask(t, server, id, n)
+			}
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, entry.Stats{Lobby: 200, Present: 200}, server.Rooms.Totals())
+
+		time.Sleep(6 * time.Second)
+		totals := server.Rooms.Totals()
+		require.Positive(t, totals.Admitted)
+		require.InDelta(t, 200-totals.Admitted, totals.Present, 20, "as of the exchange before the last admission")
+		totals.Present = 0
+		require.Equal(t, entry.Stats{Waiting: 200 - totals.Admitted, Admitted: totals.Admitted, Outstanding: totals.Admitted}, totals)
+		require.Equal(t, len(w.admitted(1))+len(w.admitted(2)), totals.Admitted)
+		require.Equal(t, totals.Admitted, w.count("admitted buyers"))
+
+		w.change(func() { w.vouchers[1].Sale.Stock = 0 })
+		time.Sleep(time.Second)
+		totals = server.Rooms.Totals()
+		require.Equal(t, 100, totals.Waiting+totals.Admitted, "without the sale that is sold out")
 	})
 }

@@ -3,6 +3,8 @@ package entry
 import (
 	"context"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // Stats are the figures of a waiting room. All but Present are the same on every server.
@@ -23,6 +25,31 @@ func (s *Service) Stats(ctx context.Context, voucherID int64) (Stats, error) {
 		return Stats{}, err
 	}
 	return l.stats(s.Rooms.clock.now()), nil
+}
+
+// Totals returns the sums over the rooms in use of this server whose sale has not ended.
+func (r *Rooms) Totals() (sum Stats) {
+	for _, l := range r.inUse() {
+		if !l.mayAdmit() {
+			continue
+		}
+		s := l.stats(r.clock.now()) // the clock is known once a room has been read
+		sum.Lobby += s.Lobby
+		sum.Waiting += s.Waiting
+		sum.Present += s.Present
+		sum.Admitted += s.Admitted
+		sum.Outstanding += s.Outstanding
+		sum.Used += s.Used
+		sum.Left += s.Left
+	}
+	return sum
+}
+
+// mayAdmit reports whether the sale has a room and units, and has not ended.
+func (l *line) mayAdmit() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sale.entry.Mode == domain.EntryRoom && (l.sale.state == domain.StateUpcoming || l.sale.state == domain.StateOnSale)
 }
 
 // keep stores the reports of all servers for the figures.

@@ -129,8 +129,8 @@ func (k cookies) overTLS(c *gin.Context) bool {
 	return false
 }
 
-// parseProxies parses addresses and networks. gin has already rejected any other entry.
-func parseProxies(list []string) []netip.Prefix {
+// ParseProxies parses addresses and networks. It leaves out any other entry, which New refuses.
+func ParseProxies(list []string) []netip.Prefix {
 	var parsed []netip.Prefix
 	for _, text := range list {
 		if p, err := netip.ParsePrefix(text); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"seckill/internal/domain"
+	"seckill/internal/tracing"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -116,7 +117,7 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 		}
 		method := knownMethod(c.Request.Method)
 		m.requests.WithLabelValues(route, method, statusText(c.Writer.Status())).Inc()
-		m.seconds.WithLabelValues(route, method).Observe(took.Seconds())
+		tracing.Observe(c.Request.Context(), m.seconds.WithLabelValues(route, method), took.Seconds())
 		if !e.log.Enabled(c.Request.Context(), slog.LevelDebug) {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
@@ -41,6 +42,7 @@ type Config struct {
 	Monitor         *salestats.Monitor     // live statistics of sales
 	SaleSubscribers *salestats.Subscribers // of sales
 	RoomSubscribers *salestats.Subscribers // of the waiting rooms of sales
+	Tracer          trace.Tracer           // of purchases; nil: no traces
 	LostAfter       time.Duration          // absence of a queued order after which its stream reports it as failed; default 30 s
 	Rush            domain.Rusher          // nil outside demo mode
 	Ready           map[string]Check       // checks of /readyz by dependency; may be nil
@@ -80,7 +82,8 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits, countAnswer := newLimits(cfg.RateLimit, cfg.SharedLimits), countAnswers(cfg.Aggregator)
+	limits := newLimits(cfg.RateLimit, cfg.SharedLimits)
+	press := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Aggregator)}
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
@@ -108,7 +111,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
-	r.POST("/api/v1/vouchers/:id/orders", countAnswer, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.orders.place))
+	r.Group("", press...).POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.orders.place))
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
 	r.POST("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.enter))
@@ -175,7 +178,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/rush", administer, e.wrap(h.rush.requireDemo), e.wrap(h.rush.show))
 	v1.DELETE("/admin/rush", administer, e.wrap(h.rush.requireDemo), e.wrap(h.rush.stop))
 
-	h.hmdp.routes(r, limits, countAnswer)
+	h.hmdp.routes(r, limits, press)
 	return r, nil
 }
 
@@ -202,7 +205,7 @@ type handlers struct {
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	cursors, staff := cursors{cfg.CursorKeys, limits.visit}, newStaff(cfg)
-	cookies := cookies{parseProxies(cfg.TrustedProxies)}
+	cookies := cookies{ParseProxies(cfg.TrustedProxies)}
 	auth := &authHandler{
 		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,
 		limitRefresh: limits.refreshes, charge: limits.charge,

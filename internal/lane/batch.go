@@ -36,6 +36,7 @@ func NewBatch(ids IDs, orders OrderPlacer, observe func([]domain.Purchase, []dom
 
 // Place implements service.Lane. A purchase that has joined a batch is placed even if its deadline passes.
 func (l *Batch) Place(_ context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+	p.Trace = p.Trace.Waiting()
 	placed := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	return placed.Order, placed.Replayed, placed.Err
 }

@@ -139,6 +139,7 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	defer cancel()
 	a := attempt{Purchase: p}
 	for range maxLoads {
+		a.Trace = p.Trace.Waiting()
 		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
 		if !errors.Is(r.err, domain.ErrGateCold) {
 			return r
@@ -234,7 +235,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		results[i].order.Status = domain.OrderQueued
 		as[n] = domain.Admission{
 			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
-			At: p.At, PayTimeout: p.PayTimeout, Key: p.Key,
+			At: p.At, PayTimeout: p.PayTimeout, Key: p.Key, Trace: p.Trace,
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()

@@ -62,8 +62,9 @@ type UnpaidLimits interface {
 	MayOrder(p *domain.Purchase, v *domain.Voucher) error
 }
 
-// OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
-type OrderObserver func(err error, took time.Duration)
+// OrderObserver receives the context, the outcome and the duration of every purchase. It must be fast and safe for
+// concurrent use.
+type OrderObserver func(ctx context.Context, err error, took time.Duration)
 
 // OrdersConfig configures Orders.
 type OrdersConfig struct {
@@ -115,7 +116,7 @@ type ReservationStore interface {
 // NewOrders returns the service.
 func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
-		cfg.Observe = func(error, time.Duration) {}
+		cfg.Observe = func(context.Context, error, time.Duration) {}
 	}
 	if cfg.ObserveKey == nil {
 		cfg.ObserveKey = func(string) {}
@@ -162,7 +163,7 @@ func (s *Orders) PlaceOnce(
 	} else {
 		o, replayed, err = s.decideKeyed(ctx, p)
 	}
-	s.cfg.Observe(err, time.Since(start))
+	s.cfg.Observe(ctx, err, time.Since(start))
 	return o, replayed, err
 }
 

@@ -12,9 +12,10 @@ import (
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
-// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Two optional parts follow the
-// instance, and an earlier release parses them as part of it: after a "~" the sale's own time to pay in seconds, and
-// after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Three optional parts follow the
+// instance, and an earlier release parses them as part of it: after a "@" the W3C traceparent of a sampled request, after
+// a "~" the sale's own time to pay in seconds, and after a "#" a request key, of which 22 characters are the key's hash
+// and 22 the request's hash.
 
 // RowSeparator separates the rows of an entry, and the rows of a user.
 const RowSeparator = "\n"
@@ -28,6 +29,10 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
 	b = append(b, a.ReplyTo...)
+	if a.Trace != nil {
+		b = append(b, '@')
+		b = append(b, a.Trace.Parent...)
+	}
 	if a.PayTimeout != 0 {
 		b = append(b, '~')
 		b = strconv.AppendInt(b, int64(a.PayTimeout/time.Second), 10)
@@ -86,11 +91,16 @@ func ParseRow(row string) (domain.Admission, error) {
 	var errs [3]error
 	rest, a.Place, errs[0] = cutNumber(rest, " ")
 	rest, a.Key, errs[1] = cutKey(rest)
-	a.ReplyTo, seconds, errs[2] = cutNumber(rest, "~")
+	rest, seconds, errs[2] = cutNumber(rest, "~")
+	replyTo, parent, traced := strings.Cut(rest, "@")
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}
 	a.Limit, a.At, a.PayTimeout = int(limit), time.UnixMilli(ms).UTC(), time.Duration(seconds)*time.Second
+	a.ReplyTo = replyTo
+	if traced {
+		a.Trace = &domain.Trace{Parent: parent, Since: a.At}
+	}
 	return a, nil
 }
 

@@ -46,15 +46,18 @@ func TestParseRow(t *testing.T) {
 func TestRowsRoundTrip(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{7})
 	key.Name = "" // is not stored
+	at := time.UnixMilli(1000).UTC()
 	var as []domain.Admission
 	for _, key := range []*domain.RequestKey{nil, key} {
 		for _, timeToPay := range []time.Duration{0, 90 * time.Second} {
 			for _, place := range []int64{0, 5} {
 				for _, replyTo := range []string{"", "here"} {
-					as = append(as, domain.Admission{
-						OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR",
-						At: time.UnixMilli(1000).UTC(), PayTimeout: timeToPay, ReplyTo: replyTo, Key: key, Place: place,
-					})
+					for _, trace := range []*domain.Trace{nil, {Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Since: at}} {
+						as = append(as, domain.Admission{
+							OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR", At: at,
+							PayTimeout: timeToPay, ReplyTo: replyTo, Key: key, Place: place, Trace: trace,
+						})
+					}
 				}
 			}
 		}

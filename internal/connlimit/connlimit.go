@@ -1,0 +1,197 @@
+// Package connlimit limits the open connections of a listener: per client, and in all. golang.org/x/net/netutil limits
+// only all of them, and lets further clients wait: one client that opens connections and sends nothing then stops the
+// others.
+package connlimit
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// refusal is the answer to a refused connection. A client that comes back a second later may be served.
+const refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+
+const (
+	// lingerFor is how long a refused connection stays open for the client to read the answer: closed with an unread
+	// request, it would be reset.
+	lingerFor = 500 * time.Millisecond
+	// maxLingering bounds the refused connections that are open. Further ones are closed without an answer.
+	maxLingering = 32
+	// maxUnread is how much of a refused request is read, in bytes.
+	maxUnread = 64 << 10
+)
+
+// maxPerClient is the most connections of one client by Limits. It is more than the people behind one address open at
+// once: a carrier shares an address among some hundred customers.
+const maxPerClient = 10_000
+
+// Limits returns how many connections a port may have if the process may open the given number of files, and how many of
+// them one client. The other files are for databases and other ports.
+func Limits(files uint64) (total, perClient int) {
+	total = int(files - min(files/4, 1024)) //nolint:gosec // a number of files fits
+	return total, min(total/2, maxPerClient)
+}
+
+// Config configures a Listener.
+type Config struct {
+	Total     int                     // most open connections
+	PerClient int                     // most open connections of one client
+	Client    func(netip.Addr) string // names the client of an address; the addresses of one network may be one client
+	Exempt    []netip.Prefix          // addresses without a limit of their own
+}
+
+// Listener is a net.Listener with limits. It accepts and refuses connections at once, so that none waits in the queue of
+// the kernel. It exports its metrics as a prometheus.Collector.
+type Listener struct {
+	net.Listener
+	cfg       Config
+	connected prometheus.Gauge
+	refused   *prometheus.CounterVec
+	lingering chan struct{} // a semaphore: one element per refused connection that is open
+	refusals  sync.WaitGroup
+
+	mu      sync.Mutex
+	open    int
+	clients map[string]int // open connections; without those of exempt addresses
+}
+
+// New returns a Listener that accepts the connections of l.
+func New(l net.Listener, cfg Config) *Listener {
+	limited := &Listener{
+		Listener: l, cfg: cfg, lingering: make(chan struct{}, maxLingering), clients: map[string]int{},
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "seckill_connections", Help: "Open connections to the public port.",
+		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_connections_refused_total", Help: "Connections to the public port that were refused, by the limit that was reached: of all (total) or of the client (client).",
+		}, []string{"limit"}),
+	}
+	for _, limit := range []string{limitTotal, limitClient} { // otherwise rate() misses the first event
+		limited.refused.WithLabelValues(limit)
+	}
+	return limited
+}
+
+// Describe implements prometheus.Collector.
+func (l *Listener) Describe(ch chan<- *prometheus.Desc) {
+	l.connected.Describe(ch)
+	l.refused.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (l *Listener) Collect(ch chan<- prometheus.Metric) {
+	l.connected.Collect(ch)
+	l.refused.Collect(ch)
+}
+
+// Accept returns the next connection within the limits.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		client := l.client(c.RemoteAddr())
+		reached := l.take(client)
+		if reached == "" {
+			return &conn{Conn: c, closed: sync.OnceFunc(func() { l.release(client) })}, nil
+		}
+		l.refused.WithLabelValues(reached).Inc()
+		l.refuse(c)
+	}
+}
+
+// Close closes the listener and waits for the refused connections, for up to half a second.
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	l.refusals.Wait()
+	return err
+}
+
+// client returns the client of an address, or "" if it is exempt.
+func (l *Listener) client(remote net.Addr) string {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if slices.ContainsFunc(l.cfg.Exempt, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return ""
+	}
+	return l.cfg.Client(addr)
+}
+
+// The limits, as labels.
+const (
+	limitTotal  = "total"
+	limitClient = "client"
+)
+
+// take counts a connection of a client, or returns the limit that it has reached.
+func (l *Listener) take(client string) (reached string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case client != "" && l.clients[client] >= l.cfg.PerClient:
+		return limitClient
+	case l.open >= l.cfg.Total:
+		return limitTotal
+	}
+	l.open++
+	l.connected.Inc()
+	if client != "" {
+		l.clients[client]++
+	}
+	return ""
+}
+
+func (l *Listener) release(client string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	l.connected.Dec()
+	if client == "" {
+		return
+	}
+	if l.clients[client]--; l.clients[client] == 0 {
+		delete(l.clients, client)
+	}
+}
+
+// refuse answers a connection and closes it. It does not wait for the client.
+func (l *Listener) refuse(c net.Conn) {
+	select {
+	case l.lingering <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	l.refusals.Go(func() {
+		defer func() { _ = c.Close(); <-l.lingering }()
+		_ = c.SetDeadline(time.Now().Add(lingerFor))
+		if _, err := io.WriteString(c, refusal); err != nil {
+			return
+		}
+		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			_, _ = io.CopyN(io.Discard, c, maxUnread) // until the client closes
+		}
+	})
+}
+
+// conn is an accepted connection.
+type conn struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	defer c.closed()
+	return c.Conn.Close()
+}

@@ -1,0 +1,18 @@
+package domain
+
+import "time"
+
+// Trace continues the trace of a sampled request in the work that is done outside its context: in a batch, and in the
+// queue. It is not modified.
+type Trace struct {
+	Parent string    // the span of the request, as a W3C traceparent
+	Since  time.Time // when the wait for the batch began
+}
+
+// Waiting returns the trace with a wait that begins now. It returns nil for nil.
+func (t *Trace) Waiting() *Trace {
+	if t == nil {
+		return nil
+	}
+	return &Trace{Parent: t.Parent, Since: time.Now()}
+}

@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestConnectionsAreLimited: a server whose process may open 256 files serves up to 192 connections and refuses further
+// ones at once, until some are closed.
+func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	s := embeddedStack(t)
+	s.binary = filepath.Join(t.TempDir(), "seckill")
+	require.NoError(t, os.WriteFile(s.binary, []byte(fmt.Sprintf("#!/bin/sh\nulimit -n 256\nexec %s \"$@\"\n", exe)), 0o700))
+	p := s.serve(t, "")
+	var open []net.Conn
+	connect := func() int {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.url[len("http://"):])
+		require.NoError(t, err)
+		open = append(open, c)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/healthz", http.NoBody)
+		require.NoError(t, err)
+		require.NoError(t, req.Write(c))
+		res, err := http.ReadResponse(bufio.NewReader(c), req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	for range 192 {
+		require.Equal(t, http.StatusOK, connect())
+	}
+	require.Equal(t, http.StatusServiceUnavailable, connect())
+	p.scrape()
+	require.Contains(t, p.metrics, `seckill_connections_refused_total{limit="total"} 1`)
+	require.Contains(t, p.metrics, "seckill_connections 192")
+	for _, c := range open {
+		require.NoError(t, c.Close())
+	}
+	eventually(t, "a connection is served", func() bool { return connect() == http.StatusOK })
+}
