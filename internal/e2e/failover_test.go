@@ -204,10 +204,10 @@ func failover(t *testing.T, s *stack, servers []*process, f fault) {
 		c.Parallel = 3
 		wait = rushUntil(t, s, c, c.Stock-1)
 	}
-	require.Positive(t, stock(), "the rush ended before the fault")
+	before := stock()
+	require.Positive(t, before, "the rush ended before the fault")
 	f.kill()
 	killed := time.Now()
-	before := stock()
 	f.verdict()
 	promoted, left := time.Now(), stock()
 	eventually(t, "orders flow again", func() bool { return left == 0 || stock() < left })
