@@ -166,7 +166,7 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 func PrepareDatabase(e *Env, store *repo.Store) error {
 	var failed error
 	err := WaitFor(e, "the database schema", func(context.Context) error {
-		failed = prepareDatabase(e, store)
+		failed = prepareDatabase(e, store) //nolint:contextcheck // the schema changes have their own timeout
 		if errors.Is(failed, domain.ErrUnavailable) {
 			return failed
 		}
