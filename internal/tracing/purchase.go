@@ -79,7 +79,7 @@ func (g tracedGate) Reserve(
 	for i := range as {
 		traces = appendTrace(traces, as[i].Trace)
 	}
-	b := g.tracer.begin("admission", traces, len(as))
+	b := g.tracer.begin(ctx, "admission", traces, len(as))
 	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
 	b.end(err != nil && !errors.Is(err, domain.ErrGateCold))
 	return errs, err
@@ -104,7 +104,7 @@ func (s tracedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder)
 	for i := range orders {
 		traces = appendTrace(traces, orders[i].Trace)
 	}
-	b := s.tracer.begin("transaction", traces, len(orders))
+	b := s.tracer.begin(ctx, "transaction", traces, len(orders))
 	placed := s.OrderPlacer.PlaceOrders(ctx, orders)
 	b.end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
 	return placed
@@ -128,7 +128,7 @@ type work struct {
 }
 
 // begin ends the waits of the traces and begins the span of their work. size is the number of purchases, sampled or not.
-func (t *Tracer) begin(name string, traces []*domain.Trace, size int) work {
+func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace, size int) work {
 	w := work{tracer: t, name: name, begun: time.Now()}
 	if len(traces) == 0 {
 		return w
@@ -136,7 +136,7 @@ func (t *Tracer) begin(name string, traces []*domain.Trace, size int) work {
 	w.parents = make([]context.Context, len(traces))
 	var links []trace.Link
 	for i, of := range traces {
-		w.parents[i] = decode(of.Parent)
+		w.parents[i] = decode(ctx, of.Parent)
 		_, wait := t.Start(w.parents[i], "batch wait", trace.WithTimestamp(of.Since))
 		wait.End(trace.WithTimestamp(w.begun))
 		if i > 0 {

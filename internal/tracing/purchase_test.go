@@ -120,7 +120,7 @@ func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	unsampled := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: [16]byte{1}, SpanID: [8]byte{1}}))
 	_, _, _ = traced.Place(unsampled, domain.Purchase{})
 	require.Nil(t, next.purchase.Trace)
-	_, _, _ = traced.Place(decode(parent("3")), domain.Purchase{})
+	_, _, _ = traced.Place(decode(t.Context(), parent("3")), domain.Purchase{})
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
 }
 

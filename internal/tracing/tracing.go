@@ -115,9 +115,9 @@ func encode(ctx context.Context) string {
 	return header[traceparent]
 }
 
-// decode returns a context whose span is parent, a W3C traceparent. Without a valid one it has no span.
-func decode(parent string) context.Context {
-	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: parent})
+// decode returns a copy of ctx whose span is parent, a W3C traceparent, or ctx if that is not valid.
+func decode(ctx context.Context, parent string) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: parent})
 }
 
 // Observe records a number of seconds. If the request of ctx is sampled, its trace id becomes an exemplar.
