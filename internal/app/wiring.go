@@ -90,8 +90,11 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.RateLimit == "on" {
 		quota = ratelimit.NewQuota("logins", now, shared)
 	}
+	sender := codesender.New(codesender.Config{
+		URL: cfg.CodeURL, Secrets: domain.ParseKeyring(cfg.EventsSecret), Demo: cfg.IsDemo(), Now: now, Log: log,
+	})
 	users := auth.New(auth.Config{
-		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
+		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: sender,
 		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now, SecondFactors: factors, Log: log,
 	})
 
@@ -255,17 +258,6 @@ func newPages() (map[string]http.Handler, error) {
 		pages[i] = web.Problem(p)
 	}
 	return web.Routes(pages)
-}
-
-// newCodeSender returns the sender of login codes.
-func newCodeSender(cfg Config, log *slog.Logger, now func() time.Time) auth.CodeSender {
-	switch {
-	case cfg.CodeURL != "":
-		return codesender.New(cfg.CodeURL, domain.ParseKeyring(cfg.EventsSecret).Signer(), now)
-	case cfg.IsDemo():
-		return codesender.ToLog(log)
-	}
-	return codesender.None()
 }
 
 // provider is the configured payment provider: one of sandbox and remote is not nil.

@@ -10,22 +10,33 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/webhook"
 )
 
 // timeout bounds the delivery of a login code. A request for a code has answerTimeout of package handler in all.
 const timeout = 3 * time.Second
 
-// New returns a sender that posts login codes to a URL, signed like the notices of payment providers.
-func New(url string, secret []byte, now func() time.Time) auth.CodeSender {
-	return urlSender{webhook.Client{URL: url, Secret: secret, Now: now, HTTP: webhook.NewHTTPClient(timeout)}}
+// Config configures a sender.
+type Config struct {
+	URL     string         // receives the codes; may be empty
+	Secrets domain.Keyring // the first signs the calls of URL
+	Demo    bool           // write codes to the log if there is no URL
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
-// ToLog returns a sender that writes login codes to the log, for demo mode.
-func ToLog(log *slog.Logger) auth.CodeSender { return logSender{log} }
-
-// None returns a sender that refuses every code, so that no code gets into the log of a real server.
-func None() auth.CodeSender { return noSender{} }
+// New returns a sender. Without a URL and outside demo mode every code fails, so that none gets into the log of a real
+// server.
+func New(cfg Config) auth.CodeSender {
+	switch {
+	case cfg.URL != "":
+		return urlSender{webhook.Client{URL: cfg.URL, Secret: cfg.Secrets.Signer(), Now: cfg.Now, HTTP: webhook.NewHTTPClient(timeout)}}
+	case cfg.Demo:
+		return logSender{cfg.Log}
+	}
+	return noSender{}
+}
 
 type logSender struct{ log *slog.Logger }
 

@@ -113,17 +113,18 @@ func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration)
 		}
 		leased := now.Add(lease)
 		var ids []int64
+		var waiting []eventRow
 		for _, e := range due {
-			if e.ID == first[e.OrderID].ID {
-				ids, claimed = append(ids, e.ID), append(claimed, e)
-				first[e.OrderID] = eventRow{NextTryAt: &leased}
+			if e.ID != first[e.OrderID].ID {
+				waiting = append(waiting, e)
+				continue
 			}
+			ids, claimed = append(ids, e.ID), append(claimed, e)
+			first[e.OrderID] = eventRow{NextTryAt: &leased}
 		}
-		for _, e := range due {
-			if next := first[e.OrderID].NextTryAt; !containsID(claimed, e.ID) {
-				if err := tx.Model(&eventRow{}).Where("id = ?", e.ID).Update("next_try_at", next).Error; err != nil {
-					return err
-				}
+		for _, e := range waiting {
+			if err := tx.Model(&eventRow{}).Where("id = ?", e.ID).Update("next_try_at", first[e.OrderID].NextTryAt).Error; err != nil {
+				return err
 			}
 		}
 		if len(ids) == 0 {
@@ -151,15 +152,6 @@ func firstPending(tx *gorm.DB, events []eventRow) (map[int64]eventRow, error) {
 		first[e.OrderID] = e
 	}
 	return first, err
-}
-
-func containsID(events []eventRow, id int64) bool {
-	for _, e := range events {
-		if e.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 // withOrders returns the events with their orders.

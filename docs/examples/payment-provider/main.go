@@ -73,7 +73,7 @@ func main() {
 		p := payments[r.PathValue("ref")]
 		if p != nil && p.Status == "pending" { // take the money here
 			p.Status = "succeeded"
-			go notify(*p)
+			go notify(context.WithoutCancel(r.Context()), *p)
 		}
 		if p != nil {
 			http.Redirect(w, r, *shop+"/orders/"+p.OrderID, http.StatusSeeOther)
@@ -119,10 +119,10 @@ func sign(stamp string, body []byte) string {
 
 // notify reports a result to the shop until it answers with 2xx. Each call is signed anew. If all are lost, the shop
 // queries the payment.
-func notify(p payment) {
+func notify(ctx context.Context, p payment) {
 	body, _ := json.Marshal(p)
 	for pause := time.Second; pause < time.Hour; pause *= 2 {
-		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, *shop+"/api/v1/payments/webhook/http", bytes.NewReader(body))
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, *shop+"/api/v1/payments/webhook/http", bytes.NewReader(body))
 		req.Header.Set("X-Seckill-Signature", sign(strconv.FormatInt(time.Now().Unix(), 10), body))
 		res, err := http.DefaultClient.Do(req)
 		if err == nil && res.Body.Close() == nil && res.StatusCode/100 == 2 {
