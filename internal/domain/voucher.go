@@ -269,9 +269,9 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 			bad.Add("shop_id", "must be a positive id")
 		}
 	}
-	setText(&v.Title, f.Title, "title", 1, maxTitle, bad)
-	setText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
-	setText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
+	SetText(&v.Title, f.Title, "title", 1, maxTitle, bad)
+	SetText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
+	SetText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
 	setMoney(&v.PayValue, f.PayValue, "pay_value", bad)
 	setMoney(&v.ActualValue, f.ActualValue, "actual_value", bad)
 	f.applyToSale(v.Sale, bad)
@@ -333,7 +333,9 @@ func IsCurrency(code string) bool {
 	return err == nil && unit.String() == code
 }
 
-func setText(dst, src *string, field string, least, most int, bad *InvalidError) {
+// SetText sets dst to src, unless src is nil, and adds the field to bad if the text has fewer or more characters than
+// allowed, or control characters.
+func SetText(dst, src *string, field string, least, most int, bad *InvalidError) {
 	if src == nil {
 		return
 	}
@@ -393,6 +395,6 @@ func (c StockChange) Validate() error {
 	if c.Delta == 0 || c.Delta < -MaxStock || c.Delta > MaxStock {
 		bad.Add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
 	}
-	setText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
+	SetText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }

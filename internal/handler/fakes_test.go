@@ -346,6 +346,10 @@ func (s *faultyStore) Shop(ctx context.Context, id int64) (shop.Shop, error) {
 	return orFault(s, func() (shop.Shop, error) { return s.Store.Shop(ctx, id) })
 }
 
+func (s *faultyStore) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
+	return orFault(s, func() ([]shop.Shop, error) { return s.Store.Shops(ctx, p) })
+}
+
 func (s *faultyStore) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {
 	return orFault(s, func() ([]shop.Shop, error) { return s.Store.ListShops(ctx, f) })
 }

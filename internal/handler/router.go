@@ -138,6 +138,11 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
+	v1.GET("/shops", reads, e.wrap(h.shops.list))
+	v1.GET("/shops/:id", reads, e.wrap(h.shops.show))
+	v1.POST("/admin/shops", operate, h.keys.once(h.shops.create))
+	v1.PATCH("/admin/shops/:id", operate, e.wrap(h.shops.change))
+
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 	v1.DELETE("/me", e.wrap(user), e.wrap(h.me.erase))
 
@@ -181,6 +186,7 @@ type handlers struct {
 	staff       *staff
 	auth        *authHandler
 	me          *meHandler
+	shops       *shopHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
 	entry       *entryHandler
@@ -210,6 +216,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		staff:       staff,
 		auth:        auth,
 		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
+		shops:       newShopHandler(cfg, cursors, limits.visit),
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
@@ -224,7 +231,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, staff: staff, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
+			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newAnswerCache[shopQuery](hmdpTimeout, limits.visit, cfg.Now), limits: limits,
 		},
 	}
 }
