@@ -71,6 +71,7 @@ type Voucher struct {
 	Currency    string // of both amounts, ISO 4217; immutable
 	Type        VoucherType
 	Status      VoucherStatus
+	ImageID     string // of its picture; empty: none
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	Sale        *Sale // nil for a normal voucher
@@ -179,6 +180,7 @@ type VoucherFields struct {
 	Rules        *string
 	PayValue     *int64
 	ActualValue  *int64
+	ImageID      *string // checked by the store; "" removes the picture
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
@@ -274,6 +276,9 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 	SetText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
 	setMoney(&v.PayValue, f.PayValue, "pay_value", bad)
 	setMoney(&v.ActualValue, f.ActualValue, "actual_value", bad)
+	if f.ImageID != nil {
+		v.ImageID = *f.ImageID
+	}
 	f.applyToSale(v.Sale, bad)
 }
 

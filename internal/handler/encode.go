@@ -96,6 +96,12 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 	b = appendString(b, v.Status.String())
 	b = append(b, `,"state":`...)
 	b = appendString(b, string(v.State(now)))
+	if v.ImageID != "" {
+		b = append(b, `,"image_id":`...)
+		b = appendString(b, v.ImageID)
+		b = append(b, `,"image_url":`...)
+		b = appendString(b, imageURL(v.ImageID))
+	}
 	if s := v.Sale; s != nil {
 		b = appendNumber(b, "initial_stock", s.InitialStock)
 		b = appendNumber(b, "stock", s.Stock)

@@ -15,6 +15,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/picture"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
@@ -32,6 +33,7 @@ type Config struct {
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
 	Shops           shop.Store
+	Pictures        *picture.Service
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
 	Keys            *service.Idempotency
@@ -127,6 +129,9 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
 		limitConcurrency(maxExports, e.write), e.wrap(h.me.export))
 
+	// An upload is larger and slower than other bodies.
+	r.POST("/api/v1/admin/images", h.auth.strictTransport, withTimeout(uploadTimeout), operate, limitConcurrency(maxUploads, e.write), e.wrap(h.images.upload))
+
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
@@ -138,6 +143,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
+	v1.GET("/images/:hash", e.wrap(h.images.show))
 	v1.GET("/shops", reads, e.wrap(h.shops.list))
 	v1.GET("/shops/:id", reads, e.wrap(h.shops.show))
 	v1.POST("/admin/shops", operate, h.keys.once(h.shops.create))
@@ -187,6 +193,7 @@ type handlers struct {
 	auth        *authHandler
 	me          *meHandler
 	shops       *shopHandler
+	images      *imageHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
 	entry       *entryHandler
@@ -217,6 +224,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth:        auth,
 		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
 		shops:       newShopHandler(cfg, cursors, limits.visit),
+		images:      &imageHandler{cfg.Pictures, limits.visit},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},

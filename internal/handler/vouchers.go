@@ -46,6 +46,8 @@ type voucherOut struct {
 	Type         string           `json:"type"`
 	Status       string           `json:"status"`
 	State        domain.SaleState `json:"state"`
+	ImageID      string           `json:"image_id,omitempty"`
+	ImageURL     string           `json:"image_url,omitempty"`
 	InitialStock *int64           `json:"initial_stock,omitempty"`
 	Stock        *int64           `json:"stock,omitempty"`
 	BeginAt      *time.Time       `json:"begin_at,omitempty"`
@@ -95,6 +97,9 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: v.Type.String(), Status: v.Status.String(),
 		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
+	}
+	if v.ImageID != "" {
+		o.ImageID, o.ImageURL = v.ImageID, imageURL(v.ImageID)
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
@@ -231,6 +236,7 @@ type voucherFields struct {
 	Rules        *string `json:"rules"`
 	PayValue     *int64  `json:"pay_value"`
 	ActualValue  *int64  `json:"actual_value"`
+	ImageID      *string `json:"image_id"`
 	BeginAt      *Time   `json:"begin_at"`
 	EndAt        *Time   `json:"end_at"`
 	LimitPerUser *int    `json:"limit_per_user"`
@@ -256,7 +262,7 @@ func (f voucherFields) service() domain.VoucherFields {
 	return domain.VoucherFields{
 		Entry:  entry,
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
-		PayValue: f.PayValue, ActualValue: f.ActualValue,
+		PayValue: f.PayValue, ActualValue: f.ActualValue, ImageID: f.ImageID,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
 		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit, Segments: f.Segments,
 	}
