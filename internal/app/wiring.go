@@ -19,6 +19,7 @@ import (
 	"seckill/internal/payment"
 	"seckill/internal/phone"
 	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
@@ -123,6 +124,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
+	drafts := &publish.Service{Store: b.store, Changed: vouchers.Changed, Now: now, PayTimeout: cfg.PayTimeout}
 	reconciler := NewReconciler(e, gate, b.store, reconcile.Config{
 		Queue: cfg.OrderLane == "queue", InUse: mode.inUse, Now: now, Observe: m.reconciled,
 	})
@@ -147,7 +149,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Zone: zone, Pages: pages,
+		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,

@@ -129,6 +129,14 @@ func (e *InvalidError) Err() error {
 	return e
 }
 
+// ChecklistError lists what keeps a draft from being published. It is an ErrInvalidState; nothing was changed.
+type ChecklistError struct{ Fields []FieldError }
+
+func (e *ChecklistError) Error() string { return (&InvalidError{e.Fields}).Error() }
+
+// Unwrap returns ErrInvalidState.
+func (e *ChecklistError) Unwrap() error { return ErrInvalidState }
+
 // BatchError translates errors of package batch and returns other errors unchanged.
 func BatchError(err error) error {
 	switch {

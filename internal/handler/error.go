@@ -77,7 +77,7 @@ type problem struct {
 	RequestID string          `json:"request_id"`
 	OrderID   *ID             `json:"order_id,omitempty"`  // duplicate_order
 	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
-	Errors    []problemField  `json:"errors,omitempty"`    // invalid_request
+	Errors    []problemField  `json:"errors,omitempty"`    // invalid_request, and invalid_state of a draft
 }
 
 type problemField struct {
@@ -145,6 +145,13 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	var notReady *notReadyError
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()
+	}
+	var unfinished *domain.ChecklistError
+	if errors.As(err, &unfinished) {
+		p.Detail = unfinished.Error()
+		for _, f := range unfinished.Fields {
+			p.Errors = append(p.Errors, problemField(f))
+		}
 	}
 	return p, retryAfter
 }

@@ -27,6 +27,7 @@ import (
 	"seckill/internal/lane"
 	phonenumber "seckill/internal/phone"
 	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
@@ -252,6 +253,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
+	cfg.Drafts = &publish.Service{Store: e.db, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	if s.change != nil {
 		s.change(&cfg)
 	}

@@ -16,6 +16,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
@@ -34,6 +35,7 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Shops           shop.Store
 	Pictures        *picture.Service
+	Drafts          *publish.Service
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
 	Keys            *service.Idempotency
@@ -162,6 +164,8 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.POST("/admin/vouchers", operate, h.keys.once(h.vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", operate, e.wrap(h.vouchers.change))
+	v1.GET("/admin/vouchers/:id/checklist", read, e.wrap(h.vouchers.checklist))
+	v1.POST("/admin/vouchers/:id/publish", operate, h.keys.once(h.vouchers.publish))
 	v1.GET("/admin/vouchers/:id/stats", read, e.wrap(h.stats.show))
 	v1.POST("/admin/vouchers/:id/stock", operate, h.keys.once(h.vouchers.changeStock))
 	v1.POST("/admin/vouchers/:id/room", operate, h.keys.once(h.vouchers.changeRoom))
@@ -216,7 +220,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,
 		limitRefresh: limits.refreshes, charge: limits.charge,
 	}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Drafts, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
 		staff.reveal(c, domain.MayRead, auth.require, e.write, denied, answer)
 	}, limits.visit)
 	return handlers{

@@ -237,7 +237,7 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	case f.Status != 0:
 		q = q.Where("vouchers.status = ?", f.Status)
 	case f.State == domain.StateEnded: // an expired voucher counts as ended
-		q = q.Where("vouchers.status <> ?", domain.VoucherOff)
+		q = q.Where("vouchers.status IN ?", []domain.VoucherStatus{domain.VoucherOn, domain.VoucherExpired})
 	default:
 		q = q.Where("vouchers.status = ?", domain.VoucherOn)
 	}
