@@ -52,6 +52,12 @@ type Payment struct {
 	UpdatedAt   time.Time
 }
 
+// SalePayment is a payment with the voucher of its order.
+type SalePayment struct {
+	Payment
+	VoucherID int64 // 0 if the order does not exist
+}
+
 // PaymentProvider takes and returns money. Its methods are safe for concurrent use.
 type PaymentProvider interface {
 	// Create begins a payment under p.Ref. The provider reports its result by a notice. Create is idempotent by p.Ref,

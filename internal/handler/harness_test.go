@@ -248,7 +248,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Codes: domain.NewRedeemCodes(s.keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, PaymentList: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,

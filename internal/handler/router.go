@@ -38,6 +38,7 @@ type Config struct {
 	Drafts          *publish.Service
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
+	PaymentList     PaymentLister
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
@@ -134,6 +135,12 @@ func New(cfg Config) (http.Handler, error) {
 	// An upload is larger and slower than other bodies.
 	r.POST("/api/v1/admin/images", h.auth.strictTransport, withTimeout(uploadTimeout), operate, limitConcurrency(maxUploads, e.write), e.wrap(h.images.upload))
 
+	// Files are streamed.
+	files := r.Group("/api/v1/admin", h.auth.strictTransport, withTimeout(fileTimeout), e.wrap(limitBody), read, limitConcurrency(maxFiles, e.write))
+	files.GET("/orders.csv", e.wrap(h.exports.orderFile))
+	files.GET("/payments.csv", e.wrap(h.exports.paymentFile))
+	files.GET("/audit.csv", e.wrap(h.exports.auditFile))
+
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
@@ -205,6 +212,7 @@ type handlers struct {
 	events      *eventHandler
 	payments    *paymentHandler
 	auditLog    *auditHandler
+	exports     *exportHandler
 	deadLetters *deadLetterHandler
 	keys        *keyHandler
 	stats       *statsHandler
@@ -236,6 +244,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		exports:     &exportHandler{e, cfg.Orders, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
