@@ -19,7 +19,7 @@ RUN --mount=type=cache,target=/root/.cache/go-build \
     go build -trimpath -tags=timetzdata -ldflags="-s -w" -o /out/seckill ./cmd/seckill
 
 # Alpine instead of a distroless image: the health check needs a client, and busybox brings one.
-FROM alpine:3.23.4
+FROM alpine:3.23.5
 RUN addgroup -g 65532 seckill \
     && adduser -D -H -u 65532 -G seckill -s /sbin/nologin seckill \
     && install -d -m 0700 -o seckill -g seckill /var/lib/seckill

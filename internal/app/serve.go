@@ -196,12 +196,33 @@ func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Chec
 	checks := map[string]handler.Check{
 		"shutdown": d.Check,
 		"database": b.store.Ping,
-		"redis":    func(ctx context.Context) error { return redisconn.Ping(ctx, b.rdb) },
+		"redis":    func(ctx context.Context) error { return redisAnswers(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = b.locks.ping
 	}
 	return checks
+}
+
+// redisAnswers returns nil if the server answers, or more than half of the masters of a cluster. A dead master stops the
+// purchases that need its keys, and no others, so the servers remain in the load balancer.
+func redisAnswers(ctx context.Context, rdb redis.UniversalClient) error {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return redisconn.Ping(ctx, rdb)
+	}
+	var mu sync.Mutex
+	var masters []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, master)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return quorum(ctx, masters)
 }
 
 // quorum returns nil if more than half of the nodes answer, as Redlock requires.

@@ -149,6 +149,7 @@ func (s *site) render(root fs.FS, p page, modules []string) (*file, error) {
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	"": "text/plain; charset=utf-8", // vendor/MANIFEST
 }
 
 func newFile(name string, text []byte, policy string) (*file, error) {
