@@ -162,6 +162,7 @@ func appendProblem(b []byte, p *problem) []byte {
 		b = strconv.AppendInt(b, int64(*p.OrderID), 10)
 		b = append(b, '"')
 	}
+	b = appendTime(b, "redeemed_at", p.RedeemedAt)
 	if len(p.Challenge) > 0 {
 		b = append(b, `,"challenge":`...)
 		b = append(b, p.Challenge...)

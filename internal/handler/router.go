@@ -176,6 +176,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/vouchers/:id/stats", read, e.wrap(h.stats.show))
 	v1.POST("/admin/vouchers/:id/stock", operate, h.keys.once(h.vouchers.changeStock))
 	v1.POST("/admin/vouchers/:id/room", operate, h.keys.once(h.vouchers.changeRoom))
+	v1.POST("/admin/vouchers/:id/refunds", operate, h.keys.once(h.adminOrders.refundAll))
 	v1.GET("/admin/orders", read, e.wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", read, e.wrap(h.adminOrders.show))
 	v1.GET("/admin/orders/:id/phone", phones, e.wrap(h.adminOrders.phone))
@@ -240,7 +241,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, cursors: cursors},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, vouchers: cfg.Vouchers, now: cfg.Now, cursors: cursors},
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
