@@ -17,11 +17,11 @@ func demoData(now time.Time) ([]shop.Shop, []domain.Voucher) {
 	shops := []shop.Shop{
 		{
 			ID: 1, Name: "桂花茶餐厅", TypeID: 1, Area: "大关", Address: "金华路 29 号", X: 120.149192, Y: 30.316078,
-			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now,
+			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now, UpdatedAt: now,
 		},
 		{
 			ID: 2, Name: "Riverside Hot Pot", TypeID: 1, Area: "拱宸桥", Address: "Lishui Road 66", X: 120.151505, Y: 30.333422,
-			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now,
+			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now, UpdatedAt: now,
 		},
 	}
 	sale := func(shop int64, title, sub, rules string, pay, worth, stock int64, begin, end time.Duration) domain.Voucher {

@@ -22,6 +22,8 @@ import (
 	"seckill/internal/outbox"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
+	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
@@ -135,6 +137,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
+	drafts := &publish.Service{Store: b.store, Changed: vouchers.Changed, Now: now, PayTimeout: cfg.PayTimeout}
 	reconciler := NewReconciler(e, gate, b.store, reconcile.Config{
 		Queue: cfg.OrderLane == "queue", InUse: mode.inUse, Now: now, Observe: m.reconciled,
 	})
@@ -157,7 +160,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Events: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
+		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: pages,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -23,9 +22,6 @@ const (
 	gatesTimeout   = 10 * time.Second // of the check of all gates
 	comparePause   = 500 * time.Millisecond
 )
-
-// MinPayTimeout is the shortest payment deadline in which buyers can pay.
-const MinPayTimeout = time.Minute
 
 var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
 
@@ -129,22 +125,7 @@ func (s *Sales) checkSchema(ctx context.Context) Result {
 func (s *Sales) checkWindows(context.Context) Result {
 	var failures, warnings []string
 	for _, v := range s.upcoming {
-		var failure, warning string
-		payTimeout := cmp.Or(v.Sale.PayTimeout, s.PayTimeout)
-		switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
-		case lasts <= 0:
-			failure = "ends before it begins"
-		case v.Sale.LimitPerUser < 1:
-			failure = "allows no orders per user (limit_per_user)"
-		case v.Status != domain.VoucherOn:
-			warning = "is not published"
-		case v.Sale.Stock < 1:
-			warning = "has no units"
-		case lasts <= payTimeout:
-			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
-		case v.Sale.PayTimeout != 0 && payTimeout < MinPayTimeout:
-			warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
-		}
+		failure, warning := v.CheckSale(s.PayTimeout)
 		if failure != "" {
 			failures = append(failures, fmt.Sprintf("voucher %d %s", v.ID, failure))
 		}

@@ -42,6 +42,8 @@ const (
 	ActionChangeStock   = "change_stock"
 	ActionRevokePasses  = "revoke_passes"
 	ActionChangeRoom    = "change_room"
+	ActionCreateShop    = "create_shop" // the detail names the shop
+	ActionChangeShop    = "change_shop"
 	ActionReturnMoney   = "return_money"   // an unmatched payment arrived, and its refund began
 	ActionMoneyReturned = "money_returned" // the refund of an unmatched payment is done
 )

@@ -182,7 +182,7 @@ func (ch RoomChange) Apply(e *Entry) error {
 		next.Paused = *ch.Paused
 	}
 	setRate(&next, ch.Rate, "rate", &bad)
-	setText(&next.Message, ch.Message, "message", 0, maxMessage, &bad)
+	SetText(&next.Message, ch.Message, "message", 0, maxMessage, &bad)
 	if err := bad.Err(); err != nil {
 		return err
 	}

@@ -129,6 +129,36 @@ func (e *InvalidError) Err() error {
 	return e
 }
 
+// RedeemedError means that the order was redeemed before. It is an ErrInvalidState.
+type RedeemedError struct {
+	OrderID int64
+	At      time.Time
+}
+
+func (e *RedeemedError) Error() string {
+	return fmt.Sprintf("order %d was redeemed at %s", e.OrderID, e.At.Format(time.RFC3339))
+}
+
+// Unwrap returns ErrInvalidState.
+func (e *RedeemedError) Unwrap() error { return ErrInvalidState }
+
+// RedeemError returns a *RedeemedError if err is the ErrInvalidState of an order that was redeemed before, and err
+// otherwise.
+func RedeemError(o Order, err error) error {
+	if errors.Is(err, ErrInvalidState) && o.Status == OrderRedeemed && o.RedeemedAt != nil {
+		return &RedeemedError{o.ID, *o.RedeemedAt}
+	}
+	return err
+}
+
+// ChecklistError lists what keeps a draft from being published. It is an ErrInvalidState; nothing was changed.
+type ChecklistError struct{ Fields []FieldError }
+
+func (e *ChecklistError) Error() string { return (&InvalidError{e.Fields}).Error() }
+
+// Unwrap returns ErrInvalidState.
+func (e *ChecklistError) Unwrap() error { return ErrInvalidState }
+
 // BatchError translates errors of package batch and returns other errors unchanged.
 func BatchError(err error) error {
 	switch {

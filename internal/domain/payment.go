@@ -53,6 +53,12 @@ type Payment struct {
 	CheckoutURL string // where the buyer pays; not stored, empty if the provider has no page
 }
 
+// SalePayment is a payment with the voucher of its order.
+type SalePayment struct {
+	Payment
+	VoucherID int64 // 0 if the order does not exist
+}
+
 // PaymentProvider takes and returns money. Its methods are safe for concurrent use.
 type PaymentProvider interface {
 	// Create begins a payment under p.Ref, and sets p.CheckoutURL if the buyer pays on a page of the provider. The

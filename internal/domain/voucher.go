@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -33,6 +35,7 @@ const (
 	VoucherOn      VoucherStatus = 1
 	VoucherOff     VoucherStatus = 2
 	VoucherExpired VoucherStatus = 3
+	VoucherDraft   VoucherStatus = 4 // never published
 )
 
 func (s VoucherStatus) String() string {
@@ -43,6 +46,8 @@ func (s VoucherStatus) String() string {
 		return "off"
 	case VoucherExpired:
 		return "expired"
+	case VoucherDraft:
+		return "draft"
 	}
 	return "unknown"
 }
@@ -71,6 +76,7 @@ type Voucher struct {
 	Currency    string // of both amounts, ISO 4217; immutable
 	Type        VoucherType
 	Status      VoucherStatus
+	ImageID     string // of its picture; empty: none
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	Sale        *Sale // nil for a normal voucher
@@ -93,7 +99,7 @@ type Sale struct {
 }
 
 // Unpublished reports whether only admins may know that the voucher exists.
-func (v *Voucher) Unpublished() bool { return v.Status == VoucherOff }
+func (v *Voucher) Unpublished() bool { return v.Status == VoucherOff || v.Status == VoucherDraft }
 
 // State returns the state of the voucher at now.
 func (v *Voucher) State(now time.Time) SaleState {
@@ -129,6 +135,30 @@ func (v *Voucher) CheckOpen(now time.Time) error {
 	}
 	return nil
 }
+
+// CheckSale returns what is wrong with the sale of a published voucher, or that of a draft: a failure if no buyer could
+// get a unit, a warning if units may remain unsold. payTimeout applies to a sale without one of its own.
+func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) {
+	payTimeout = cmp.Or(v.Sale.PayTimeout, payTimeout)
+	switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
+	case lasts <= 0:
+		failure = "ends before it begins"
+	case v.Sale.LimitPerUser < 1:
+		failure = "allows no orders per user (limit_per_user)"
+	case v.Status == VoucherOff || v.Status == VoucherExpired:
+		warning = "is not published"
+	case v.Sale.Stock < 1:
+		warning = "has no units"
+	case lasts <= payTimeout:
+		warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
+	case v.Sale.PayTimeout != 0 && payTimeout < MinPayTimeout:
+		warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
+	}
+	return failure, warning
+}
+
+// MinPayTimeout is the shortest payment deadline in which buyers can pay.
+const MinPayTimeout = time.Minute
 
 // SoldOut returns a copy of the voucher without stock.
 func (v *Voucher) SoldOut() *Voucher {
@@ -179,6 +209,7 @@ type VoucherFields struct {
 	Rules        *string
 	PayValue     *int64
 	ActualValue  *int64
+	ImageID      *string // checked by the store; "" removes the picture
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
@@ -194,6 +225,7 @@ type VoucherInput struct {
 	VoucherFields
 	Stock    *int64
 	Currency *string // ISO 4217; nil selects DefaultCurrency
+	Draft    bool    // visible to admins only, until it is published
 }
 
 // DefaultCurrency is the currency of a voucher if the input names none.
@@ -202,6 +234,9 @@ const DefaultCurrency = "CNY"
 // Voucher validates the input and returns the voucher. The error is an *InvalidError that lists every invalid field.
 func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	v := Voucher{Type: VoucherNormal, Status: VoucherOn, Currency: DefaultCurrency, CreatedAt: now, UpdatedAt: now}
+	if in.Draft {
+		v.Status = VoucherDraft
+	}
 	var bad InvalidError
 	for _, f := range []struct {
 		name   string
@@ -257,6 +292,9 @@ func (ch VoucherChange) Apply(v *Voucher) error {
 	var bad InvalidError
 	ch.apply(v, &bad)
 	if ch.Status != nil {
+		if v.Status == VoucherDraft {
+			bad.Add("status", "of a draft changes only when it is published")
+		}
 		v.Status = *ch.Status
 	}
 	return bad.Err()
@@ -269,11 +307,14 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 			bad.Add("shop_id", "must be a positive id")
 		}
 	}
-	setText(&v.Title, f.Title, "title", 1, maxTitle, bad)
-	setText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
-	setText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
+	SetText(&v.Title, f.Title, "title", 1, maxTitle, bad)
+	SetText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
+	SetText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
 	setMoney(&v.PayValue, f.PayValue, "pay_value", bad)
 	setMoney(&v.ActualValue, f.ActualValue, "actual_value", bad)
+	if f.ImageID != nil {
+		v.ImageID = *f.ImageID
+	}
 	f.applyToSale(v.Sale, bad)
 }
 
@@ -333,7 +374,9 @@ func IsCurrency(code string) bool {
 	return err == nil && unit.String() == code
 }
 
-func setText(dst, src *string, field string, least, most int, bad *InvalidError) {
+// SetText sets dst to src, unless src is nil, and adds the field to bad if the text has fewer or more characters than
+// allowed, or control characters.
+func SetText(dst, src *string, field string, least, most int, bad *InvalidError) {
 	if src == nil {
 		return
 	}
@@ -393,6 +436,6 @@ func (c StockChange) Validate() error {
 	if c.Delta == 0 || c.Delta < -MaxStock || c.Delta > MaxStock {
 		bad.Add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
 	}
-	setText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
+	SetText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
 	return bad.Err()
 }

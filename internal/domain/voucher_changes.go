@@ -26,6 +26,7 @@ func (v *Voucher) Changes(after *Voucher) string {
 	add("rules", quoted(before.Rules), quoted(after.Rules))
 	add("pay_value", before.PayValue, after.PayValue)
 	add("actual_value", before.ActualValue, after.ActualValue)
+	add("image_id", quoted(before.ImageID), quoted(after.ImageID))
 	add("status", before.Status, after.Status)
 	if before.Sale != nil && after.Sale != nil {
 		add("begin_at", before.Sale.BeginAt.Format(time.RFC3339Nano), after.Sale.BeginAt.Format(time.RFC3339Nano))

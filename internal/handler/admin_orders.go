@@ -1,7 +1,9 @@
 package handler
 
 import (
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,6 +16,8 @@ import (
 type adminOrderHandler struct {
 	orders   *service.Orders
 	payments *service.Payments
+	vouchers *service.Vouchers
+	now      func() time.Time
 	cursors  cursors
 }
 
@@ -128,4 +132,44 @@ func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
 
 func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.RefundFor)
+}
+
+// refundAllTime is how long one request begins refunds of a sale. It is well below answerTimeout.
+const refundAllTime = 2 * time.Second
+
+// refundAll begins the refunds of the paid orders of a sale that is not open, for refundAllTime. The client repeats the
+// request until no orders are left, and can show its progress.
+func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	v, err := h.vouchers.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if v.CheckOpen(h.now()) == nil { // the returned units would be sold again
+		return domain.ErrInvalidState
+	}
+	out := struct {
+		Begun int  `json:"begun"`
+		More  bool `json:"more"`
+	}{More: true}
+	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
+		paid, err := h.orders.Search(ctx, service.OrderSearch{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(paid) && time.Now().Before(until); i++ {
+			switch _, err := h.payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID); {
+			case err == nil:
+				out.Begun++
+			case !errors.Is(err, domain.ErrInvalidState): // not redeemed or refunded meanwhile
+				return err
+			}
+		}
+		out.More = len(paid) > 0
+	}
+	return writeJSON(c, http.StatusOK, out)
 }

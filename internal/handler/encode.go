@@ -96,6 +96,12 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 	b = appendString(b, v.Status.String())
 	b = append(b, `,"state":`...)
 	b = appendString(b, string(v.State(now)))
+	if v.ImageID != "" {
+		b = append(b, `,"image_id":`...)
+		b = appendString(b, v.ImageID)
+		b = append(b, `,"image_url":`...)
+		b = appendString(b, imageURL(v.ImageID))
+	}
 	if s := v.Sale; s != nil {
 		b = appendNumber(b, "initial_stock", s.InitialStock)
 		b = appendNumber(b, "stock", s.Stock)
@@ -156,6 +162,7 @@ func appendProblem(b []byte, p *problem) []byte {
 		b = strconv.AppendInt(b, int64(*p.OrderID), 10)
 		b = append(b, '"')
 	}
+	b = appendTime(b, "redeemed_at", p.RedeemedAt)
 	if len(p.Challenge) > 0 {
 		b = append(b, `,"challenge":`...)
 		b = append(b, p.Challenge...)

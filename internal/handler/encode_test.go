@@ -34,7 +34,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		require.Equal(t, string(want), string(appendOrder(nil, &o)))
 
 		v := domain.Voucher{
-			ID: o.ID, ShopID: o.UserID, Title: text.Draw(t, "title"), SubTitle: text.Draw(t, "sub title"), Rules: text.Draw(t, "rules"),
+			ID: o.ID, ShopID: o.UserID, Title: text.Draw(t, "title"), ImageID: text.Draw(t, "image"), SubTitle: text.Draw(t, "sub title"), Rules: text.Draw(t, "rules"),
 			PayValue: o.Amount, ActualValue: id.Draw(t, "worth"), Currency: o.Currency, CreatedAt: o.CreatedAt, UpdatedAt: o.ExpiresAt,
 			Status: rapid.SampledFrom([]domain.VoucherStatus{1, 2, 3, 77}).Draw(t, "voucher status"),
 		}
@@ -54,7 +54,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			}
 		}
 		now := moment.Draw(t, "now")
-		h := newVoucherHandler(nil, func() time.Time { return now }, cursors{}, nil, nil)
+		h := newVoucherHandler(nil, nil, func() time.Time { return now }, cursors{}, nil, nil)
 		page := pageRequest{
 			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
 			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},

@@ -70,14 +70,15 @@ var internalError = outcome{status: http.StatusInternalServerError, code: "inter
 
 // problem is the body of an error answer (RFC 9457). appendProblem adds its type, the path of the page about the code.
 type problem struct {
-	Code      string          `json:"code"`
-	Title     string          `json:"title"`
-	Status    int             `json:"status"`
-	Detail    string          `json:"detail,omitempty"`
-	RequestID string          `json:"request_id"`
-	OrderID   *ID             `json:"order_id,omitempty"`  // duplicate_order
-	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
-	Errors    []problemField  `json:"errors,omitempty"`    // invalid_request
+	Code       string          `json:"code"`
+	Title      string          `json:"title"`
+	Status     int             `json:"status"`
+	Detail     string          `json:"detail,omitempty"`
+	RequestID  string          `json:"request_id"`
+	OrderID    *ID             `json:"order_id,omitempty"`    // duplicate_order, and invalid_state of a redeemed order
+	RedeemedAt *time.Time      `json:"redeemed_at,omitempty"` // invalid_state of a redeemed order
+	Challenge  json.RawMessage `json:"challenge,omitempty"`   // challenge_required
+	Errors     []problemField  `json:"errors,omitempty"`      // invalid_request, and invalid_state of a draft
 }
 
 type problemField struct {
@@ -145,6 +146,17 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	var notReady *notReadyError
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()
+	}
+	var redeemed *domain.RedeemedError
+	if errors.As(err, &redeemed) {
+		p.Detail, p.OrderID, p.RedeemedAt = redeemed.Error(), (*ID)(&redeemed.OrderID), &redeemed.At
+	}
+	var unfinished *domain.ChecklistError
+	if errors.As(err, &unfinished) {
+		p.Detail = unfinished.Error()
+		for _, f := range unfinished.Fields {
+			p.Errors = append(p.Errors, problemField(f))
+		}
 	}
 	return p, retryAfter
 }

@@ -12,6 +12,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/picture"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 	"seckill/internal/shop"
@@ -353,6 +354,14 @@ func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]domain.Vo
 
 func (s *faultyStore) Shop(ctx context.Context, id int64) (shop.Shop, error) {
 	return orFault(s, func() (shop.Shop, error) { return s.Store.Shop(ctx, id) })
+}
+
+func (s *faultyStore) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
+	return orFault(s, func() ([]shop.Shop, error) { return s.Store.Shops(ctx, p) })
+}
+
+func (s *faultyStore) Picture(ctx context.Context, id string) (picture.Picture, error) {
+	return orFault(s, func() (picture.Picture, error) { return s.Store.Picture(ctx, id) })
 }
 
 func (s *faultyStore) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {

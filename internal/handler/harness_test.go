@@ -27,6 +27,8 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/payment"
 	phonenumber "seckill/internal/phone"
+	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
@@ -257,11 +259,12 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Codes: domain.NewRedeemCodes(s.keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, Personal: e.db, PaymentList: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
+	cfg.Drafts = &publish.Service{Store: e.db, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	if s.change != nil {
 		s.change(&cfg)
 	}

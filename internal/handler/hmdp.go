@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -33,7 +32,7 @@ type hmdpHandler struct {
 	now   func() time.Time
 	lists snapshots[int64, *service.Catalog] // by shop
 
-	shopPages *otter.Cache[shopQuery, *snapshot]
+	shopPages *answerCache[shopQuery]
 	limits    *limits
 }
 

@@ -2,14 +2,10 @@ package handler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/domain"
 	"seckill/internal/shop"
@@ -75,12 +71,15 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.writeShops(c, shopQuery{id: id}, func(ctx context.Context) (any, error) {
+	return h.shopPages.write(c, shopQuery{id: id}, func(ctx context.Context) (*snapshot, error) {
 		s, err := h.shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
 			return nil, hmdpError("店铺不存在！")
 		}
-		return newHmdpShop(&s), err
+		if err != nil {
+			return nil, err
+		}
+		return encodeHmdp(newHmdpShop(&s))
 	})
 }
 
@@ -90,48 +89,9 @@ type shopQuery struct {
 	skip       int
 }
 
-// Encoded answers about shops are cached for shopsTTL; maxShopPages bounds their number.
-const shopsTTL, maxShopPages = time.Second, 1000
-
-func newShopPages() *otter.Cache[shopQuery, *snapshot] {
-	return otter.Must(&otter.Options[shopQuery, *snapshot]{
-		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, *snapshot](shopsTTL),
-	})
-}
-
-// writeShops writes the result of read, cached for shopsTTL. Concurrent requests share one call of read, which is
-// therefore not cancelled with the request that started it.
-func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.Context) (any, error)) error {
-	load := func(ctx context.Context, _ shopQuery) (*snapshot, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hmdpTimeout)
-		defer cancel()
-		data, err := read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return encodeHmdp(data)
-	}
-	snap, cached := h.shopPages.GetIfPresent(q)
-	if !cached {
-		err := h.limits.visit(c)
-		if err == nil {
-			snap, err = h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, *snapshot](load))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	snap.write(c, h.now())
-	return nil
-}
-
 // encodeHmdp returns the snapshot of a successful answer.
 func encodeHmdp(data any) (*snapshot, error) {
-	body, err := json.Marshal(hmdpOut{Success: true, Data: data})
-	if err != nil {
-		return nil, fmt.Errorf("encode the answer: %w", err)
-	}
-	return newSnapshot(body), nil
+	return encodeSnapshot(hmdpOut{Success: true, Data: data})
 }
 
 // shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.
@@ -151,7 +111,13 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 		return err
 	}
 	if f.Near == nil {
-		return h.writeShops(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (any, error) { return h.listShops(ctx, f) })
+		return h.shopPages.write(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (*snapshot, error) {
+			shops, err := h.listShops(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			return encodeHmdp(shops)
+		})
 	}
 	if err := h.limits.visit(c); err != nil {
 		return err

@@ -17,7 +17,7 @@ func (e *env) shops(n int) {
 	e.t.Helper()
 	one := shop.Shop{
 		Name: "shop", TypeID: 2, X: 120, Y: 30, Area: "大关", Address: "a", AvgPrice: 8050, Sold: 4215, Comments: 3035, Score: 47,
-		OpenHours: "10:00-22:00", CreatedAt: e.clock.now(),
+		OpenHours: "10:00-22:00", CreatedAt: e.clock.now(), UpdatedAt: e.clock.now(),
 	}
 	shops := []shop.Shop{one}
 	for i := range n {

@@ -70,6 +70,10 @@ var costs = map[[2]string]cost{
 	{http.MethodGet, "/api/v1/admin/orders"}:       {tokens: 5},
 	{http.MethodGet, "/api/v1/admin/audit"}:        {tokens: 5},
 	{http.MethodGet, "/api/v1/admin/dead-letters"}: {tokens: 5},
+	// Whole tables.
+	{http.MethodGet, "/api/v1/admin/orders.csv"}:   {tokens: 20},
+	{http.MethodGet, "/api/v1/admin/payments.csv"}: {tokens: 20},
+	{http.MethodGet, "/api/v1/admin/audit.csv"}:    {tokens: 20},
 	// A comparison of whole sales.
 	{http.MethodGet, "/api/v1/admin/reconcile"}:  {tokens: 20},
 	{http.MethodPost, "/api/v1/admin/reconcile"}: {tokens: 20},

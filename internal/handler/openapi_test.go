@@ -106,7 +106,7 @@ func TestDocumentStatesRequiredRoles(t *testing.T) {
 		require.NoError(t, err)
 		for path, item := range k.doc.Paths.Map() {
 			for method, op := range item.Operations() {
-				name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox").Replace(path)
+				name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox", "{hash}", noImage).Replace(path)
 				a := e.guest().bad().do(method, url, "")
 				optional := slices.ContainsFunc(*op.Security, func(r openapi3.SecurityRequirement) bool { return len(r) == 0 })
 				if len(*op.Security) > 0 && !optional {

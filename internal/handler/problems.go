@@ -99,9 +99,9 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrInvalidState, "当前状态下无法操作",
-		"The state of the order or the voucher does not allow this: a paid order cannot be paid again or cancelled, only a paid order can be redeemed or refunded, and a voucher without a flash sale cannot be bought. Nothing was changed.",
+		"The state of the order or the voucher does not allow this: a paid order cannot be paid again or cancelled, only a paid order can be redeemed or refunded, and a voucher without a flash sale cannot be bought. A draft that is not ready to be published has its problems in `errors`. Nothing was changed.",
 		"Do not repeat the request. Read the object (`GET /api/v1/orders/{id}` or `GET /api/v1/vouchers/{id}`) and show its state: another user, another tab or the payment deadline has changed it.",
-		"订单或优惠券存在，但当前状态不允许此操作：已支付的订单不能再支付或取消，只有已支付的才能核销或退款，没有秒杀的优惠券不能购买。没有产生任何变更。",
+		"订单或优惠券存在，但当前状态不允许此操作：已支付的订单不能再支付或取消，只有已支付的才能核销或退款，没有秒杀的优惠券不能购买。草稿未达到发布条件时，问题列在 `errors` 中。没有产生任何变更。",
 		"不要重发。重新读取该对象（`GET /api/v1/orders/{id}` 或 `GET /api/v1/vouchers/{id}`）并显示其状态：可能已被其他用户、另一个页面或支付超时改变。",
 	},
 	{

@@ -16,6 +16,8 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/picture"
+	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
@@ -34,8 +36,11 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Events          domain.EventStore
 	Shops           shop.Store
+	Pictures        *picture.Service
+	Drafts          *publish.Service
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
+	PaymentList     PaymentLister
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
@@ -131,6 +136,15 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
 		limitConcurrency(maxExports, e.write), e.wrap(h.me.export))
 
+	// An upload is larger and slower than other bodies.
+	r.POST("/api/v1/admin/images", h.auth.strictTransport, withTimeout(uploadTimeout), operate, limitConcurrency(maxUploads, e.write), e.wrap(h.images.upload))
+
+	// Files are streamed.
+	files := r.Group("/api/v1/admin", h.auth.strictTransport, withTimeout(fileTimeout), e.wrap(limitBody), read, limitConcurrency(maxFiles, e.write))
+	files.GET("/orders.csv", e.wrap(h.exports.orderFile))
+	files.GET("/payments.csv", e.wrap(h.exports.paymentFile))
+	files.GET("/audit.csv", e.wrap(h.exports.auditFile))
+
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
@@ -142,6 +156,12 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
+	v1.GET("/images/:hash", e.wrap(h.images.show))
+	v1.GET("/shops", reads, e.wrap(h.shops.list))
+	v1.GET("/shops/:id", reads, e.wrap(h.shops.show))
+	v1.POST("/admin/shops", operate, h.keys.once(h.shops.create))
+	v1.PATCH("/admin/shops/:id", operate, e.wrap(h.shops.change))
+
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 	v1.DELETE("/me", e.wrap(user), e.wrap(h.me.erase))
 
@@ -155,9 +175,12 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.POST("/admin/vouchers", operate, h.keys.once(h.vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", operate, e.wrap(h.vouchers.change))
+	v1.GET("/admin/vouchers/:id/checklist", read, e.wrap(h.vouchers.checklist))
+	v1.POST("/admin/vouchers/:id/publish", operate, h.keys.once(h.vouchers.publish))
 	v1.GET("/admin/vouchers/:id/stats", read, e.wrap(h.stats.show))
 	v1.POST("/admin/vouchers/:id/stock", operate, h.keys.once(h.vouchers.changeStock))
 	v1.POST("/admin/vouchers/:id/room", operate, h.keys.once(h.vouchers.changeRoom))
+	v1.POST("/admin/vouchers/:id/refunds", operate, h.keys.once(h.adminOrders.refundAll))
 	v1.GET("/admin/orders", read, e.wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", read, e.wrap(h.adminOrders.show))
 	v1.GET("/admin/orders/:id/phone", phones, e.wrap(h.adminOrders.phone))
@@ -187,6 +210,8 @@ type handlers struct {
 	staff       *staff
 	auth        *authHandler
 	me          *meHandler
+	shops       *shopHandler
+	images      *imageHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
 	entry       *entryHandler
@@ -194,6 +219,7 @@ type handlers struct {
 	events      *eventHandler
 	payments    *paymentHandler
 	auditLog    *auditHandler
+	exports     *exportHandler
 	deadLetters *deadLetterHandler
 	orderEvents *orderEventHandler
 	keys        *keyHandler
@@ -210,20 +236,23 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,
 		limitRefresh: limits.refreshes, charge: limits.charge,
 	}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Drafts, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
 		staff.reveal(c, domain.MayRead, auth.require, e.write, denied, answer)
 	}, limits.visit)
 	return handlers{
 		staff:       staff,
 		auth:        auth,
 		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
+		shops:       newShopHandler(cfg, cursors, limits.visit),
+		images:      &imageHandler{cfg.Pictures, limits.visit},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, cursors: cursors},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, vouchers: cfg.Vouchers, now: cfg.Now, cursors: cursors},
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		exports:     &exportHandler{e, cfg.Orders, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
@@ -232,7 +261,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, staff: staff, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
+			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newAnswerCache[shopQuery](hmdpTimeout, limits.visit, cfg.Now), limits: limits,
 		},
 	}
 }

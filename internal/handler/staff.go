@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 
 // staff checks the permissions of the requests to admin routes, and records these requests in the audit log:
 //
-//   - A change, and a request that may reveal phone numbers, is recorded before it runs, and again with the status of its
-//     answer. If it cannot be recorded, it does not run.
+//   - A change, an export, and a request that may reveal phone numbers, is recorded before it runs, and again with the
+//     status of its answer. If it cannot be recorded, it does not run.
 //   - Any other read, and a request without the permission, is recorded after its answer. Of equal ones (user, route,
 //     target, status) only the first in each minute is, because pages poll. If it cannot be recorded, it is logged.
 //   - A stream of events is recorded once, when it is opened.
@@ -58,7 +59,7 @@ func (s *staff) require(
 		case !role.May(needed):
 			fail(c, domain.ErrForbidden)
 			s.recordRead(c, r)
-		case c.Request.Method == http.MethodGet && needed != domain.MaySeePhones:
+		case c.Request.Method == http.MethodGet && needed != domain.MaySeePhones && !strings.HasSuffix(c.FullPath(), ".csv"):
 			c.Next()
 			s.recordRead(c, r)
 		default:

@@ -35,6 +35,7 @@ type statsOut struct {
 	Instances  int              `json:"instances"`
 	Stock      statsStock       `json:"stock"`
 	Orders     map[string]int64 `json:"orders"`
+	Figures    *statsFigures    `json:"figures"`
 	Queue      *statsQueue      `json:"queue"`
 	Room       *statsRoom       `json:"room,omitempty"` // only of a sale with a waiting room
 	Invariants []verdictOut     `json:"invariants"`
@@ -48,6 +49,38 @@ type statsStock struct {
 	Added    int64  `json:"added"`
 	Database int64  `json:"database"`
 	Gate     *int64 `json:"gate"`
+}
+
+// statsFigures are the results of a sale. Amounts are in cents.
+type statsFigures struct {
+	Orders         int64   `json:"orders"`
+	Paid           int64   `json:"paid"`
+	Unpaid         int64   `json:"unpaid"`
+	Refunded       int64   `json:"refunded"`
+	Revenue        int64   `json:"revenue"`
+	RefundedAmount int64   `json:"refunded_amount"`
+	Conversion     float64 `json:"conversion"` // paid orders per order
+
+	Curve []statsSold `json:"curve,omitempty"` // absent in streams
+}
+
+type statsSold struct {
+	At      time.Time `json:"at"`
+	Orders  int64     `json:"orders"`
+	Revenue int64     `json:"revenue"`
+}
+
+func newStatsFigures(f *salestats.Figures) *statsFigures {
+	out := &statsFigures{
+		Orders: f.Orders, Paid: f.Paid, Unpaid: f.Unpaid, Refunded: f.Refunded, Revenue: f.Revenue, RefundedAmount: f.RefundedAmount,
+	}
+	if f.Orders > 0 {
+		out.Conversion = math.Round(float64(f.Paid)/float64(f.Orders)*1e4) / 1e4
+	}
+	for _, s := range f.Curve {
+		out.Curve = append(out.Curve, statsSold(s))
+	}
+	return out
 }
 
 type statsQueue struct {
@@ -124,7 +157,7 @@ func (h *statsHandler) out(s *salestats.SaleStats, room *entry.Stats) statsOut {
 		}
 	}
 	if !s.CheckedAt.IsZero() {
-		out.CheckedAt = &s.CheckedAt
+		out.CheckedAt, out.Figures = &s.CheckedAt, newStatsFigures(&s.Figures)
 		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
 			out.Orders[status.String()] = s.Orders[status]
 		}
@@ -210,6 +243,9 @@ func (s *statsStream) load() (statsOut, error) {
 		stats, err := s.h.read(ctx, s.id, s.sent)
 		if err != nil {
 			return statsOut{}, err
+		}
+		if stats.Figures != nil {
+			stats.Figures.Curve = nil
 		}
 		role, err := s.h.auth.CurrentRole(ctx, s.admin)
 		if err == nil && !role.May(domain.MayRead) {

@@ -29,11 +29,19 @@ type countsView struct {
 }
 
 type statsView struct {
-	Voucher    voucherView
-	Lane       string
-	Instances  int
-	Stock      struct{ Initial, Added, Database, Gate *int64 }
-	Orders     map[string]int
+	Voucher   voucherView
+	Lane      string
+	Instances int
+	Stock     struct{ Initial, Added, Database, Gate *int64 }
+	Orders    map[string]int
+	Figures   *struct {
+		Orders, Paid, Unpaid, Refunded, Revenue int
+		Conversion                              float64
+		Curve                                   []struct {
+			At              time.Time
+			Orders, Revenue int
+		}
+	}
 	Queue      *struct{}
 	Room       map[string]any
 	Invariants []struct {
@@ -368,5 +376,32 @@ func TestAggregatorIsOptional(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Aggregator = nil } })
 		e.buyer(1).place(e.sale(1))
+	})
+}
+
+// TestFiguresOfSale: orders, revenue and conversion, and their curve, which the stream leaves out.
+func TestFiguresOfSale(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(9), e.admin()
+		e.buyer(1).paid(v)
+		e.clock.advance(10 * time.Minute)
+		e.buyer(2).paid(v)
+		refunded := e.buyer(3).paid(v).Order
+		e.buyer(3).post(refunded.path()+"/refund", nil).want(http.StatusOK)
+		e.buyer(4).place(v)
+		var s statsView
+		require.Eventually(t, func() bool {
+			s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+			return s.Figures != nil && s.Figures.Orders == 4
+		}, 20*time.Second, 50*time.Millisecond)
+		f := s.Figures
+		require.Equal(t, []int{3, 1, 1, 16000}, []int{f.Paid, f.Unpaid, f.Refunded, f.Revenue})
+		require.InDelta(t, 0.75, f.Conversion, 0)
+		require.Len(t, f.Curve, 2)
+		require.Equal(t, []int{1, 8000, 3, 8000}, []int{f.Curve[0].Orders, f.Curve[0].Revenue, f.Curve[1].Orders, f.Curve[1].Revenue})
+		require.Equal(t, 10*time.Minute, f.Curve[1].At.Sub(f.Curve[0].At))
+		require.Equal(t, "2026-11-11T12:00:00Z", f.Curve[0].At.Format(time.RFC3339))
 	})
 }

@@ -8,11 +8,13 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/publish"
 	"seckill/internal/service"
 )
 
 type voucherHandler struct {
 	vouchers *service.Vouchers
+	drafts   *publish.Service
 	now      func() time.Time
 	shown    snapshots[int64, *domain.Voucher]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
@@ -25,10 +27,10 @@ type voucherHandler struct {
 type revealFunc func(c *gin.Context, denied error, answer func() error)
 
 func newVoucherHandler(
-	vouchers *service.Vouchers, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
+	vouchers *service.Vouchers, drafts *publish.Service, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
 ) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, now: now, cursors: cursors, reveal: reveal, visit: visit,
+		vouchers: vouchers, drafts: drafts, now: now, cursors: cursors, reveal: reveal, visit: visit,
 		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
@@ -46,6 +48,8 @@ type voucherOut struct {
 	Type         string           `json:"type"`
 	Status       string           `json:"status"`
 	State        domain.SaleState `json:"state"`
+	ImageID      string           `json:"image_id,omitempty"`
+	ImageURL     string           `json:"image_url,omitempty"`
 	InitialStock *int64           `json:"initial_stock,omitempty"`
 	Stock        *int64           `json:"stock,omitempty"`
 	BeginAt      *time.Time       `json:"begin_at,omitempty"`
@@ -96,6 +100,9 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: v.Type.String(), Status: v.Status.String(),
 		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
 	}
+	if v.ImageID != "" {
+		o.ImageID, o.ImageURL = v.ImageID, imageURL(v.ImageID)
+	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
 		o.Entry, o.PayTimeout, o.UnpaidLimit = newEntryOut(s), int64(s.PayTimeout/time.Second), s.UnpaidLimit
@@ -133,10 +140,13 @@ func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
 	return nil
 }
 
-// voucherStatuses maps the API's words to the statuses that a merchant sets.
+// voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
 var voucherStatuses = map[string]domain.VoucherStatus{
 	"on": domain.VoucherOn, "off": domain.VoucherOff, "expired": domain.VoucherExpired,
 }
+
+// draftStatus is the status of a voucher that was never published.
+const draftStatus = "draft"
 
 // saleStates maps the API's words to the states of a sale.
 var saleStates = map[string]domain.SaleState{
@@ -160,10 +170,13 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	}
 	if s := c.Query("status"); s != "" {
 		f.Status, f.State = voucherStatuses[s], saleStates[s]
-		if f.Status == 0 && f.State == "" {
-			return domain.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
+		if s == draftStatus {
+			f.Status = domain.VoucherDraft
 		}
-		if f.Status == domain.VoucherOff {
+		if f.Status == 0 && f.State == "" {
+			return domain.Invalid("status", "must be on, off, expired, draft, upcoming, on_sale, sold_out or ended")
+		}
+		if f.Status == domain.VoucherOff || f.Status == domain.VoucherDraft {
 			off, page := f, page // copies, so that the closure moves only these to the heap
 			h.reveal(c, nil, func() error { return h.writeList(c, page, off) })
 			return nil
@@ -231,6 +244,7 @@ type voucherFields struct {
 	Rules        *string `json:"rules"`
 	PayValue     *int64  `json:"pay_value"`
 	ActualValue  *int64  `json:"actual_value"`
+	ImageID      *string `json:"image_id"`
 	BeginAt      *Time   `json:"begin_at"`
 	EndAt        *Time   `json:"end_at"`
 	LimitPerUser *int    `json:"limit_per_user"`
@@ -256,7 +270,7 @@ func (f voucherFields) service() domain.VoucherFields {
 	return domain.VoucherFields{
 		Entry:  entry,
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
-		PayValue: f.PayValue, ActualValue: f.ActualValue,
+		PayValue: f.PayValue, ActualValue: f.ActualValue, ImageID: f.ImageID,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
 		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit, Segments: f.Segments,
 	}
@@ -267,12 +281,16 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 		voucherFields
 		Stock    *int64  `json:"stock"`
 		Currency *string `json:"currency"`
+		Status   *string `json:"status"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+	if in.Status != nil && *in.Status != draftStatus {
+		return domain.Invalid("status", "must be draft, or absent to publish at once")
+	}
 	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID,
-		domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency})
+		domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency, Draft: in.Status != nil})
 	if err != nil {
 		return err
 	}
@@ -349,6 +367,42 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error 
 		return domain.Invalid("reason", "is required")
 	}
 	v, err := h.vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, h.out(&v))
+}
+
+// checklist returns what a draft needs before it can be published.
+func (h *voucherHandler) checklist(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	list, err := h.drafts.Check(c.Request.Context(), id)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Problems []problemField `json:"problems"`
+		Warnings []problemField `json:"warnings"`
+	}{[]problemField{}, []problemField{}}
+	for _, f := range list.Problems {
+		out.Problems = append(out.Problems, problemField(f))
+	}
+	for _, f := range list.Warnings {
+		out.Warnings = append(out.Warnings, problemField(f))
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+// publish publishes a draft. Repeating it has no effect, so it needs no claim.
+func (h *voucherHandler) publish(c *gin.Context, _ *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	v, err := h.drafts.Publish(c.Request.Context(), adminOf(c), id)
 	if err != nil {
 		return err
 	}

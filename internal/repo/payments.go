@@ -449,3 +449,24 @@ func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]d
 	}
 	return payments, nil
 }
+
+// ListPayments implements handler.PaymentLister.
+func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error) {
+	var rows []struct {
+		Row       paymentRow `gorm:"embedded"`
+		VoucherID int64
+	}
+	q := s.db.Reader(ctx).Table("payments p").Select("p.*, COALESCE(o.voucher_id, 0) AS voucher_id").
+		Joins("LEFT JOIN voucher_orders o ON o.id = p.order_id").Order("p.id DESC").Limit(p.Limit)
+	if p.Before > 0 {
+		q = q.Where("p.id < ?", p.Before)
+	}
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	payments := make([]domain.SalePayment, len(rows))
+	for i := range rows {
+		payments[i] = domain.SalePayment{Payment: rows[i].Row.payment(), VoucherID: rows[i].VoucherID}
+	}
+	return payments, nil
+}

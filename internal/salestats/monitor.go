@@ -41,6 +41,7 @@ const (
 type SaleCount struct {
 	Totals   domain.SaleTotals
 	ByStatus map[domain.OrderStatus]int64
+	Figures  Figures
 }
 
 // MonitorStore reads the database for a Monitor. Errors: ErrNotFound, ErrUnavailable.
@@ -138,6 +139,7 @@ type SaleStats struct {
 	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
 
 	Orders     map[domain.OrderStatus]int64
+	Figures    Figures // counted with the orders
 	Invariants []domain.Verdict
 	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
@@ -341,7 +343,7 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 // checkOrders fills in the counted orders and the invariants.
 func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
-		s.Orders, s.CheckedAt = c.ByStatus, domain.Moment(at)
+		s.Orders, s.Figures, s.CheckedAt = c.ByStatus, c.Figures, domain.Moment(at)
 	}
 	for _, i := range c.Totals.Invariants() {
 		switch {

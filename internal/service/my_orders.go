@@ -80,7 +80,7 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 	if err == nil {
 		s.returns().moved(id)
 	}
-	return o, err
+	return o, domain.RedeemError(o, err)
 }
 
 func (s *Orders) returns() UnitReleaser {

@@ -86,7 +86,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		if err := ch.Apply(v); err != nil {
 			return "", err
 		}
-		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser {
+		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser && v.Status != domain.VoucherDraft {
 			return "", domain.ErrInvalidState
 		}
 		if reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments; reload {
@@ -98,7 +98,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		v.UpdatedAt = domain.Moment(s.cfg.Now())
 		return before.Changes(v), nil
 	})
-	s.changed(id)
+	s.Changed(id)
 	if err == nil && reload && s.cfg.Queue != nil {
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
@@ -107,8 +107,8 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 	return v, err
 }
 
-// changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
-func (s *Vouchers) changed(id int64) {
+// Changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
+func (s *Vouchers) Changed(id int64) {
 	s.cfg.Sales.Change(id)
 	s.cfg.Sales.catalog.forget()
 }
@@ -127,7 +127,7 @@ func (s *Vouchers) ChangeStock(
 		return domain.Voucher{}, err
 	}
 	v, err := s.changeStock(ctx, change)
-	s.changed(id)
+	s.Changed(id)
 	return v, err
 }
 
@@ -151,7 +151,7 @@ func (s *Vouchers) ChangeRoom(
 	if id, done := domain.DoneBefore(err); done {
 		v, err = s.cfg.Store.Voucher(ctx, id)
 	}
-	s.changed(id)
+	s.Changed(id)
 	return v, err
 }
 

@@ -448,7 +448,7 @@ const maxPayTimeout = 2 * time.Hour
 
 func (c Config) checkPayTimeout(context.Context) doctor.Result {
 	switch {
-	case c.PayTimeout < doctor.MinPayTimeout:
+	case c.PayTimeout < domain.MinPayTimeout:
 		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
 	case c.PayTimeout > maxPayTimeout:
 		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)

@@ -1,4 +1,4 @@
-// Package catalog stores shops and vouchers. It changes the stock of a sale only for an admin; orders change it in
+// Package catalog stores shops, vouchers and their pictures. It changes the stock of a sale only for an admin; orders change it in
 // package repo.
 package catalog
 
@@ -10,7 +10,7 @@ import (
 	"seckill/internal/shop"
 )
 
-// Store stores shops and vouchers. It is safe for concurrent use.
+// Store stores shops, vouchers and pictures. It is safe for concurrent use.
 type Store struct{ db sqldb.Access }
 
 // New returns a Store in db.
@@ -29,6 +29,7 @@ type voucherRow struct {
 	Currency    string
 	Type        int8
 	Status      int8
+	ImageID     string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
@@ -66,7 +67,7 @@ func newVoucherRow(v *domain.Voucher) voucherRow {
 	return voucherRow{
 		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
-		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+		ImageID: v.ImageID, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}
 }
 
@@ -74,7 +75,7 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	v := domain.Voucher{
 		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
 		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
-		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status),
+		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status), ImageID: r.ImageID,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if s != nil {
@@ -159,9 +160,9 @@ func (shopRow) TableName() string { return "shops" }
 
 func newShopRow(s *shop.Shop) shopRow {
 	return shopRow{
-		Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
+		ID: s.ID, Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.CreatedAt,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 }
 
@@ -169,6 +170,6 @@ func (r *shopRow) shop() shop.Shop {
 	return shop.Shop{
 		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
 		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
-		CreatedAt: r.CreatedAt,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }

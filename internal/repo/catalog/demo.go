@@ -31,6 +31,7 @@ func insertDemo(tx *gorm.DB, shops []shop.Shop, vouchers []domain.Voucher) error
 	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
 	for i := range shops {
 		row := newShopRow(&shops[i])
+		row.ID = 0
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}

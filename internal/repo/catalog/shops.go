@@ -3,9 +3,15 @@ package catalog
 import (
 	"context"
 	"math"
+	"time"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"seckill/internal/domain"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/keys"
+	"seckill/internal/repo/sqldb"
 	"seckill/internal/shop"
 )
 
@@ -27,11 +33,7 @@ func (s *Store) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, erro
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
-	shops := make([]shop.Shop, len(rows))
-	for i := range rows {
-		shops[i] = rows[i].shop()
-	}
-	return shops, nil
+	return shopsOf(rows), nil
 }
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
@@ -42,4 +44,68 @@ func nearest(p shop.Place) clause.OrderBy {
 		SQL:  "(x - ?) * (x - ?) * ? + (y - ?) * (y - ?), id",
 		Vars: []any{p.X, p.X, shorter * shorter, p.Y, p.Y},
 	}}
+}
+
+// Shops implements shop.Store.
+func (s *Store) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(p.Limit)
+	if p.Before > 0 {
+		q = q.Where("id < ?", p.Before)
+	}
+	var rows []shopRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	return shopsOf(rows), nil
+}
+
+func shopsOf(rows []shopRow) []shop.Shop {
+	shops := make([]shop.Shop, len(rows))
+	for i := range rows {
+		shops[i] = rows[i].shop()
+	}
+	return shops
+}
+
+// CreateShop implements shop.Store.
+func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *shop.Shop, by domain.Actor) error {
+	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		row := newShopRow(created)
+		if err := tx.Create(&row).Error; err != nil {
+			return 0, err
+		}
+		created.ID = row.ID
+		return row.ID, audit.Write(tx, domain.AuditEntry{
+			At: created.CreatedAt, Actor: by, Action: domain.ActionCreateShop, Detail: new(shop.Shop).Changes(created),
+		})
+	})
+	if id, done := domain.DoneBefore(err); done {
+		*created, err = s.Shop(ctx, id)
+	}
+	return err
+}
+
+// ChangeShop implements shop.Store.
+func (s *Store) ChangeShop(
+	ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*shop.Shop) error,
+) (shop.Shop, error) {
+	var after shop.Shop
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		var row shopRow
+		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, id).Error; err != nil {
+			return err
+		}
+		before := row.shop()
+		after = before
+		if err := change(&after); err != nil {
+			return err
+		}
+		after.UpdatedAt = at
+		row = newShopRow(&after)
+		if err := tx.Select("*").Updates(&row).Error; err != nil {
+			return err
+		}
+		return audit.Write(tx, domain.AuditEntry{At: at, Actor: by, Action: domain.ActionChangeShop, Detail: before.Changes(&after)})
+	})
+	return after, err
 }

@@ -26,7 +26,7 @@ func TestListShops(t *testing.T) {
 		newShop := func(name string, typ int64, x, y float64) shop.Shop {
 			return shop.Shop{
 				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
-				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
+				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
 			}
 		}
 		shops := []shop.Shop{

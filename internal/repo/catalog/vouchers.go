@@ -16,6 +16,9 @@ import (
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
 	return keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		if err := requireImage(tx, v.ImageID); err != nil {
+			return 0, err
+		}
 		if err := insertVoucher(tx, v); err != nil {
 			return 0, err
 		}
@@ -53,7 +56,11 @@ func (s *Store) ChangeVoucher(
 		if v, err = FindVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return err
 		}
+		image := v.ImageID
 		detail, err := change(&v)
+		if err == nil && v.ImageID != image {
+			err = requireImage(tx, v.ImageID)
+		}
 		if err != nil {
 			return err
 		}
@@ -230,7 +237,7 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	case f.Status != 0:
 		q = q.Where("vouchers.status = ?", f.Status)
 	case f.State == domain.StateEnded: // an expired voucher counts as ended
-		q = q.Where("vouchers.status <> ?", domain.VoucherOff)
+		q = q.Where("vouchers.status IN ?", []domain.VoucherStatus{domain.VoucherOn, domain.VoucherExpired})
 	default:
 		q = q.Where("vouchers.status = ?", domain.VoucherOn)
 	}

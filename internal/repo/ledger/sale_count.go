@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -30,8 +32,13 @@ func stockAdditions(tx *gorm.DB, voucherID int64) (n int64, err error) {
 	return n, err
 }
 
-// statusQuery counts the orders of a sale by status and by whether they have a slot.
-const statusQuery = `SELECT status, slot IS NULL, COUNT(*) FROM voucher_orders WHERE voucher_id = ? GROUP BY status, slot IS NULL`
+// statusQuery counts the orders of a sale by status, by whether they have a slot, and by period: the seconds from a time
+// until the order, divided by a length. It sums their amounts.
+const statusQuery = `SELECT status, slot IS NULL, %s AS period, COUNT(*), SUM(amount) FROM voucher_orders WHERE voucher_id = ?
+GROUP BY status, slot IS NULL, period`
+
+// periods is the number of periods into which the window of a sale is divided for a count.
+const periods = 600
 
 // overLimitQuery counts the users with more active orders than the limit.
 const overLimitQuery = `
@@ -41,17 +48,18 @@ SELECT COUNT(*) FROM (
 // CountSale implements salestats.MonitorStore.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		c, err = countSale(ctx, tx.Statement.ConnPool, voucherID)
+		c, err = s.countSale(ctx, tx.Statement.ConnPool, voucherID)
 		return err
 	})
 	return c, s.db.Translate(err)
 }
 
-func countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salestats.SaleCount, err error) {
+func (s *Store) countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salestats.SaleCount, err error) {
 	c = salestats.SaleCount{Totals: domain.SaleTotals{VoucherID: voucherID}, ByStatus: map[domain.OrderStatus]int64{}}
 	var limit int
-	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
-		Scan(&c.Totals.InitialStock, &c.Totals.Stock, &limit)
+	var begin, end time.Time
+	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user, begin_at, end_at FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
+		Scan(&c.Totals.InitialStock, &c.Totals.Stock, &limit, &begin, &end)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, domain.ErrNotFound
 	}
@@ -63,7 +71,12 @@ func countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salest
 	if err != nil {
 		return c, err
 	}
-	rows, err := tx.QueryContext(ctx, statusQuery, voucherID)
+	length := max(1, int64(end.Sub(begin)/time.Second/periods))
+	period, from := "TIMESTAMPDIFF(SECOND, ?, created_at) DIV ?", any(begin)
+	if s.db.Dialect() == "sqlite" { // times are milliseconds
+		period, from = "(created_at - ?) / 1000 / ?", begin.UnixMilli()
+	}
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf(statusQuery, period), from, length, voucherID)
 	if err != nil {
 		return c, err
 	}
@@ -71,11 +84,12 @@ func countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salest
 	for rows.Next() {
 		var status domain.OrderStatus
 		var slotless bool
-		var n int64
-		if err := rows.Scan(&status, &slotless, &n); err != nil {
+		var at, n, amount int64
+		if err := rows.Scan(&status, &slotless, &at, &n, &amount); err != nil {
 			return c, err
 		}
 		c.ByStatus[status] += n
+		c.Figures.Add(status, begin.Add(time.Duration(at*length)*time.Second), n, amount)
 		if status.Active() {
 			c.Totals.Active += n
 		}
@@ -86,5 +100,6 @@ func countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salest
 	if err := rows.Err(); err != nil {
 		return c, err
 	}
+	c.Figures.Shorten(time.Duration(length) * time.Second)
 	return c, tx.QueryRowContext(ctx, overLimitQuery, voucherID, limit).Scan(&c.Totals.OverLimit)
 }

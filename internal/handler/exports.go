@@ -1,0 +1,210 @@
+package handler
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+	"seckill/internal/service"
+	"seckill/internal/sheet"
+)
+
+// PaymentLister reads the payments of all orders. Error: domain.ErrUnavailable.
+type PaymentLister interface {
+	// ListPayments returns a page of payments, newest first.
+	ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error)
+}
+
+// exportHandler writes lists as CSV files, newest first. It reads them page by page, so that a file of any length needs
+// little memory. Rows that are stored meanwhile may be missing.
+type exportHandler struct {
+	errors   *errorWriter
+	orders   *service.Orders
+	vouchers *service.Vouchers
+	payments PaymentLister
+	audit    domain.AuditStore
+}
+
+const (
+	// fileTimeout bounds the time of an export.
+	fileTimeout = 5 * time.Minute
+	// fileWriteTimeout bounds the time in which a client must take a part of a file.
+	fileWriteTimeout = 15 * time.Second
+	// maxFiles bounds the concurrent exports of a server.
+	maxFiles = 2
+)
+
+// csvType is the content type of an export.
+var csvType = []string{"text/csv; charset=utf-8; header=present"}
+
+// write streams a file. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
+// for the whole.
+func (h *exportHandler) write(c *gin.Context, name string, columns []string, rows iter.Seq2[[]string, error]) error {
+	conn := http.NewResponseController(c.Writer)
+	var file *sheet.Writer
+	begin := func() {
+		header := c.Writer.Header()
+		header["Content-Type"] = csvType
+		header.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+		file = sheet.New(c.Writer, columns...)
+	}
+	fail := func(err error) error {
+		if file == nil {
+			return err
+		}
+		h.errors.classify(c, err)
+		panic(http.ErrAbortHandler)
+	}
+	n := 0
+	for row, err := range rows {
+		if err != nil {
+			return fail(err)
+		}
+		if file == nil {
+			begin()
+		}
+		file.Row(row)
+		if n++; n%domain.MaxPageSize == 0 {
+			_ = conn.SetWriteDeadline(time.Now().Add(fileWriteTimeout)) // without it, the limit of the server holds
+			if err := file.Flush(); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	if file == nil {
+		begin()
+	}
+	if err := file.Flush(); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func (h *exportHandler) orderFile(c *gin.Context) error {
+	voucherID, err := queryID(c, "voucher_id")
+	if err != nil {
+		return err
+	}
+	title := h.titles(c.Request.Context())
+	rows := pages(func(last *service.FoundOrder) ([]service.FoundOrder, error) {
+		f := service.OrderSearch{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		return h.orders.Search(c.Request.Context(), f)
+	}, func(o *service.FoundOrder) []string {
+		return []string{
+			number(o.ID), number(o.VoucherID), title(o.VoucherID), number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
+			sheet.Amount(o.Amount, o.Currency), o.Currency, sheet.Time(&o.CreatedAt), sheet.Time(&o.ExpiresAt), sheet.Time(o.PaidAt),
+			sheet.Time(o.RedeemedAt), sheet.Time(o.CancelledAt), sheet.Time(o.RefundedAt),
+		}
+	})
+	return h.write(c, "orders", []string{
+		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at_utc", "expires_at_utc", "paid_at_utc",
+		"redeemed_at_utc", "cancelled_at_utc", "refunded_at_utc",
+	}, rows)
+}
+
+// titles returns a function that returns the title of a voucher, or "" if it cannot be read.
+func (h *exportHandler) titles(ctx context.Context) func(id int64) string {
+	known := map[int64]string{}
+	return func(id int64) string {
+		title, ok := known[id]
+		if !ok {
+			if v, err := h.vouchers.Get(ctx, id); err == nil {
+				title = v.Title
+			}
+			known[id] = title
+		}
+		return title
+	}
+}
+
+func (h *exportHandler) paymentFile(c *gin.Context) error {
+	voucherID, err := queryID(c, "voucher_id")
+	if err != nil {
+		return err
+	}
+	all := pages(func(last *domain.SalePayment) ([]domain.SalePayment, error) {
+		p := domain.Page{Limit: domain.MaxPageSize}
+		if last != nil {
+			p.Before = last.ID
+		}
+		return h.payments.ListPayments(c.Request.Context(), p)
+	}, func(p *domain.SalePayment) domain.SalePayment { return *p })
+	rows := func(yield func([]string, error) bool) {
+		for p, err := range all {
+			if err == nil && voucherID != 0 && p.VoucherID != voucherID {
+				continue
+			}
+			ok := yield([]string{
+				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), sheet.Amount(p.Amount, p.Currency), p.Currency,
+				sheet.Time(&p.CreatedAt), sheet.Time(&p.UpdatedAt),
+			}, err)
+			if !ok {
+				return
+			}
+		}
+	}
+	return h.write(c, "payments", []string{
+		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at_utc", "updated_at_utc",
+	}, rows)
+}
+
+// auditFile writes the changes of vouchers and orders or, with kind=request, the requests of admins.
+func (h *exportHandler) auditFile(c *gin.Context) error {
+	voucherID, err := queryID(c, "voucher_id")
+	if err != nil {
+		return err
+	}
+	switch kind := c.Query("kind"); {
+	case kind == "" || kind == "change":
+		return h.write(c, "audit", []string{"id", "at_utc", "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}, h.changes(c, voucherID))
+	case kind == "request" && voucherID == 0:
+		return h.write(c, "requests", []string{"id", "at_utc", "user_id", "role", "method", "route", "target", "status", "request_id", "network"}, h.requests(c))
+	case kind == "request":
+		return domain.Invalid("voucher_id", "is not a filter of requests")
+	}
+	return domain.Invalid("kind", "must be change or request")
+}
+
+func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]string, error] {
+	return pages(func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
+		f := domain.AuditFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		return h.audit.AuditLog(c.Request.Context(), f)
+	}, func(e *domain.AuditEntry) []string {
+		return []string{
+			number(e.ID), sheet.Time(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
+		}
+	})
+}
+
+func (h *exportHandler) requests(c *gin.Context) iter.Seq2[[]string, error] {
+	return pages(func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
+		f := domain.RequestFilter{Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		return h.audit.AdminRequests(c.Request.Context(), f)
+	}, func(r *domain.AdminRequest) []string {
+		return []string{
+			number(r.ID), sheet.Time(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
+		}
+	})
+}
+
+// number returns a cell with a number, or an empty cell for 0, which stands for an absent one.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,111 @@
+package handler
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+	"seckill/internal/picture"
+)
+
+// imageHandler takes and serves the pictures of vouchers.
+type imageHandler struct {
+	pictures *picture.Service
+	visit    func(*gin.Context) error // limits the reads of the database by visitors
+}
+
+const (
+	// uploadTimeout bounds an upload and its conversion. It is longer than other requests, because phones upload slowly.
+	uploadTimeout = 30 * time.Second
+	// maxUploads bounds the concurrent uploads of a server, each of which is in memory.
+	maxUploads = 4
+	// maxUploadBody bounds the body of an upload: the picture and the headers of its part.
+	maxUploadBody = picture.MaxUpload + 4<<10
+)
+
+// imageURL returns the path of a picture.
+func imageURL(id string) string { return "/api/v1/images/" + id }
+
+// upload stores a picture and returns its id. It needs no Idempotency-Key: the same upload is the same picture.
+func (h *imageHandler) upload(c *gin.Context) error {
+	deadline := time.Now().Add(uploadTimeout)
+	conn := http.NewResponseController(c.Writer)
+	_ = conn.SetReadDeadline(deadline)                   // without it, the shorter limits of the server hold
+	_ = conn.SetWriteDeadline(deadline.Add(time.Second)) // likewise
+	file, err := uploadedFile(c)
+	if err != nil {
+		return err
+	}
+	p, err := h.pictures.Add(c.Request.Context(), file)
+	if err != nil {
+		return err
+	}
+	c.Header("Location", imageURL(p.ID))
+	return writeJSON(c, http.StatusCreated, struct {
+		ID     string `json:"id"`
+		URL    string `json:"url"`
+		Width  int    `json:"width"`
+		Height int    `json:"height"`
+	}{p.ID, imageURL(p.ID), p.Width, p.Height})
+}
+
+// uploadedFile reads the body, which must be multipart/form-data with one file.
+func uploadedFile(c *gin.Context) ([]byte, error) {
+	tooLarge := domain.Invalid("image", "must have at most %d MB", picture.MaxUpload>>20)
+	if c.Request.ContentLength > maxUploadBody {
+		return nil, tooLarge
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxUploadBody)
+	parts, err := c.Request.MultipartReader()
+	if err != nil {
+		return nil, domain.Invalid("body", "must be multipart/form-data with one file, named image")
+	}
+	var file []byte
+	for n := 0; ; n++ {
+		part, err := parts.NextRawPart()
+		if err == nil && (n > 0 || part.FileName() == "") {
+			return nil, domain.Invalid("body", "must have one file, named image, and nothing else")
+		}
+		if err == nil {
+			file, err = io.ReadAll(part)
+		}
+		var limit *http.MaxBytesError
+		switch {
+		case errors.Is(err, io.EOF) && n > 0:
+			return file, nil
+		case errors.As(err, &limit):
+			return nil, tooLarge
+		case errors.Is(err, io.EOF):
+			return nil, domain.Invalid("image", "is required")
+		case err != nil:
+			return nil, domain.Invalid("body", "is not complete: %v", err)
+		}
+	}
+}
+
+// show writes a picture. Its path contains its hash, so caches may keep it for ever.
+func (h *imageHandler) show(c *gin.Context) error {
+	id := c.Param("hash")
+	p := h.pictures.Cached(id)
+	if p == nil {
+		err := h.visit(c)
+		if err == nil {
+			p, err = h.pictures.Get(c.Request.Context(), id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.Writer.Header()["Cache-Control"] = immutable
+	writeBody(c, http.StatusOK, imageType, p.JPEG)
+	return nil
+}
+
+var (
+	immutable = []string{"public, max-age=31536000, immutable"}
+	imageType = []string{"image/jpeg"}
+)

@@ -1,0 +1,80 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+)
+
+// orientation returns the EXIF orientation of a JPEG file, 1 (upright) to 8. Phones store a picture as the sensor has it,
+// and the way up in this number. Any file without a readable one counts as upright.
+func orientation(file []byte) int {
+	const exif, tagOrientation = "Exif\x00\x00", 0x0112
+	for at := 2; at+4 <= len(file) && file[at] == 0xff; { // segments: marker, length, data
+		length := int(binary.BigEndian.Uint16(file[at+2:]))
+		end := min(at+2+length, len(file))
+		if marker := file[at+1]; marker == 0xda || length < 2 { // the picture itself
+			return 1
+		} else if data, found := bytes.CutPrefix(file[at+4:max(at+4, end)], []byte(exif)); marker == 0xe1 && found {
+			return tiffTag(data, tagOrientation)
+		}
+		at = end
+	}
+	return 1
+}
+
+// tiffTag returns the short number of a tag in the first directory of a TIFF header, or 1 if it is not a number from 1 to
+// 8.
+func tiffTag(tiff []byte, tag uint16) int {
+	if len(tiff) < 8 {
+		return 1
+	}
+	var order binary.ByteOrder = binary.BigEndian
+	if tiff[0] == 'I' {
+		order = binary.LittleEndian
+	}
+	start := int64(order.Uint32(tiff[4:]))
+	if start+2 > int64(len(tiff)) {
+		return 1
+	}
+	entries := tiff[start+2:]
+	for n := int(order.Uint16(tiff[start:])); n > 0 && len(entries) >= 12; n, entries = n-1, entries[12:] {
+		if order.Uint16(entries) == tag {
+			if value := int(order.Uint16(entries[8:])); value >= 1 && value <= 8 {
+				return value
+			}
+			return 1
+		}
+	}
+	return 1
+}
+
+// upright turns a picture with an EXIF orientation.
+func upright(img *image.RGBA, orientation int) *image.RGBA {
+	if orientation <= 1 {
+		return img
+	}
+	size := img.Bounds().Size()
+	w, h := size.X, size.Y
+	// source returns the point of the stored picture that is shown at (x, y).
+	source := [...]func(x, y int) (int, int){
+		2: func(x, y int) (int, int) { return w - 1 - x, y },
+		3: func(x, y int) (int, int) { return w - 1 - x, h - 1 - y },
+		4: func(x, y int) (int, int) { return x, h - 1 - y },
+		5: func(x, y int) (int, int) { return y, x },
+		6: func(x, y int) (int, int) { return y, h - 1 - x },
+		7: func(x, y int) (int, int) { return w - 1 - y, h - 1 - x },
+		8: func(x, y int) (int, int) { return w - 1 - y, x },
+	}[orientation]
+	if orientation >= 5 {
+		size.X, size.Y = h, w
+	}
+	out := image.NewRGBA(image.Rectangle{Max: size})
+	for y := range size.Y {
+		for x := range size.X {
+			sx, sy := source(x, y)
+			out.SetRGBA(x, y, img.RGBAAt(sx, sy))
+		}
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+// Package picture turns uploaded pictures into files that are safe and small enough to show to buyers.
+//
+// An upload is decoded and encoded again, so that nothing of the original file reaches a buyer: no metadata (such as the
+// place where a photograph was taken), no script in a file that is a picture and a page at the same time.
+package picture
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"time"
+
+	"golang.org/x/image/draw"
+	"golang.org/x/image/webp"
+
+	"seckill/internal/domain"
+)
+
+// Picture is a picture as buyers see it. It never changes.
+type Picture struct {
+	ID            string // the SHA-256 of JPEG in hexadecimal digits
+	Width, Height int
+	JPEG          []byte // at most maxSize
+	CreatedAt     time.Time
+}
+
+// The limits of an upload and of the picture made from it.
+const (
+	MaxUpload = 10 << 20 // bytes
+
+	maxPixels = 16 << 20 // of an upload; a decoder needs up to 16 bytes for each
+	maxSide   = 1280     // pixels of the result; twice the width of a page on a phone
+	maxSize   = 300_000  // bytes of the result
+)
+
+// format is a file format that can be uploaded.
+type format struct {
+	magic  string // the first bytes; a ? matches any byte
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+// formats are called by name instead of through image.Decode, which also uses any format that another package registers.
+var formats = []format{
+	{"\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode},
+	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
+	{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+}
+
+// refused returns the error of an upload that is not used.
+func refused(reason string, args ...any) error { return domain.Invalid("image", reason, args...) }
+
+// Convert makes a picture from an uploaded JPEG, PNG or WebP file: upright, at most maxSide wide and high, on a white
+// ground, in at most maxSize bytes. It decodes only files whose header states at most maxPixels, and stops soon after ctx
+// ends. A large file needs about 300 MB of memory, so callers bound the calls that run at the same time.
+// Errors: *domain.InvalidError (image), domain.ErrUnavailable (ctx has ended).
+func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) {
+	f := formatOf(upload)
+	if f == nil {
+		return Picture{}, refused("must be a JPEG, PNG or WebP file")
+	}
+	header, err := f.config(bytes.NewReader(upload))
+	if err != nil {
+		return Picture{}, refused("cannot be read: %v", err)
+	}
+	if header.Width < 1 || header.Height < 1 || header.Width > maxPixels/header.Height {
+		return Picture{}, refused("must have at most %d megapixels, not %d × %d pixels", maxPixels>>20, header.Width, header.Height)
+	}
+	img, err := f.decode(untilDone{ctx, bytes.NewReader(upload)})
+	switch {
+	case ctx.Err() != nil:
+		return Picture{}, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
+	case err != nil:
+		return Picture{}, refused("cannot be read: %v", err)
+	}
+	encoded, size, err := encode(upright(shrink(img, maxSide), orientation(upload)))
+	if err != nil {
+		return Picture{}, err
+	}
+	sum := sha256.Sum256(encoded)
+	return Picture{ID: hex.EncodeToString(sum[:]), Width: size.X, Height: size.Y, JPEG: encoded, CreatedAt: at}, nil
+}
+
+func formatOf(file []byte) *format {
+	for i, f := range formats {
+		if len(file) < len(f.magic) {
+			continue
+		}
+		match := true
+		for k := range len(f.magic) {
+			match = match && (f.magic[k] == '?' || f.magic[k] == file[k])
+		}
+		if match {
+			return &formats[i]
+		}
+	}
+	return nil
+}
+
+// untilDone is a reader that fails when ctx has ended. Decoders cannot be cancelled, and a small file can keep one busy
+// for minutes: a progressive JPEG with many scans.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+// shrink returns the picture on a white ground, reduced so that neither side exceeds most.
+func shrink(img image.Image, most int) *image.RGBA {
+	size := img.Bounds().Size()
+	if longer := max(size.X, size.Y); longer > 2*most {
+		// The good scaler needs 32 bytes for each source row and target column, so the first half is done by a simple one.
+		img = scaled(img, 2*most, draw.ApproxBiLinear)
+	}
+	return scaled(img, most, draw.CatmullRom)
+}
+
+// scaled draws the picture on a white ground, with the longer side reduced to most.
+func scaled(img image.Image, most int, scaler draw.Scaler) *image.RGBA {
+	size := img.Bounds().Size()
+	longer := max(size.X, size.Y)
+	if longer > most {
+		size.X, size.Y = max(1, size.X*most/longer), max(1, size.Y*most/longer)
+	}
+	out := image.NewRGBA(image.Rectangle{Max: size})
+	draw.Draw(out, out.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
+	if size == img.Bounds().Size() {
+		draw.Draw(out, out.Bounds(), img, img.Bounds().Min, draw.Over)
+	} else {
+		scaler.Scale(out, out.Bounds(), img, img.Bounds(), draw.Over, nil)
+	}
+	return out
+}
+
+// encode returns the picture as JPEG in at most maxSize bytes, and its width and height. It lowers the quality first, and
+// then the size.
+func encode(img *image.RGBA) ([]byte, image.Point, error) {
+	for {
+		size := img.Bounds().Size()
+		for _, quality := range []int{85, 75, 60} {
+			var b bytes.Buffer
+			if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}); err != nil {
+				return nil, size, fmt.Errorf("encode a picture: %w", err)
+			}
+			if b.Len() <= maxSize {
+				return b.Bytes(), size, nil
+			}
+		}
+		img = scaled(img, max(size.X, size.Y)*3/4, draw.CatmullRom)
+	}
+}

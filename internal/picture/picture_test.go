@@ -1,0 +1,242 @@
+package picture
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+// noise returns a picture that compresses badly.
+func noise(w, h int) *image.NRGBA {
+	img, random := image.NewNRGBA(image.Rect(0, 0, w, h)), rand.New(rand.NewPCG(1, 2))
+	for i := range img.Pix {
+		img.Pix[i] = byte(random.Uint32())
+		if i%4 == 3 {
+			img.Pix[i] = 255 // opaque
+		}
+	}
+	return img
+}
+
+func asPNG(t *testing.T, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&b, img))
+	return b.Bytes()
+}
+
+func asJPEG(t *testing.T, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, jpeg.Encode(&b, img, nil))
+	return b.Bytes()
+}
+
+// onePixel is a lossless WebP file.
+var onePixel, _ = base64.StdEncoding.DecodeString("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
+
+// pngOf returns a PNG file of the given chunks, each a type and data, with right checksums.
+func pngOf(chunks ...string) []byte {
+	file := []byte("\x89PNG\r\n\x1a\n")
+	for i := 0; i < len(chunks); i += 2 {
+		file = binary.BigEndian.AppendUint32(file, uint32(len(chunks[i+1])))
+		body := []byte(chunks[i] + chunks[i+1])
+		file = binary.BigEndian.AppendUint32(append(file, body...), crc32.ChecksumIEEE(body))
+	}
+	return file
+}
+
+func ihdr(w, h uint32) string {
+	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)) + "\x08\x06\x00\x00\x00"
+}
+
+// withSegment inserts a segment after the first marker of a JPEG file.
+func withSegment(file []byte, marker byte, data string) []byte {
+	segment := append([]byte{0xff, marker}, byte((len(data)+2)>>8), byte(len(data)+2))
+	return append(append(append([]byte{}, file[:2]...), append(segment, data...)...), file[2:]...)
+}
+
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	deep := image.NewNRGBA64(image.Rect(5, 5, 105, 55)) // 16 bits per channel, transparent, and an origin of its own
+	for name, tc := range map[string]struct {
+		file []byte
+		w, h int
+	}{
+		"jpeg":              {asJPEG(t, noise(300, 200)), 300, 200},
+		"png":               {asPNG(t, noise(1, 1)), 1, 1},
+		"png of 16 bits":    {asPNG(t, deep), 100, 50},
+		"webp":              {onePixel, 1, 1},
+		"noise":             {asPNG(t, noise(1280, 1280)), 720, 720}, // the size is lowered until the file is small
+		"a smooth picture":  {asPNG(t, image.NewGray(image.Rect(0, 0, 4000, 3000))), 1280, 960},
+		"a very long strip": {asPNG(t, image.NewGray(image.Rect(0, 0, 1, 100_000))), 1, 1280},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := Convert(t.Context(), tc.file, at)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(p.JPEG), 300_000)
+			size, err := jpeg.DecodeConfig(bytes.NewReader(p.JPEG))
+			require.NoError(t, err)
+			require.Equal(t, []int{tc.w, tc.h, tc.w, tc.h}, []int{p.Width, p.Height, size.Width, size.Height})
+			require.Len(t, p.ID, 64)
+			require.Equal(t, at, p.CreatedAt)
+		})
+	}
+	p, err := Convert(t.Context(), asPNG(t, deep), at)
+	require.NoError(t, err)
+	img, err := jpeg.Decode(bytes.NewReader(p.JPEG))
+	require.NoError(t, err)
+	again, err := Convert(t.Context(), asPNG(t, deep), at)
+	require.NoError(t, err)
+	require.Equal(t, p.ID, again.ID)
+	require.Equal(t, color.YCbCr{255, 128, 128}, img.At(9, 9), "transparent parts are white")
+}
+
+// TestPhotographIsUpright stores a picture with a black top left quarter in each orientation.
+func TestPhotographIsUpright(t *testing.T) {
+	t.Parallel()
+	img := image.NewGray(image.Rect(0, 0, 64, 32))
+	for i := range img.Pix {
+		img.Pix[i] = 255
+	}
+	for y := range 16 {
+		for x := range 32 {
+			img.SetGray(x, y, color.Gray{})
+		}
+	}
+	file := asJPEG(t, img)
+	// The corner with the black quarter, as a viewer that follows EXIF shows it: right and bottom.
+	for orientation, corner := range map[byte][2]bool{
+		1: {false, false}, 2: {true, false}, 3: {true, true}, 4: {false, true},
+		5: {false, false}, 6: {true, false}, 7: {true, true}, 8: {false, true}, 0: {false, false}, 9: {false, false},
+	} {
+		for order, tiff := range map[string]string{
+			"big endian":    "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(orientation) + "\x00\x00",
+			"little endian": "II\x2a\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(orientation) + "\x00\x00\x00",
+		} {
+			p, err := Convert(t.Context(), withSegment(file, 0xe1, "Exif\x00\x00"+tiff), time.Time{})
+			require.NoError(t, err)
+			shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
+			require.NoError(t, err)
+			w, h := p.Width, p.Height
+			require.Equal(t, orientation >= 5 && orientation <= 8, w < h, "%s %d", order, orientation)
+			for _, c := range [][2]bool{{false, false}, {true, false}, {true, true}, {false, true}} {
+				x, y := w/4, h/4
+				if c[0] {
+					x = w * 3 / 4
+				}
+				if c[1] {
+					y = h * 3 / 4
+				}
+				luma, _, _, _ := shown.At(x, y).RGBA()
+				require.Equal(t, c == corner, luma < 0x8000, "%s %d: corner %v", order, orientation, c)
+			}
+		}
+	}
+}
+
+// FuzzOrientation: no file makes the reader of the orientation fail.
+func FuzzOrientation(f *testing.F) {
+	f.Add([]byte("\xff\xd8\xff\xe1\x00\x20Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00"))
+	f.Add([]byte("\xff\xd8\xff\xe1\x00\x02\xff\xe1\xff\xffExif\x00\x00II\x2a\x00\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		n := orientation(file)
+		require.True(t, n >= 1 && n <= 8)
+	})
+}
+
+// TestBombsAreRefused: files that claim, or unpack to, far more than they contain cost little memory.
+func TestBombsAreRefused(t *testing.T) {
+	var zeros bytes.Buffer
+	w := zlib.NewWriter(&zeros)
+	_, err := w.Write(make([]byte, 50<<20))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	huge := append([]byte("RIFF\x40\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), // a canvas of one pixel
+		"VP8L\x0d\x00\x00\x00\x2f\xff\xff\xff\x0f\x00\x00\x00\x00\x00\x00\x00\x00\x00"...) // a picture of 16384 × 16384
+	for name, file := range map[string][]byte{
+		"a PNG of 60000 × 60000":          pngOf("IHDR", ihdr(60000, 60000), "IDAT", zeros.String(), "IEND", ""),
+		"a PNG of 1 × 2^31-1":             pngOf("IHDR", ihdr(1, 1<<31-1), "IDAT", zeros.String(), "IEND", ""),
+		"a PNG of 16 pixels with 50 MB":   pngOf("IHDR", ihdr(4, 4), "IDAT", zeros.String(), "IEND", ""),
+		"a JPEG of 65535 × 65535":         []byte("\xff\xd8\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03\x01\x22\x00\x02\x11\x01\x03\x11\x01\xff\xd9"),
+		"a WebP with a small canvas":      huge,
+		"a WebP of 16384 × 16384 for one": []byte("RIFF\x19\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\xff\xff\xff\x0f\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := Convert(t.Context(), file, time.Time{})
+			runtime.ReadMemStats(&after)
+			var invalid *domain.InvalidError
+			require.ErrorAs(t, err, &invalid)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "bytes")
+		})
+	}
+}
+
+// TestNothingOfTheFileRemains: a file that is a picture and a page or an archive at the same time becomes a picture only.
+func TestNothingOfTheFileRemains(t *testing.T) {
+	t.Parallel()
+	const page = "<html><script>alert(1)</script>"
+	jpg, pngFile := asJPEG(t, noise(20, 20)), asPNG(t, noise(20, 20))
+	for name, file := range map[string][]byte{
+		"a comment in a JPEG":  withSegment(jpg, 0xfe, page),
+		"metadata in a JPEG":   withSegment(jpg, 0xe1, "http://ns.adobe.com/xap/1.0/\x00"+page),
+		"a page after a JPEG":  append(bytes.Clone(jpg), page...),
+		"an archive after one": append(bytes.Clone(jpg), "PK\x03\x04"+page...),
+		"a page after a PNG":   append(bytes.Clone(pngFile), page...),
+	} {
+		p, err := Convert(t.Context(), file, time.Time{})
+		require.NoError(t, err, name)
+		require.NotContains(t, string(p.JPEG), "script", name)
+		require.NotContains(t, string(p.JPEG), "PK\x03\x04", name)
+	}
+}
+
+func TestOtherFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	jpg := asJPEG(t, noise(200, 200))
+	for name, file := range map[string]string{
+		"nothing":        "",
+		"an SVG":         `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`,
+		"a page":         "<!doctype html><script>alert(1)</script>",
+		"a GIF":          "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;",
+		"half a picture": string(jpg[:len(jpg)/2]),
+		"a magic number": "\x89PNG\r\n\x1a\n",
+		"a RIFF of wave": "RIFF\x24\x00\x00\x00WAVEfmt ",
+		"zero width":     string(pngOf("IHDR", ihdr(0, 1))),
+		"a long text":    strings.Repeat("x", 1<<20),
+	} {
+		var invalid *domain.InvalidError
+		_, err := Convert(t.Context(), []byte(file), time.Time{})
+		require.ErrorAs(t, err, &invalid, name)
+		require.Equal(t, "image", invalid.Fields[0].Field)
+	}
+}
+
+// TestConversionEnds: a decoder stops when the request has ended.
+func TestConversionEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Convert(ctx, asJPEG(t, noise(20, 20)), time.Time{})
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+}

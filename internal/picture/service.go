@@ -1,0 +1,79 @@
+package picture
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/domain"
+)
+
+// Store stores pictures by their ids. Error: domain.ErrUnavailable.
+type Store interface {
+	// AddPicture stores a picture. Storing it again has no effect.
+	AddPicture(ctx context.Context, p *Picture) error
+	// Picture returns a stored picture. Error: domain.ErrNotFound.
+	Picture(ctx context.Context, id string) (Picture, error)
+}
+
+// maxCached bounds the pictures in memory, in bytes.
+const maxCached = 32 << 20
+
+// Service converts, stores and serves pictures. It is safe for concurrent use.
+type Service struct {
+	store      Store
+	now        func() time.Time
+	converting chan struct{} // a semaphore of one element: a conversion needs much memory
+	cache      *otter.Cache[string, *Picture]
+}
+
+// New returns a Service that stores pictures in store.
+func New(store Store, now func() time.Time) *Service {
+	return &Service{store: store, now: now, converting: make(chan struct{}, 1), cache: otter.Must(&otter.Options[string, *Picture]{
+		MaximumWeight: maxCached, Weigher: func(_ string, p *Picture) uint32 { return uint32(len(p.JPEG)) }, //nolint:gosec // at most maxSize
+	})}
+}
+
+// Add converts and stores an upload. It waits until no other upload of this process is being converted.
+// Errors: those of Convert, ErrUnavailable.
+func (s *Service) Add(ctx context.Context, upload []byte) (Picture, error) {
+	select {
+	case s.converting <- struct{}{}:
+		defer func() { <-s.converting }()
+	case <-ctx.Done():
+		return Picture{}, domain.ErrUnavailable
+	}
+	p, err := Convert(ctx, upload, domain.Moment(s.now()))
+	if err != nil {
+		return Picture{}, err
+	}
+	return p, s.store.AddPicture(ctx, &p)
+}
+
+// Cached returns a picture from memory, or nil.
+func (s *Service) Cached(id string) *Picture {
+	p, _ := s.cache.GetIfPresent(id)
+	return p
+}
+
+// readTimeout bounds one read of a picture, which its callers share.
+const readTimeout = 2 * time.Second
+
+// Get returns a picture, which must not be modified. Errors: ErrNotFound, ErrUnavailable.
+func (s *Service) Get(ctx context.Context, id string) (*Picture, error) {
+	p, err := s.cache.Get(ctx, id, otter.LoaderFunc[string, *Picture](func(ctx context.Context, id string) (*Picture, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		p, err := s.store.Picture(ctx, id)
+		if errors.Is(err, domain.ErrNotFound) {
+			err = errors.Join(otter.ErrNotFound, err) // the cache expects its own error
+		}
+		return &p, err
+	}))
+	if errors.Is(err, otter.ErrNotFound) {
+		return nil, domain.ErrNotFound
+	}
+	return p, err
+}
