@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
-	"seckill/internal/web"
 )
 
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
@@ -137,7 +135,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 
 	draining := new(drain.Drain)
-	pages, err := newPages()
+	pages, missing, err := newPages(cfg, vouchers, b.store, zone)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +144,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
+		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
@@ -213,19 +211,6 @@ func newLane(
 		locks = b.locks
 	}
 	return orderLane{orders: lane.NewLock(locks, batch)}
-}
-
-// newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.
-func newPages() (map[string]http.Handler, error) {
-	problems, err := handler.Problems()
-	if err != nil {
-		return nil, err
-	}
-	pages := make([]web.Problem, len(problems))
-	for i, p := range problems {
-		pages[i] = web.Problem(p)
-	}
-	return web.Routes(pages)
 }
 
 // paymentSecrets returns the keys of payment notices: the configured ones, or those derived from secrets.
