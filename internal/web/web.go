@@ -107,7 +107,7 @@ func Routes(cfg Config) (routes map[string]http.Handler, missing http.Handler, e
 
 // wellKnown are the assets that browsers and crawlers request at a fixed path.
 var wellKnown = map[string]string{
-	"/favicon.ico": "icon-48.png", "/robots.txt": "robots.txt", "/manifest.webmanifest": "manifest.webmanifest",
+	"/favicon.ico": "icon-48.png", "/apple-touch-icon.png": "icon-192.png", "/robots.txt": "robots.txt", "/manifest.webmanifest": "manifest.webmanifest",
 }
 
 // newSite loads all assets and renders all pages.
