@@ -122,7 +122,6 @@ func TestRoomKeepsRate(t *testing.T) {
 	servers := []*process{s.serve(t, ""), s.serve(t, "")}
 	sale := servers[0].roomSale(t, buyers, perSecond, 60, 4*time.Second)
 	log, all := s.roomLog(t, sale), enter(t, sale, s.tokens(t, buyers), servers...)
-	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
 	defer cancel()
 	stays := map[uint32]bool{}
@@ -133,18 +132,22 @@ func TestRoomKeepsRate(t *testing.T) {
 	}
 	gone := all[stay : stay+(buyers-stay)/2]
 	concurrently(len(gone), func(i int) {
-		if a, err := gone[i].p.entry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket); err != nil || a.Code != "" {
+		a, err := gone[i].p.entry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket)
+		if err != nil { // the connection was closed because it was idle: the client repeats no DELETE, which is safe here
+			a, err = gone[i].p.entry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket)
+		}
+		if err != nil || a.Code != "" {
 			t.Errorf("%v %s", err, a.Code)
 		}
 	})
 	waiting.Wait()
 	require.NoError(t, ctx.Err(), "all who stay are admitted")
 
-	// The others were asked to poll up to 2 s after the start, which was up to 4 s after begin, and count as present for
-	// another 10 s.
+	// The others were asked to poll up to 2 s after the start, and count as present for another 10 s.
 	var late []domain.RoomEvent
-	for _, e := range log.admissions(t) {
-		if e.At.Sub(begin) > 16*time.Second {
+	admissions := log.admissions(t)
+	for _, e := range admissions {
+		if e.At.Sub(admissions[0].At) > 13*time.Second {
 			late = append(late, e)
 		}
 	}

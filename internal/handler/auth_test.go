@@ -522,30 +522,24 @@ func TestRequestsPerCallerAreLimited(t *testing.T) {
 // TestRefreshLimitIsPerSession: a session that exceeds the limit does not affect another one with the same address.
 func TestRefreshLimitIsPerSession(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
-		const burst = 120
-		refresh := func(token string) answer {
-			return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
+	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	const burst = 120
+	refresh := func(token string) answer {
+		return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
+	}
+	busy, other := e.buyer(1).login.RefreshToken, e.buyer(2).login.RefreshToken
+	var last answer
+	for range 20 * burst { // tokens return to the bucket meanwhile
+		if last = refresh(busy); last.status != http.StatusOK {
+			break
 		}
-		busy, other := e.buyer(1).login.RefreshToken, e.buyer(2).login.RefreshToken
-		busy = decode[loginView](refresh(busy).want(http.StatusOK)).RefreshToken
-		limited := 0
-		for range 2 * burst {
-			a := refresh(busy)
-			if a.status == http.StatusOK {
-				busy = decode[loginView](a).RefreshToken
-				continue
-			}
-			a.problem(http.StatusTooManyRequests, "rate_limited")
-			limited++
-		}
-		require.Positive(t, limited)
-		for range 2 * burst {
-			refresh("made up")
-		}
-		refresh(other).want(http.StatusOK)
-	})
+		busy = decode[loginView](last).RefreshToken
+	}
+	last.problem(http.StatusTooManyRequests, "rate_limited")
+	for range 2 * burst {
+		refresh("made up")
+	}
+	refresh(other).want(http.StatusOK)
 }
 
 // TestTrustedProxyForwardsAddress: behind a trusted proxy, each forwarded address has its own bucket.

@@ -361,6 +361,13 @@ func (e *env) stock(voucherID string) int64 {
 	return v.Sale.Stock
 }
 
+// seen waits until purchases see the last change of a voucher. On a slow machine they do not wait for it: they are
+// answered from the snapshot before it, which may be sold out.
+func (e *env) seen(v voucherView) {
+	e.t.Helper()
+	e.guest().get(v.path()).want(http.StatusOK)
+}
+
 // exec runs a statement on the database, as an operator does by hand.
 func (e *env) exec(statement string, args ...any) {
 	e.t.Helper()

@@ -60,6 +60,7 @@ func TestSaleOfSegments(t *testing.T) {
 		e.buyer(0).post("/api/v1/orders/"+orders[0]+"/cancel", nil).want(http.StatusOK)
 		e.admin().post(v.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
 		e.admin().post(v.adminPath()+"/stock", map[string]any{"delta": -1, "reason": "less"}).want(http.StatusOK)
+		e.seen(v)
 		e.buyer(8).queue(v)
 		e.deadLetter("poison") // and its unit is free again
 		e.buyer(9).queue(v)
@@ -71,6 +72,7 @@ func TestSaleOfSegments(t *testing.T) {
 
 		e.rdb.FlushDB(t.Context())
 		e.buyer(1).post("/api/v1/orders/"+orders[1]+"/cancel", nil).want(http.StatusOK)
+		e.seen(v)
 		e.buyer(1).queue(v)
 		e.buyer(11).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
 		id, err := strconv.ParseInt(v.ID, 10, 64)
