@@ -143,7 +143,7 @@ const contrast = `(() => {
 		const ratio = (a + 0.05) / (b + 0.05);
 		if (ratio < 4.5) pale.push(ratio.toFixed(2) + " " + walk.currentNode.data.trim());
 	}
-	return seen < 10 ? ["only " + seen + " texts were seen"] : pale;
+	return seen < 5 ? ["only " + seen + " texts were seen"] : pale;
 })()`
 
 // accessible checks the names of controls and the contrast of texts on the pages of a purchase.

@@ -107,8 +107,8 @@ export function card(id, alone = false) {
       attr(el, "lang", languageOf(words));
       show(el, words);
     }
-    attr(image, "src", v.image);
-    show(image, v.image);
+    attr(image, "src", v.image_url);
+    show(image, v.image_url);
     const at = shops.shop(v.shop_id)?.name ?? "";
     text(of, at);
     attr(of, "lang", languageOf(at));
