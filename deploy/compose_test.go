@@ -2,6 +2,7 @@
 package deploy_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func composeWith(t *testing.T, args ...string) *types.Project {
 	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
 	project, err := load(t, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
-	require.Len(t, project.Services, 5)
+	require.Len(t, project.Services, 10)
 	return project
 }
 
@@ -67,10 +69,14 @@ func TestImagesArePinned(t *testing.T) {
 			assert.Regexp(t, pinned, s.Image, name)
 		}
 	}
-	from := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
-	require.Len(t, from, 2)
-	for _, f := range from {
-		assert.Regexp(t, pinned, f[1], "Dockerfile")
+	stages := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)(?: AS (\w+))?$`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
+	require.Len(t, stages, 4)
+	names := map[string]bool{}
+	for _, s := range stages {
+		if !names[s[1]] {
+			assert.Regexp(t, pinned, s[1], "Dockerfile")
+		}
+		names[s[2]] = true
 	}
 }
 
@@ -80,7 +86,13 @@ func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
 		assert.False(t, s.HealthCheck.Disable, name)
 		assert.NotEmpty(t, s.HealthCheck.Test, name)
 		assert.False(t, s.Privileged, name)
-		assert.Empty(t, s.CapAdd, name)
+		assert.Equal(t, []string{"ALL"}, s.CapDrop, name)
+		assert.True(t, s.ReadOnly, name)
+		assert.Positive(t, s.MemLimit, name)
+		assert.Positive(t, s.PidsLimit, name)
+		if name != "proxy" { // listens on port 443
+			assert.Empty(t, s.CapAdd, name)
+		}
 		assert.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
 		assert.NotEqual(t, "host", s.NetworkMode, name)
 		assert.NotContains(t, []string{"root", "0", "0:0"}, s.User, name)
@@ -96,7 +108,8 @@ func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
 func TestStateLivesInNamedVolumes(t *testing.T) {
 	project := compose(t)
 	state := map[string]string{
-		"mysql": "/var/lib/mysql", "redis": "/data", "prometheus": "/prometheus", "grafana": "/var/lib/grafana",
+		"mysql": "/var/lib/mysql", "redis": "/data", "redis-replica": "/data", "prometheus": "/prometheus",
+		"grafana": "/var/lib/grafana", "proxy": "/data",
 	}
 	for name, path := range state {
 		found := false
@@ -126,6 +139,45 @@ func TestOpsPortStaysPrivate(t *testing.T) {
 		assert.NotEqual(t, opsPort, strconv.Itoa(int(p.Target)))
 	}
 	assert.Contains(t, read(t, "deploy/prometheus/prometheus.yml"), `"app:`+opsPort+`"`)
+	for network := range compose(t).Services["grafana"].Networks {
+		assert.NotContains(t, service.Networks, network, "Grafana needs the data of Prometheus only")
+	}
+}
+
+// TestProfiles: each profile adds its services to those that always run. The app finds the Sentinels of the example in
+// docs/deployment.md, and trusts the proxy.
+func TestProfiles(t *testing.T) {
+	project := compose(t)
+	profiles := map[string][]string{}
+	for name, s := range project.Services {
+		require.LessOrEqual(t, len(s.Profiles), 1)
+		profile := strings.Join(s.Profiles, "")
+		profiles[profile] = append(profiles[profile], name)
+		slices.Sort(profiles[profile])
+	}
+	require.Equal(t, map[string][]string{
+		"":              {"app", "mysql", "redis"},
+		"observability": {"grafana", "prometheus"},
+		"sentinel":      {"redis-replica", "sentinel-1", "sentinel-2", "sentinel-3"},
+		"tls":           {"proxy"},
+	}, profiles)
+	master := regexp.MustCompile(`sentinel monitor (\w+) redis 6379 2`).FindStringSubmatch(project.Services["sentinel-1"].Command[2])
+	require.NotNil(t, master)
+	require.Contains(t, read(t, "docs/deployment.md"),
+		"\nSECKILL_REDIS_ADDRS=sentinel-1:26379,sentinel-2:26379,sentinel-3:26379\nSECKILL_REDIS_SENTINEL="+master[1]+"\n")
+	require.Equal(t, project.Services["proxy"].Networks["edge"].Ipv4Address, *project.Services["app"].Environment["SECKILL_TRUSTED_PROXIES"])
+	require.Contains(t, read(t, "deploy/caddy/Caddyfile"), "reverse_proxy app:8080 {")
+}
+
+// TestNoSecretOnCommandLine: any process of the machine can read a command line.
+func TestNoSecretOnCommandLine(t *testing.T) {
+	project := compose(t)
+	for _, secret := range []string{"SECKILL_REDIS_PASSWORD", "SECKILL_JWT_SECRET"} {
+		value := *project.Services["app"].Environment[secret]
+		for name, s := range project.Services {
+			assert.NotContains(t, strings.Join(s.Command, " "), value, name)
+		}
+	}
 }
 
 func TestSecretsHaveNoDefault(t *testing.T) {
@@ -164,7 +216,7 @@ func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed [
 	require.NoError(t, err)
 	var args []string
 	for name, value := range env {
-		if *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, private in this container
+		if strings.HasPrefix(name, "SECKILL_") && *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, private in this container
 			args = append(args, "--"+strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "SECKILL_")), "_", "-")+"="+*value)
 		}
 	}
@@ -191,6 +243,38 @@ func TestVariablesExist(t *testing.T) {
 	}
 }
 
+// TestChartHasAllSettings: the chart has a value for every setting that is neither a secret nor a part of its pods, and for
+// no other: a misspelled setting is refused.
+func TestChartHasAllSettings(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			Settings struct {
+				PropertyNames struct{ Enum []string }
+			}
+			SecretKeys struct{ Properties map[string]any }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "deploy/helm/seckill/values.schema.json")), &schema))
+	helpers := read(t, "deploy/helm/seckill/templates/_helpers.tpl")
+	var want []string
+	for name := range configured(t) {
+		setting := strings.TrimPrefix(name, "SECKILL_")
+		switch {
+		case name == "" || setting == "DATA_DIR": // used by the embedded database only
+		case strings.Contains(helpers, "SECKILL_"+setting+",") || strings.Contains(helpers, `"`+setting+`"`) || strings.Contains(helpers, `"`+setting+`_FILE"`):
+		default:
+			want = append(want, setting)
+		}
+	}
+	assert.ElementsMatch(t, want, schema.Properties.Settings.PropertyNames.Enum)
+	for key := range schema.Properties.SecretKeys.Properties {
+		assert.Contains(t, helpers, `"`+key+`" "`)
+	}
+	for _, m := range regexp.MustCompile(`"(\w+)_FILE"`).FindAllStringSubmatch(helpers, -1) {
+		assert.Contains(t, configured(t), "SECKILL_"+m[1])
+	}
+}
+
 // configured returns the variables of the struct tags `env:"..."` in package app.
 func configured(t *testing.T) map[string]bool {
 	t.Helper()
@@ -214,16 +298,29 @@ func configured(t *testing.T) map[string]bool {
 
 func TestDockerfile(t *testing.T) {
 	text := read(t, "Dockerfile")
-	last := text[strings.LastIndex(text, "\nFROM "):]
-	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(last)
-	require.NotNil(t, user, "the last stage has no numeric user")
+	_, runtime, _ := strings.Cut(text, " AS runtime\n")
+	runtime, images, _ := strings.Cut(runtime, "\nFROM runtime AS release\n")
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(runtime)
+	require.NotNil(t, user, "the images have no numeric user")
 	assert.NotEqual(t, "0", user[1])
 	assert.NotEqual(t, "0", user[2])
-	assert.Contains(t, last, "\nHEALTHCHECK ")
+	assert.Contains(t, runtime, "\nHEALTHCHECK ")
+	assert.Equal(t, 2, strings.Count(images, "/seckill /usr/local/bin/seckill\n"), "both images contain the program")
+	assert.Contains(t, images, "\nFROM runtime\n", "the last stage is the image of compose")
+	assert.NotContains(t, images, "USER")
 
 	// The image has the required toolchain and does not download another one.
 	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
 	assert.Contains(t, text, "golang:"+wanted+".")
+}
+
+// TestReleaseSetsVersion: the linker ignores an unknown variable silently.
+func TestReleaseSetsVersion(t *testing.T) {
+	require.Contains(t, read(t, "internal/version/version.go"), "\nvar release string\n")
+	for _, file := range []string{"Dockerfile", ".goreleaser.yaml"} {
+		assert.Contains(t, read(t, file), "-s -w -X seckill/internal/version.release=", file)
+	}
+	assert.Contains(t, read(t, ".goreleaser.yaml"), "flags: [--target=release]\n")
 }
 
 func TestDockerfileCopiesAllPackages(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 // The program must publish every metric and label that the dashboard and the alerts use.
 func TestQueriesUseExistingMetrics(t *testing.T) {
 	metrics, labels := scrape(t)
+	assert.True(t, metrics["seckill_build_info"] && labels["version"] && labels["goversion"])
 	metrics["up"] = true // from Prometheus
 	for _, l := range []string{"instance", "job"} {
 		labels[l] = true

@@ -15,6 +15,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/payment"
+	"seckill/internal/version"
 )
 
 // codeTimeout bounds the delivery of a login code. A request for a code has answerTimeout of package handler in all.
@@ -76,6 +77,7 @@ func (s *urlSender) SendCode(ctx context.Context, phone, code string, expires ti
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.UserAgent())
 	req.Header.Set(payment.SignatureHeader, payment.Sign(s.secret, body, s.now()))
 	res, err := s.client.Do(req)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/payment"
+	"seckill/internal/version"
 )
 
 func TestCodesAreSentToURL(t *testing.T) {
@@ -26,6 +27,7 @@ func TestCodesAreSentToURL(t *testing.T) {
 		calls++
 		body, err := io.ReadAll(r.Body)
 		if err != nil || string(body) != `{"code":"123456","expires_at":"2026-11-11T12:02:00Z","phone":"13800000001"}` || r.Method != http.MethodPost ||
+			r.UserAgent() != version.UserAgent() ||
 			r.Header.Get(payment.SignatureHeader) != payment.Sign(secret, body, now) {
 			w.WriteHeader(http.StatusBadRequest)
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/pprof"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"seckill/internal/lock"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
+	"seckill/internal/version"
 )
 
 // metrics are the collectors of this package. Package handler registers its own.
@@ -72,11 +74,16 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
 	}, []string{"outcome"})
 	m.newReconcileMetrics()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_build_info", Help: "Always 1; the labels describe the build.",
+		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
+	})
+	build.Set(1)
 	m.registry.MustRegister(
 		m.expired, m.payments, backlog{store},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
-		m.findings, m.repairs, m.reconciles,
+		m.findings, m.repairs, m.reconciles, build,
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))

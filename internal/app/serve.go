@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"seckill/internal/doctor"
+	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
@@ -153,8 +155,21 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
-// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data.
+// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data. If the
+// database becomes unavailable meanwhile, PrepareDatabase begins again, as WaitFor does.
 func PrepareDatabase(e *Env, store *repo.Store) error {
+	var failed error
+	err := WaitFor(e, "the database schema", func(context.Context) error {
+		failed = prepareDatabase(e, store)
+		if errors.Is(failed, domain.ErrUnavailable) {
+			return failed
+		}
+		return nil
+	})
+	return cmp.Or(err, failed)
+}
+
+func prepareDatabase(e *Env, store *repo.Store) error {
 	ctx, cancel := context.WithTimeout(e.Ctx, migrateTimeout)
 	defer cancel()
 	applied, err := store.MigrateUp(ctx)
@@ -196,12 +211,33 @@ func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Chec
 	checks := map[string]handler.Check{
 		"shutdown": d.Check,
 		"database": b.store.Ping,
-		"redis":    func(ctx context.Context) error { return redisconn.Ping(ctx, b.rdb) },
+		"redis":    func(ctx context.Context) error { return redisAnswers(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = b.locks.ping
 	}
 	return checks
+}
+
+// redisAnswers returns nil if the server answers, or more than half of the masters of a cluster. A dead master stops the
+// purchases that need its keys, and no others, so the servers remain in the load balancer.
+func redisAnswers(ctx context.Context, rdb redis.UniversalClient) error {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return redisconn.Ping(ctx, rdb)
+	}
+	var mu sync.Mutex
+	var masters []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, master)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return quorum(ctx, masters)
 }
 
 // quorum returns nil if more than half of the nodes answer, as Redlock requires.

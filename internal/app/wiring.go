@@ -15,6 +15,7 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
+	"seckill/internal/loop"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
 	"seckill/internal/queue"
@@ -168,6 +169,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		stats.send, stats.receive, monitor.Run,
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
+	if _, cluster := b.rdb.(*redis.ClusterClient); cluster { // elsewhere the rest of Redis fails with the counter
+		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
+	}
 	return &server{
 		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: sandbox, drain: draining,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,

@@ -31,6 +31,7 @@ type cli struct {
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or discard dead letters: queued orders that could not be stored."`
 	Admin       adminCmd       `cmd:"" help:"Enroll, list or remove admins: users with a role above buyer."`
 	Room        roomCmd        `cmd:"" help:"Check the waiting room of a sale."`
+	Version     versionCmd     `cmd:"" help:"Print the version of the program."`
 	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
 }
 

@@ -1,12 +1,21 @@
 package e2e
 
 import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission/schema"
+	"seckill/internal/app"
+	"seckill/internal/rush"
 	"seckill/internal/testenv"
 )
 
@@ -22,43 +31,165 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
+		failover(t, s, []*process{s.serve(t, "")}, 3000, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
 	})
+}
+
+// TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
+// masters continue: exactly, and with unique ids after the master has come back without the counter.
+func TestCounterMasterDown(t *testing.T) {
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+		rdb := cluster.Client(t)
+		masterOf := func(key string) string {
+			master, err := rdb.MasterForKey(t.Context(), key)
+			require.NoError(t, err)
+			return master.Options().Addr
+		}
+		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
+		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
+		node := cluster.Nodes[down]
+		p := s.serve(t, "")
+		sale := func() string {
+			for {
+				id := p.sale(t, 100)
+				n, err := strconv.ParseInt(id, 10, 64)
+				require.NoError(t, err)
+				if masterOf((schema.Shard(n) % schema.Shards).Gate(n)) != node.Addr {
+					return id
+				}
+			}
+		}
+		sales := []string{sale(), sale()}
+		tokens := slices.DeleteFunc(s.tokens(t, 300), func(token string) bool {
+			return s.lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
+		})[:120]
+		eventually(t, "ids are reserved", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+		node.Kill()
+		for i, id := range sales {
+			c := buyersOf(id, 100, tokens, p)
+			r := c.Run(t.Context())
+			requireExactSale(t, c, r)
+			if i == 0 {
+				require.Equal(t, http.StatusOK, get(t, p.url+"/readyz"))
+				require.NoError(t, node.Restart())
+				eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+			}
+			requireInvariants(t, s, c, r)
+		}
+		cluster.Nodes[(down+1)%3].Kill()
+		node.Kill()
+		eventually(t, "a cluster without most of its masters is down", func() bool {
+			return get(t, p.url+"/readyz") == http.StatusServiceUnavailable
+		})
+	})
+}
+
+// userOf returns the user id in an access token.
+func userOf(t *testing.T, token string) string {
+	t.Helper()
+	claims := jwt.RegisteredClaims{}
+	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
+	require.NoError(t, err)
+	return claims.Subject
 }
 
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
-			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
-			s.redis = nil
-			s = s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
+			s, sentinel := sentinelStack(t)
+			s = s.in(lane)
 			_, found := s.run(t, "doctor")
 			require.Contains(t, found, "3 Sentinels agree on the master")
-			failover(t, s, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
+			failover(t, s, []*process{s.serve(t, "")}, 3000, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
 		})
 	}
 }
 
-// failover runs a rush, calls kill in the middle of it, and verifies the promises at the end. verdict returns when the
-// system has promoted a replica. The times until then, and until orders flow again, are logged and not judged.
-func failover(t *testing.T, s *stack, kill, verdict func()) {
+// sentinelStack returns a stack on a Redis with Sentinels of the test.
+func sentinelStack(t *testing.T) (*stack, *testenv.RedisSentinel) {
 	t.Helper()
+	testenv.Long(t)
+	sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
+	s := serverStack(t, testenv.MySQLDSN(t))
+	s.redis = nil
+	return s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster), sentinel
+}
+
+// TestLaggingReplicaPromoted promotes a replica that lacks the last writes in lane queue: 10 orders that are in the
+// database already, and 15 that were only queued. The queued ones are lost unless a worker had read them. Their units
+// can be bought again, and the database refuses what the old gate admits in excess.
+func TestLaggingReplicaPromoted(t *testing.T) {
+	t.Parallel()
+	s, sentinel := sentinelStack(t)
+	hold := filepath.Join(t.TempDir(), "hold")
+	s = s.in("queue").with(envHold + "=" + hold)
 	p := s.serve(t, "")
-	units := 3000
-	if s.lane == "queue" {
-		units = 1000 // its few parallel buyers wait for the end of each order
+	const stock = 60
+	tokens := s.tokens(t, 90)
+	sale := p.sale(t, stock)
+	buy := func(tokens []string) []rush.Answer {
+		return buyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
 	}
-	c := buyersOf(p.segmentedSale(t, units), int64(units), s.tokens(t, units+500), p) // segments have no effect in the other lanes
+	known := buy(tokens[:20])
+	requireSettled(t, s)
+	sentinel.StopReplication(t)
+	missing := buy(tokens[20:30])
+	requireSettled(t, s)
+	for _, a := range slices.Concat(known, missing) {
+		require.Equal(t, "ok", a.Code)
+	}
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	var queued []string
+	for _, token := range tokens[30:45] {
+		queued = append(queued, requireQueued(t, p.click(t, token, sale)))
+	}
+	sentinel.Master.Kill()
+	sentinel.Verdict(t)
+	require.NoError(t, os.Remove(hold))
+
+	for i, a := range buy(tokens[20:30]) {
+		require.Equal(t, "duplicate_order", a.Code, "the gate does not know this buyer")
+		require.Equal(t, missing[i].Order.ID, a.OrderID)
+	}
+	c := buyersOf(sale, stock, tokens, p)
+	r := &rush.Report{Codes: map[string]int{}, Answers: slices.Concat(known, missing, make([]rush.Answer, len(tokens)-30))}
+	retryUnserved(t, s, c, r)
+	requireSoldOut(t, s, c, r)
+	lost := 0
+	for i, id := range queued {
+		o, err := p.Order(t.Context(), tokens[30+i], id)
+		if err != nil {
+			requireCode(t, "not_found", err)
+		}
+		if err != nil || o.Status == "failed" {
+			lost++
+		} else {
+			require.Equal(t, "pending_payment", o.Status, "read by a worker before the failover")
+		}
+	}
+	t.Logf("%d of %d queued orders were lost", lost, len(queued))
+	require.Positive(t, lost)
+	requireInvariants(t, s, c, r)
+}
+
+// failover runs a rush for units on the servers, calls kill in the middle of it, and verifies the promises at the end.
+// verdict returns when the system has failed over. The times until then, and until orders flow again, are logged and not
+// judged.
+func failover(t *testing.T, s *stack, servers []*process, units int, kill, verdict func()) {
+	t.Helper()
+	if s.lane == "queue" {
+		units /= 3 // its few parallel buyers wait for the end of each order
+	}
+	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	wait := longRush(t, s, c)
 	require.Positive(t, stock(), "the rush ended before the fault")
-	killed := time.Now()
 	kill()
+	killed := time.Now()
 	verdict()
 	promoted, left := time.Now(), stock()
 	eventually(t, "orders flow again", func() bool { return stock() < left })
@@ -69,7 +200,7 @@ func failover(t *testing.T, s *stack, kill, verdict func()) {
 		time.Sleep(500 * time.Millisecond)
 		orders = append(orders, was-stock())
 	}
-	t.Logf("replica promoted after %.1f s, orders %.1f s later, then every 0.5 s %v", promoted.Sub(killed).Seconds(),
+	t.Logf("failed over after %.1f s, orders %.1f s later, then every 0.5 s %v", promoted.Sub(killed).Seconds(),
 		resumed.Sub(promoted).Seconds(), orders)
 	r := wait()
 	if s.lane == "queue" {

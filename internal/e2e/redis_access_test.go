@@ -4,25 +4,44 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/testenv"
 )
 
-// documentedACL returns the words of the ACL SETUSER command in docs/deployment.md.
-func documentedACL(t *testing.T) []any {
+// documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
+func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/deployment.md")
 	require.NoError(t, err)
-	_, command, found := strings.Cut(string(text), "```\nACL SETUSER")
+	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
 	command, _, _ = strings.Cut(command, "```")
-	words := []any{"ACL", "SETUSER"}
+	words := []any{"ACL", "SETUSER", user}
 	for _, word := range strings.Fields(command) {
 		words = append(words, word)
 	}
 	return words
+}
+
+// addUser creates a user with the documented rights and the password s3cret/@pass.
+func addUser(t *testing.T, rdb *redis.Client, user string) {
+	t.Helper()
+	require.NoError(t, rdb.Do(t.Context(), documentedACL(t, user)...).Err())
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "resetpass", ">s3cret/@pass").Err())
+}
+
+// requireNothingDenied requires that no command was refused for lack of rights.
+func requireNothingDenied(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	denied, err := rdb.ACLLog(t.Context(), 100).Result()
+	require.NoError(t, err)
+	for _, d := range denied {
+		require.Equal(t, "auth", d.Reason, "%+v", d) // a wrong password
+	}
 }
 
 // TestRedisWithTLSAndUser runs a sale and the commands with TLS, a test CA, a database number and a user with the
@@ -30,17 +49,17 @@ func documentedACL(t *testing.T) []any {
 func TestRedisWithTLSAndUser(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
-	rds := testenv.StartTLSRedis(t)
+	certificates := testenv.NewCertificates(t)
+	rds := testenv.StartTLSRedis(t, certificates)
 	admin := rds.Client(t)
-	require.NoError(t, admin.Do(t.Context(), documentedACL(t)...).Err())
-	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "seckill", "resetpass", ">s3cret/@pass").Err())
+	addUser(t, admin, "seckill")
 	for i, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
 			s.redis = nil
 			url := "rediss://seckill:s3cret%2F%40pass@" + rds.TLSAddr + "/" + string(rune('3'+i))
-			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+rds.CAFile)
+			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile)
 			p := s.serve(t, "")
 			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
 			r := c.Run(t.Context())
@@ -52,11 +71,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			require.NotContains(t, found, "NOPERM")
 			require.Contains(t, found, rds.TLSAddr)
 
-			denied, err := admin.ACLLog(t.Context(), 100).Result()
-			require.NoError(t, err)
-			for _, d := range denied {
-				require.Equal(t, "auth", d.Reason, "%+v", d) // a wrong password, which follows
-			}
+			requireNothingDenied(t, admin)
 
 			bad := strings.Replace(url, "s3cret", "wr0ng", 1)
 			_, refused := s.with("SECKILL_REDIS_ADDRS="+bad).run(t, "doctor")
@@ -70,4 +85,54 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			require.Contains(t, untrusted, "certificate")
 		})
 	}
+}
+
+// TestClusterAndSentinelWithTLSAndUser runs sales on a cluster, and through Sentinels, whose servers the program reaches
+// with TLS and a user only.
+func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	certificates := testenv.NewCertificates(t)
+	sell := func(t *testing.T, servers []*testenv.Redis, found string, settings ...string) {
+		t.Helper()
+		for _, rds := range servers {
+			addUser(t, rds.Client(t), "seckill")
+		}
+		for _, lane := range []string{"lock", "queue"} {
+			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
+			s.redis = nil
+			s = s.with(settings...).with("SECKILL_REDIS_CA="+certificates.CAFile,
+				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass")
+			p := s.serve(t, "")
+			c := buyersOf(p.segmentedSale(t, 50), 50, s.tokens(t, 80), p)
+			r := c.Run(t.Context())
+			requireExactSale(t, c, r)
+			requireInvariants(t, s, c, r)
+			_, report := s.run(t, "doctor", "--json")
+			require.Contains(t, report, found)
+			require.NotContains(t, report, "NOPERM")
+		}
+		for _, rds := range servers {
+			requireNothingDenied(t, rds.Client(t))
+		}
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := testenv.StartTLSRedisCluster(t, certificates)
+		first, second := cluster.Nodes[0].TLSAddr, cluster.Nodes[1].TLSAddr // the third is discovered
+		sell(t, cluster.Nodes, cluster.Nodes[2].TLSAddr, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		sentinel := testenv.StartTLSRedisSentinel(t, certificates, 2*time.Second)
+		for _, n := range sentinel.Sentinels {
+			addUser(t, n.Client(t), "watcher")
+		}
+		url := "rediss://watcher:s3cret%2F%40pass@"
+		sell(t, []*testenv.Redis{sentinel.Master}, "3 Sentinels agree on the master",
+			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
+		for _, n := range sentinel.Sentinels {
+			requireNothingDenied(t, n.Client(t))
+		}
+	})
 }

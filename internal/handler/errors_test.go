@@ -14,6 +14,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/service"
+	"seckill/internal/version"
 )
 
 func TestUnknownRoutes(t *testing.T) {
@@ -232,7 +233,8 @@ func TestReadyzReportsFailedChecks(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, sqlite, func(s *setup) { s.ready = tc.checks })
 			a := e.guest().get("/readyz").want(tc.want)
-			e.guest().get("/healthz").want(http.StatusOK)
+			alive := e.guest().get("/healthz").want(http.StatusOK)
+			assert.JSONEq(t, `{"status":"ok","version":"`+version.String()+`"}`, string(alive.body))
 			assert.NotContains(t, string(a.body), "10.1.2.3")
 			if tc.want == http.StatusServiceUnavailable {
 				a.problem(tc.want, "unavailable")

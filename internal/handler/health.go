@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/version"
 )
 
 // readyTimeout bounds all checks of /readyz. A check that takes longer has failed.
@@ -27,8 +28,16 @@ type healthOut struct {
 	Status string `json:"status"`
 }
 
+// livenessOut is the body of /healthz.
+type livenessOut struct {
+	Status  string `json:"status"`
+	Version string `json:"version"`
+}
+
 // health answers 200 while the process runs, even if a dependency is down: a restart would not repair that.
-func health(c *gin.Context) error { return writeJSON(c, http.StatusOK, healthOut{"ok"}) }
+func health(c *gin.Context) error {
+	return writeJSON(c, http.StatusOK, livenessOut{"ok", version.String()})
+}
 
 // notReadyError holds the errors of the failed checks by dependency.
 type notReadyError struct{ reasons map[string]error }

@@ -18,12 +18,21 @@
 // A lost counter (Redis restarted empty, or failed over to a lagging replica) is harmless by itself: it begins at 1
 // again, but in a later second.
 //
+// # Without Redis
+//
+// A counter is one key on one master. While that is down, a generator that has called [Generator.Reserve] takes the
+// numbers of a block that it has reserved from the counter of the day. No other generator has these numbers, so they can
+// be used again in every second. If the clock goes back meanwhile, the ids keep the second of the last one. Ids of
+// different generators then do not increase within a second.
+//
 // # Limits
 //
 // An id can repeat only if the same second meets the same number: the counter is lost and, in addition, ids were
 // generated in the same second before. That takes a loss within the second, or a clock that goes back to before the
 // loss (or, without a loss, by more than two days, because the counters of those days have expired). This package
-// cannot detect that, since it has no memory other than Redis.
+// cannot detect that, since it has no memory other than Redis. The numbers of a block that was reserved before a loss
+// are taken again if the new counter meets them in a second in which the block is used; Reserve replaces the block of a
+// lost counter.
 //
 // [WithGuard] closes nearly all of this gap, for ids that are published before they are stored. After a restart or a
 // failover, a changed run id of the server shows that numbers may be missing, and the counter jumps past all of them.

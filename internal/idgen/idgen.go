@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,13 +60,17 @@ var (
 	guardedScript = redis.NewScript(guardedSource)
 )
 
-// Generator generates the ids of one name. It has no state but its Redis client and is safe for concurrent use. Any
-// number of generators, in any number of processes, may share a name.
+// Generator generates the ids of one name. It has no state but its Redis client and the blocks of Reserve, and is safe
+// for concurrent use. Any number of generators, in any number of processes, may share a name.
 type Generator struct {
 	rdb     redis.UniversalClient
 	name    string
 	now     func() time.Time
 	guarded bool
+
+	failing atomic.Bool // ids come from a reserved block until Reserve succeeds
+	mu      sync.Mutex
+	blocks  map[string]*reserved // by counter
 }
 
 // Option configures a Generator.
@@ -101,13 +107,13 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, er
 	return g, nil
 }
 
-// Next returns a new id, in one round trip. Errors: ErrExhausted, ErrClock, or a wrapped error of Redis or ctx. After
-// each of them Next can be called again.
+// Next returns a new id, in one round trip. Errors: ErrExhausted, ErrClock, or a wrapped error of Redis or ctx, unless
+// Reserve has prepared for the last two. After each of them Next can be called again.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	return g.block(ctx, 1)
 }
 
-// NextN returns n new ids in ascending order, in one round trip. All contain the second of the call. Errors: ErrInvalid
+// NextN returns n new ids in ascending order, in one round trip. All contain the same second. Errors: ErrInvalid
 // if n is not 1 to MaxBlock, and those of Next.
 func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > MaxBlock {
@@ -132,6 +138,25 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 		return 0, fmt.Errorf("idgen: %w: %s", ErrClock, now.UTC().Format(time.RFC3339))
 	}
 	key := g.key(now)
+	if g.failing.Load() {
+		if reservedSeconds, first, ok := g.fromReserve(key, seconds, n); ok {
+			return reservedSeconds<<sequenceBits | first, nil
+		}
+	}
+	first, err := g.count(ctx, key, n)
+	if err != nil {
+		reservedSeconds, reserved, ok := g.fromReserve(key, seconds, n)
+		if !ok {
+			return 0, err
+		}
+		g.failing.Store(true)
+		seconds, first = reservedSeconds, reserved
+	}
+	return seconds<<sequenceBits | first, nil
+}
+
+// count takes n numbers from a counter and returns the first of them.
+func (g *Generator) count(ctx context.Context, key string, n int64) (first int64, err error) {
 	take := g.take
 	if g.guarded {
 		take = g.takeGuarded
@@ -146,7 +171,7 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	if last > maxSequence {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, ErrExhausted)
 	}
-	return seconds<<sequenceBits | (last - n + 1), nil
+	return last - n + 1, nil
 }
 
 // take takes n numbers from a counter and returns the last of them.

@@ -15,6 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
+	"seckill/internal/version"
 )
 
 const (
@@ -173,6 +174,7 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.UserAgent())
 	req.Header.Set(SignatureHeader, Sign(s.cfg.Secrets.Signer(), body, s.cfg.Now()))
 	res, err := s.client.Do(req)
 	if err != nil {

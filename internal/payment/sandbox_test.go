@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/version"
 )
 
 // shop receives the calls of the webhook, without a network.
@@ -36,6 +37,7 @@ type call struct {
 	after     time.Duration // time since the start of the test
 	notice    domain.PaymentNotice
 	signature string
+	userAgent string
 	body      string
 }
 
@@ -49,7 +51,7 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	n := len(s.calls)
-	c := call{after: time.Since(s.start), signature: r.Header.Get("X-Seckill-Signature"), body: string(text)}
+	c := call{after: time.Since(s.start), signature: r.Header.Get("X-Seckill-Signature"), userAgent: r.UserAgent(), body: string(text)}
 	c.notice, err = NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now}).Notice(c.signature, text)
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
@@ -131,6 +133,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 		require.Equal(t, domain.PaymentNotice{
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true,
 		}, shop.received()[0].notice)
+		require.Equal(t, version.UserAgent(), shop.received()[0].userAgent)
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), 2, "a second Create is delivered again")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"seckill/internal/loop"
+	"seckill/internal/version"
 )
 
 // Client calls the API of one server. It is safe for concurrent use.
@@ -86,6 +87,7 @@ func (c *Client) doWithHeader(ctx context.Context, method, path, token, header, 
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
+	req.Header.Set("User-Agent", version.UserAgent())
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/version"
 )
 
 // fakeServer answers with the results of its functions, which may be false.
@@ -205,7 +207,9 @@ func TestNewClientRejectsInvalidAddress(t *testing.T) {
 
 func TestProxyErrorIsAProblem(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	var userAgent string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		userAgent = r.UserAgent()
 		w.Header().Set("Retry-After", "3")
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = w.Write([]byte("<html>"))
@@ -219,6 +223,7 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)
 	require.Equal(t, 3*time.Second, p.RetryAfter)
+	require.Equal(t, version.UserAgent(), userAgent)
 }
 
 // A buyer of a sale with a waiting room waits for the turn and then buys with the pass.

@@ -25,19 +25,28 @@ type RedisCluster struct {
 	Nodes    []*Redis // masters at the start
 	Replicas []*Redis // the replica of each, or empty
 
-	args []string
+	start starter
+	args  []string
 }
+
+// starter is StartRedis, or starts servers with further settings.
+type starter func(tb testing.TB, args ...string) *Redis
 
 // StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
 func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	tb.Helper()
-	c := &RedisCluster{args: append([]string{
+	return startCluster(tb, StartRedis, args...)
+}
+
+func startCluster(tb testing.TB, start starter, args ...string) *RedisCluster {
+	tb.Helper()
+	c := &RedisCluster{start: start, args: append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
 		"--cluster-node-timeout", "2000",
 	}, args...)}
 	for range clusterNodes {
-		c.Nodes = append(c.Nodes, StartRedis(tb, c.args...))
+		c.Nodes = append(c.Nodes, start(tb, c.args...))
 	}
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
@@ -81,7 +90,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		}
 	}
 	for _, n := range c.Nodes[1:] {
-		host, port, err := net.SplitHostPort(n.Addr)
+		host, port, err := net.SplitHostPort(n.peerAddr())
 		if err != nil {
 			return err
 		}
@@ -123,10 +132,10 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.Nodes))
 	for i, master := range c.Nodes {
-		replica := StartRedis(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
+		replica := c.start(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
 		c.Replicas = append(c.Replicas, replica)
 		from, to := master.Client(tb), replica.Client(tb)
-		wg.Go(func() { errs[i] = replicate(ctx, from, to) })
+		wg.Go(func() { errs[i] = replicate(ctx, master.peerAddr(), from, to) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -134,9 +143,9 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	}
 }
 
-// replicate adds a node to the cluster of a master as its replica.
-func replicate(ctx context.Context, master, replica *redis.Client) error {
-	host, port, err := net.SplitHostPort(master.Options().Addr)
+// replicate adds a node to the cluster of the master at addr as its replica.
+func replicate(ctx context.Context, addr string, master, replica *redis.Client) error {
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}

@@ -123,8 +123,7 @@ func MySQLDSN(tb testing.TB) string {
 
 func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
 	tb.Helper()
-	// Random, because test processes share an external server.
-	name := "seckill_test_" + strings.ToLower(rand.Text()[:16])
+	name := randomDatabase()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
 	dsn, err := createDatabase(ctx, cfg, name)
@@ -141,6 +140,9 @@ func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string 
 	})
 	return dsn
 }
+
+// randomDatabase returns a new name, which is random because test processes share an external server.
+func randomDatabase() string { return "seckill_test_" + strings.ToLower(rand.Text()[:16]) }
 
 func createDatabase(ctx context.Context, cfg *mysql.Config, name string) (string, error) {
 	db, err := openAdmin(cfg)

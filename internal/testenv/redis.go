@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -24,6 +25,8 @@ type Redis struct {
 	*server
 	// Addr is host:port. Restart does not change it.
 	Addr string
+	// TLSAddr is host:port of the TLS listener, or empty.
+	TLSAddr string
 
 	handedOut atomic.Int64 // number of calls of database
 }
@@ -103,6 +106,9 @@ func ofProcess(info []string, c *child) error {
 	}
 	return nil
 }
+
+// peerAddr is the address for other servers and for clients with TLS, if there is TLS.
+func (r *Redis) peerAddr() string { return cmp.Or(r.TLSAddr, r.Addr) }
 
 // Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
 // a command in flight. edits change its options first.

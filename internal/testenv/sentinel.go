@@ -30,16 +30,26 @@ type RedisSentinel struct {
 // the time without an answer after which a Sentinel considers the master down.
 func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
 	tb.Helper()
-	s := &RedisSentinel{Master: StartRedis(tb)}
-	host, port, err := net.SplitHostPort(s.Master.Addr)
+	return startSentinel(tb, StartRedis, downAfter, func(testing.TB) (addr string, args []string) { return "", nil })
+}
+
+// startSentinel is StartRedisSentinel with TLS if listen returns an address and its settings.
+func startSentinel(
+	tb testing.TB, start starter, downAfter time.Duration, listen func(testing.TB) (addr string, args []string),
+) *RedisSentinel {
+	tb.Helper()
+	s := &RedisSentinel{Master: start(tb)}
+	host, port, err := net.SplitHostPort(s.Master.peerAddr())
 	need(tb, err)
-	s.Replica = StartRedis(tb, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	s.Replica = start(tb, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
 	for range sentinelCount {
+		addr, args := listen(tb)
 		sentinel, err := runSentinel(tb.Context(), fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
 sentinel down-after-milliseconds %[1]s %[4]d
 sentinel failover-timeout %[1]s 5000
-`, SentinelMaster, host, port, downAfter.Milliseconds()))
+`, SentinelMaster, host, port, downAfter.Milliseconds()), args)
 		need(tb, err)
+		sentinel.TLSAddr = addr
 		stopAtCleanup(tb, sentinel.server)
 		s.Sentinels = append(s.Sentinels, sentinel)
 	}
@@ -53,8 +63,8 @@ sentinel failover-timeout %[1]s 5000
 	return s
 }
 
-// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites.
-func runSentinel(ctx context.Context, config string) (*Redis, error) {
+// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites, and more arguments.
+func runSentinel(ctx context.Context, config string, more []string) (*Redis, error) {
 	bin, err := findBinary("redis-server")
 	if err != nil {
 		return nil, err
@@ -65,7 +75,9 @@ func runSentinel(ctx context.Context, config string) (*Redis, error) {
 	}
 	file := filepath.Join(dir.path, "sentinel.conf")
 	s := &server{bin: bin, dir: dir, ready: sentinelReady, args: func(s *server) []string {
-		return []string{file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path}
+		return append([]string{
+			file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
+		}, more...)
 	}}
 	err = os.WriteFile(file, []byte(config), 0o600)
 	if err == nil {
@@ -104,10 +116,10 @@ func untilWatching(ctx context.Context, n *Redis) error {
 	}
 }
 
-// Addrs returns the addresses of the Sentinels.
+// Addrs returns the addresses of the Sentinels, with TLS if they have it.
 func (s *RedisSentinel) Addrs() (addrs []string) {
 	for _, n := range s.Sentinels {
-		addrs = append(addrs, n.Addr)
+		addrs = append(addrs, n.peerAddr())
 	}
 	return addrs
 }
@@ -121,11 +133,27 @@ func (s *RedisSentinel) Verdict(tb testing.TB) {
 	defer func() { _ = rdb.Close() }()
 	for {
 		at, err := rdb.GetMasterAddrByName(ctx, SentinelMaster).Result()
-		if err == nil && net.JoinHostPort(at[0], at[1]) == s.Replica.Addr {
+		if err == nil && net.JoinHostPort(at[0], at[1]) == s.Replica.peerAddr() {
 			return
 		}
 		if !sleep(ctx, 20*time.Millisecond) {
 			tb.Fatalf("no failover: %v %v", at, err)
+		}
+	}
+}
+
+// StopReplication keeps further writes of the master from the replica, which can still be promoted, and returns when the
+// replica is disconnected.
+func (s *RedisSentinel) StopReplication(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master, replica := s.Master.Client(tb), s.Replica.Client(tb)
+	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err()) // the replica may not connect again
+	need(tb, master.ClientKillByFilter(ctx, "TYPE", "replica").Err())
+	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
+		if !sleep(ctx, 20*time.Millisecond) {
+			tb.Fatal("the replica is still connected")
 		}
 	}
 }

@@ -16,22 +16,50 @@ import (
 	"time"
 )
 
-// TLSRedis is a Redis that also listens with TLS.
-type TLSRedis struct {
-	*Redis
-	// TLSAddr is host:port of the TLS listener, CAFile the PEM file with the certificate that signed the server's.
-	TLSAddr, CAFile string
+// Certificates are a certificate authority, and a certificate for 127.0.0.1 that it signed, in files.
+type Certificates struct {
+	CAFile string // in PEM
+
+	certFile, keyFile string
 }
 
-// StartTLSRedis starts a private Redis with a certificate for 127.0.0.1 and stops it at cleanup. args are as in
-// StartRedis.
-func StartTLSRedis(tb testing.TB, args ...string) *TLSRedis {
+// NewCertificates creates certificates that are removed at cleanup.
+func NewCertificates(tb testing.TB) Certificates {
 	tb.Helper()
 	dir := tb.TempDir()
-	ca, cert, key := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if err := writeCertificates(ca, cert, key); err != nil {
+	c := Certificates{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	if err := writeCertificates(c.CAFile, c.certFile, c.keyFile); err != nil {
 		tb.Fatalf("create certificates: %v", err)
 	}
+	return c
+}
+
+// StartTLSRedis starts a private Redis that also listens with TLS, and stops it at cleanup. args are as in StartRedis.
+func StartTLSRedis(tb testing.TB, c Certificates, args ...string) *Redis {
+	tb.Helper()
+	addr, settings := c.listen(tb)
+	r := StartRedis(tb, append(settings, args...)...)
+	r.TLSAddr = addr
+	return r
+}
+
+// StartTLSRedisCluster is StartRedisCluster with nodes that use TLS between each other.
+func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
+	tb.Helper()
+	return startCluster(tb, func(tb testing.TB, args ...string) *Redis { return StartTLSRedis(tb, c, args...) }, "--tls-cluster", "yes")
+}
+
+// StartTLSRedisSentinel is StartRedisSentinel with servers that use TLS between each other.
+func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
+	tb.Helper()
+	start := func(tb testing.TB, args ...string) *Redis { return StartTLSRedis(tb, c, args...) }
+	return startSentinel(tb, start, downAfter, c.listen)
+}
+
+// listen reserves an address until cleanup and returns it with the arguments for a redis-server that listens there with
+// TLS, and uses TLS for replication.
+func (c Certificates) listen(tb testing.TB) (addr string, args []string) {
+	tb.Helper()
 	addr, release, err := ReserveAddr(tb.Context())
 	need(tb, err)
 	tb.Cleanup(func() {
@@ -41,9 +69,10 @@ func StartTLSRedis(tb testing.TB, args ...string) *TLSRedis {
 	})
 	_, port, err := net.SplitHostPort(addr)
 	need(tb, err)
-	return &TLSRedis{TLSAddr: addr, CAFile: ca, Redis: StartRedis(tb, append([]string{
-		"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
-	}, args...)...)}
+	return addr, []string{
+		"--tls-port", port, "--tls-cert-file", c.certFile, "--tls-key-file", c.keyFile, "--tls-ca-cert-file", c.CAFile,
+		"--tls-auth-clients", "no", "--tls-replication", "yes",
+	}
 }
 
 // writeCertificates creates a certificate authority, and a certificate for 127.0.0.1 with its key.

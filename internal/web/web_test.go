@@ -3,7 +3,9 @@ package web
 import (
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -183,6 +185,27 @@ func TestLargeAssetIsSentCompressed(t *testing.T) {
 		assert.Less(t, r.ContentLength, int64(maxPlain)/2)
 		assert.Greater(t, len(body(t, r)), maxPlain)
 	}
+}
+
+// TestVendoredFilesAreAsReleased: the manifest has every third-party file, with its hash.
+func TestVendoredFilesAreAsReleased(t *testing.T) {
+	const folder = "static/vendor/"
+	hashes := map[string]string{}
+	require.NoError(t, fs.WalkDir(embedded, path.Clean(folder), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "MANIFEST" {
+			return err
+		}
+		text, err := embedded.ReadFile(name)
+		hashes[strings.TrimPrefix(name, folder)] = fmt.Sprintf("%x", sha256.Sum256(text))
+		return err
+	}))
+	manifest, err := embedded.ReadFile(folder + "MANIFEST")
+	require.NoError(t, err)
+	released := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^([0-9a-f]{64})  (\S+)$`).FindAllStringSubmatch(string(manifest), -1) {
+		released[line[2]] = line[1]
+	}
+	require.Equal(t, released, hashes)
 }
 
 func TestHeadReturnsTheHeadersOfGet(t *testing.T) {

@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/alecthomas/kong"
+
+	"seckill/internal/version"
+)
+
+type versionCmd struct{}
+
+// BeforeReset prints the version before any setting is read, so that an invalid one does not hide it.
+func (versionCmd) BeforeReset(k *kong.Kong) error {
+	_, err := fmt.Fprintln(k.Stdout, version.String())
+	k.Exit(0)
+	return err
+}

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/version"
+)
+
+func TestVersionNeedsNoValidConfiguration(t *testing.T) {
+	t.Setenv("SECKILL_ORDER_LANE", "nonsense")
+	var out, errs bytes.Buffer
+	require.Zero(t, Run(t.Context(), []string{"version"}, &out, &errs, app.Tuning{}))
+	require.Equal(t, version.String()+"\n", out.String())
+	require.Empty(t, errs.String())
+}

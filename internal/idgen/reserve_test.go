@@ -1,0 +1,223 @@
+package idgen
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"seckill/internal/testenv"
+)
+
+var errDown = errors.New("the master of the counter is down")
+
+// outage makes the commands of a client fail while it lasts, and counts them.
+type outage struct {
+	lasts    atomic.Bool
+	commands atomic.Int64
+}
+
+func (o *outage) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if o.commands.Add(1); o.lasts.Load() {
+			cmd.SetErr(errDown)
+			return errDown
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (o *outage) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if o.commands.Add(1); o.lasts.Load() {
+			return errDown
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// failingClient returns another client for the database of rdb, and its outage.
+func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
+	t.Helper()
+	opts := *rdb.Options()
+	opts.PushNotificationProcessor = nil // one per client
+	own, o := redis.NewClient(&opts), &outage{}
+	t.Cleanup(func() { _ = own.Close() })
+	own.AddHook(o)
+	return own, o
+}
+
+// reserving returns a generator with a connection of its own that can fail.
+func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Generator, *outage) {
+	t.Helper()
+	own, o := failingClient(t, rdb)
+	g, err := New(own, "order", append(opts, WithClock(c.now))...)
+	require.NoError(t, err)
+	return g, o
+}
+
+func TestReservedIDsWhileRedisFails(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, c := t.Context(), &clock{t: noon}
+		g, down := reserving(t, rdb, c, WithGuard())
+		other, _ := reserving(t, rdb, c, WithGuard())
+		seen := map[int64]bool{}
+		take := func(from *Generator, n int) {
+			t.Helper()
+			ids, err := from.NextN(ctx, n)
+			require.NoError(t, err)
+			for _, id := range ids {
+				require.False(t, seen[id], "%d repeats", id)
+				require.Equal(t, c.now(), Time(id))
+				seen[id] = true
+			}
+		}
+		down.lasts.Store(true)
+		_, err := g.Next(ctx)
+		require.ErrorIs(t, err, errDown, "nothing is reserved")
+		require.ErrorIs(t, g.Reserve(ctx), errDown)
+		down.lasts.Store(false)
+		for _, each := range []*Generator{g, other} {
+			require.NoError(t, each.Reserve(ctx))
+			take(each, 100)
+		}
+
+		down.lasts.Store(true)
+		before := down.commands.Load()
+		for range 3 {
+			take(g, 1000)
+			take(other, 1000)
+		}
+		require.Equal(t, before+1, down.commands.Load(), "only the first call waits for Redis")
+		take(g, reserveSize-3000)
+		_, err = g.Next(ctx)
+		require.ErrorIs(t, err, errDown, "all numbers are used in this second")
+		require.ErrorIs(t, g.Reserve(ctx), errDown)
+		c.set(noon.Add(time.Second))
+		take(g, reserveSize)
+		_, err = g.NextN(ctx, reserveSize+1)
+		require.ErrorIs(t, err, errDown)
+
+		down.lasts.Store(false)
+		require.NoError(t, g.Reserve(ctx))
+		c.set(noon.Add(2 * time.Second))
+		counted := rdb.Get(ctx, noonKey).Val()
+		take(g, 10)
+		require.NotEqual(t, counted, rdb.Get(ctx, noonKey).Val(), "the counter is used again")
+	})
+}
+
+func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, c := t.Context(), &clock{t: noon}
+		g, down := reserving(t, rdb, c)
+		for range 2 {
+			require.NoError(t, g.Reserve(ctx))
+			require.Equal(t, strconv.Itoa(reserveSize), rdb.Get(ctx, noonKey).Val())
+		}
+		midnight := noon.Truncate(24 * time.Hour).Add(24 * time.Hour)
+		c.set(midnight.Add(-reserveAhead))
+		require.NoError(t, g.Reserve(ctx))
+		require.EqualValues(t, 2, rdb.DBSize(ctx).Val())
+		down.lasts.Store(true)
+		for _, at := range []time.Duration{-1, 0, 1, -2} { // seconds from midnight
+			c.set(midnight.Add(at * time.Second))
+			next(t, g)
+		}
+		c.set(midnight.AddDate(0, 0, 1).Add(reserveAhead))
+		_, err := g.Next(ctx)
+		require.ErrorIs(t, err, errDown, "the blocks are of other days")
+		down.lasts.Store(false)
+		require.NoError(t, g.Reserve(ctx))
+		require.Len(t, g.blocks, 1, "blocks of earlier days are dropped")
+	})
+}
+
+func TestReservedIDsAfterClockGoesBack(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		c := &clock{t: noon}
+		g, down := reserving(t, rdb, c)
+		require.NoError(t, g.Reserve(t.Context()))
+		down.lasts.Store(true)
+		last := int64(0)
+		for _, at := range []time.Duration{1, 0, 1, 2} { // seconds from noon
+			c.set(noon.Add(at * time.Second))
+			id := next(t, g)
+			require.Greater(t, id, last)
+			require.Equal(t, noon.Add(max(at, 1)*time.Second), Time(id))
+			last = id
+		}
+	})
+}
+
+// A lost counter may return the numbers of a block again.
+func TestReserveReplacesBlockOfLostCounter(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, c := t.Context(), &clock{t: noon}
+		g, down := reserving(t, rdb, c)
+		require.NoError(t, rdb.Set(ctx, noonKey, 500_000, 0).Err())
+		require.NoError(t, g.Reserve(ctx))
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+		require.NoError(t, g.Reserve(ctx))
+		require.Equal(t, strconv.Itoa(reserveSize), rdb.Get(ctx, noonKey).Val())
+		down.lasts.Store(true)
+		require.Equal(t, idAt(noon, 1), next(t, g))
+	})
+}
+
+// TestReservedIDsAreUnique is a walk with three generators whose connections fail, while the clock jumps.
+func TestReservedIDsAreUnique(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const generators = 3
+		var conns [generators]*redis.Client
+		var outages [generators]*outage
+		for i := range generators {
+			conns[i], outages[i] = failingClient(t, rdb)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			ctx, c, seen := context.Background(), &clock{t: noon}, map[int64]bool{}
+			require.NoError(t, rdb.FlushDB(ctx).Err())
+			var all [generators]*Generator
+			start := func(i int) {
+				g, err := New(conns[i], "order", WithClock(c.now))
+				require.NoError(t, err)
+				all[i] = g
+			}
+			for i := range generators {
+				outages[i].lasts.Store(false)
+				start(i)
+			}
+			which := rapid.IntRange(0, generators-1)
+			t.Repeat(map[string]func(*rapid.T){
+				"ids": func(t *rapid.T) {
+					ids, err := all[which.Draw(t, "generator")].NextN(ctx, rapid.IntRange(1, 5).Draw(t, "n"))
+					if err != nil {
+						require.ErrorIs(t, err, errDown)
+					}
+					for _, id := range ids {
+						require.False(t, seen[id], "%d repeats", id)
+						seen[id] = true
+					}
+				},
+				"reserve": func(t *rapid.T) { _ = all[which.Draw(t, "generator")].Reserve(ctx) },
+				"outage begins or ends": func(t *rapid.T) {
+					o := outages[which.Draw(t, "generator")]
+					o.lasts.Store(!o.lasts.Load())
+				},
+				"restart": func(t *rapid.T) { start(which.Draw(t, "generator")) },
+				"clock jumps": func(t *rapid.T) {
+					seconds := rapid.SampledFrom([]int{-1, 0, 1, 12*60*60 - 1, 12 * 60 * 60}).Draw(t, "seconds from noon")
+					c.set(noon.Add(time.Duration(seconds) * time.Second))
+				},
+			})
+		})
+	})
+}
