@@ -197,7 +197,7 @@ var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".webmanifest": "application/manifest+json",
-	"": "text/plain; charset=utf-8", // vendor/MANIFEST
+	"":             "text/plain; charset=utf-8", // vendor/MANIFEST
 }
 
 func newFile(name string, text []byte, policy string) (*file, error) {

@@ -8,6 +8,7 @@ const PAGE = 100;
 const PAGES = 5; // pages of the list that are read at once; further ones on request
 const SOON = 15_000; // ms before and after the start or end of a sale
 const OPEN = 3_000; // polling interval then, and while a sale is on. The buttons themselves follow the clock
+const QUIET = 500; // ms more for each poll without a change
 const SLOW = 8_000; // polling interval otherwise
 
 const sales = new Map();
@@ -38,12 +39,18 @@ export function stateOf(v, now = clock.now()) {
   return v.stock > 0 ? "on_sale" : "sold_out";
 }
 
+const tags = new Map(); // by path: the ETag of the last answer
+let quiet = 0; // polls since the last change
+
 // request reads from the API. An unchanged answer is not sent again (ETag): the browser repeats it with new headers. So the
 // time is that of the header, not that of the body.
 async function request(path) {
   const sent = performance.now();
   const response = await send("GET", path, { cache: "no-cache" });
   clock.observe(response.headers.get("X-Server-Time"), sent, response.got);
+  const tag = response.headers.get("ETag");
+  if (tags.get(path) !== tag) quiet = 0;
+  tags.set(path, tag);
   return json(response);
 }
 
@@ -54,6 +61,7 @@ async function page(status, after) {
 }
 
 async function read() {
+  quiet++;
   const found = new Map();
   const began = performance.now();
   if (only) {
@@ -149,7 +157,8 @@ function pause() {
   const near = (time) => Math.abs(Date.parse(time) - now) < SOON;
   let wait = SLOW;
   for (const v of sales.values()) {
-    if (near(v.begin_at) || near(v.end_at) || ["on_sale", "sold_out"].includes(stateOf(v, now))) wait = OPEN;
+    if (near(v.begin_at) || near(v.end_at)) wait = OPEN;
+    else if (["on_sale", "sold_out"].includes(stateOf(v, now))) wait = Math.min(wait, OPEN + quiet * QUIET);
   }
   return wait * (0.7 + 0.6 * Math.random()); // pages that were opened together drift apart
 }
