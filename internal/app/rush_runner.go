@@ -81,7 +81,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	started := r.Last()
 	go func() {
 		defer cancel(nil)
-		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(admin, id))
+		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
 			last.State, last.Took = domain.RushDone, time.Since(r.begun)
 			if err != nil {
@@ -139,8 +139,8 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 }
 
 // endSale ends the sale of a rush. Its orders are not paid, so its units return later: they must not be offered to buyers.
-func (r *rushRunner) endSale(admin, id int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), rushEndTimeout)
+func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rushEndTimeout)
 	defer cancel()
 	expired := domain.VoucherExpired
 	_, err := r.vouchers.Change(ctx, admin, id, domain.VoucherChange{Status: &expired})
