@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	rushTimeout  = 3 * time.Minute // of one rush, including the checks at its end
-	rushParallel = 256             // simulated buyers with a request in progress
-	rushWindow   = time.Hour       // duration of the rush's sale
+	rushTimeout    = 3 * time.Minute // of one rush, including the checks at its end
+	rushEndTimeout = 5 * time.Second // of the end of its sale
+	rushParallel   = 256             // simulated buyers with a request in progress
+	rushWindow     = time.Hour       // duration of the rush's sale
 )
 
 // rushRunner runs load simulations against this server over HTTP, one at a time. It implements domain.Rusher.
@@ -80,7 +81,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	started := r.Last()
 	go func() {
 		defer cancel(nil)
-		err := r.run(running, id, buyers, stock)
+		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
 			last.State, last.Took = domain.RushDone, time.Since(r.begun)
 			if err != nil {
@@ -135,6 +136,15 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 		Stock: &stock,
 	})
 	return v.ID, err
+}
+
+// endSale ends the sale of a rush. Its orders are not paid, so its units return later: they must not be offered to buyers.
+func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rushEndTimeout)
+	defer cancel()
+	expired := domain.VoucherExpired
+	_, err := r.vouchers.Change(ctx, admin, id, domain.VoucherChange{Status: &expired})
+	return err
 }
 
 // run seeds the buyers, sends their purchases and stores the verdicts.

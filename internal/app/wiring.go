@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -31,7 +30,6 @@ import (
 	"seckill/internal/salestats"
 	"seckill/internal/service"
 	"seckill/internal/tracing"
-	"seckill/internal/web"
 	"seckill/internal/webhook"
 )
 
@@ -151,7 +149,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 
 	draining := new(drain.Drain)
-	pages, err := newPages()
+	pages, missing, err := newPages(cfg, vouchers, b.store, zone)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +158,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: pages,
+		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: pages, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
@@ -248,19 +246,6 @@ func newOutbox(cfg Config, store domain.EventStore, now func() time.Time, log *s
 		URL: cfg.EventsURL, Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(), Now: now, HTTP: webhook.NewHTTPClient(outbox.Timeout),
 	}
 	return outbox.New(outbox.Config{Store: store, Encode: handler.EncodeEvent, Post: receiver.Post, Now: now, Log: log})
-}
-
-// newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.
-func newPages() (map[string]http.Handler, error) {
-	problems, err := handler.Problems()
-	if err != nil {
-		return nil, err
-	}
-	pages := make([]web.Problem, len(problems))
-	for i, p := range problems {
-		pages[i] = web.Problem(p)
-	}
-	return web.Routes(pages)
 }
 
 // provider is the configured payment provider: one of sandbox and remote is not nil.

@@ -20,7 +20,7 @@ import (
 
 // cli is the command line. All commands share the flags and variables of the configuration.
 type cli struct {
-	app.Config
+	app.Config `group:"Settings of the server:"`
 
 	Serve       serveCmd       `cmd:"" default:"1" help:"Run the server (default command)."`
 	Migrate     migrateCmd     `cmd:"" help:"Migrate the database schema, or show its migrations."`

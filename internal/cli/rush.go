@@ -3,17 +3,16 @@ package cli
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	"seckill/internal/app"
 	"seckill/internal/auth"
@@ -22,11 +21,11 @@ import (
 )
 
 type rushCmd struct {
-	URL        string `default:"http://127.0.0.1:8080" help:"URL of the server (${default})."`
+	URL        string `placeholder:"URL" help:"URL of the server. Default: this machine, at the port of SECKILL_ADDR."`
 	Buyers     int    `default:"1000" help:"Number of buyers (${default})."`
 	Stock      int64  `default:"100" help:"Units of the sale (${default})."`
 	Parallel   int    `default:"256" help:"Buyers with a request in progress (${default})."`
-	Tokens     string `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server, otherwise logged in through its demo mode."`
+	Tokens     string `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server; otherwise a server in demo mode simulates the buyers itself."`
 	AdminToken string `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default: as for the buyers."`
 }
 
@@ -35,14 +34,21 @@ func (r rushCmd) Run(e *app.Env) error {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
 	}
-	client, err := rush.NewClient(r.URL, r.Parallel)
+	url := cmp.Or(r.URL, localURL(e.Config.Addr))
+	client, err := rush.NewClient(url, r.Parallel)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	if err := client.Reach(e.Ctx); err != nil {
+		return fmt.Errorf("no server answers at %s; start one with \"seckill serve\", or name another one with --url: %w", url, err)
+	}
 	admin, tokens, err := r.credentials(e, client)
 	if err != nil {
 		return err
+	}
+	if tokens == nil {
+		return r.runOnServer(e, client, admin)
 	}
 	sale, err := client.CreateSale(e.Ctx, admin, r.Stock)
 	if err != nil {
@@ -101,9 +107,47 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	return nil
 }
 
-// credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, users
-// seeded in the server's database if this configuration is that of the server, or logins through the server's demo
-// mode.
+// localURL returns the URL of a server on this machine with the given listen address.
+func localURL(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + addr
+}
+
+// runOnServer has the server simulate the buyers, which needs none of their tokens, and prints the progress.
+func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
+	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units (its database is not the one of this configuration)\n", r.Buyers, r.Stock)
+	result, err := client.Simulate(e.Ctx, admin, r.Buyers, r.Stock, func(s rush.Simulation) {
+		fmt.Fprintf(e.Out, "  %d of %d answered, %d orders%s\n", s.Answered, s.Buyers, s.Orders, eta(s))
+	})
+	if err != nil {
+		return fmt.Errorf("simulate the buyers (alternative: --tokens): %w", err)
+	}
+	fmt.Fprintf(e.Out, "all buyers answered in %.2fs\nlatency  p50 %.1fms  p99 %.1fms\n", result.TookMS/1000, result.P50MS, result.P99MS)
+	if result.Detail != "" {
+		return &exitError{ExitUnchecked, errors.New(result.Detail)}
+	}
+	verdicts := make([]domain.Verdict, len(result.Verdicts))
+	for i, v := range result.Verdicts {
+		verdicts[i] = domain.Verdict(v)
+	}
+	return printVerdicts(e.Out, verdicts)
+}
+
+// eta returns the estimated rest of a simulation that has begun to answer, such as ", about 12s left".
+func eta(s rush.Simulation) string {
+	if s.Answered == 0 || s.Answered >= s.Buyers {
+		return ""
+	}
+	rest := s.Elapsed * time.Duration(s.Buyers-s.Answered) / time.Duration(s.Answered)
+	return fmt.Sprintf(", about %s left", rest.Round(time.Second))
+}
+
+// credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, or users
+// seeded in the server's database if this configuration is that of the server. Without a source, the admin logs in
+// through the server's demo mode, and the buyers have no tokens.
 func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
 	admin = r.AdminToken
 	if r.Tokens != "" {
@@ -125,12 +169,6 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 		phone := adminPhone(e.Config)
 		if admin, err = client.Login(e.Ctx, phone); err != nil {
 			return "", nil, fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
-		}
-	}
-	if tokens == nil {
-		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on the servers together allow one login a second and 1,500 in all (--tokens has no limit)\n", r.Buyers)
-		if tokens, err = r.logins(e.Ctx, client); err != nil {
-			return "", nil, fmt.Errorf("log in the buyers (alternative: --tokens): %w", err)
 		}
 	}
 	return admin, tokens, nil
@@ -195,21 +233,6 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	// The session need not be stored: servers check only whether it was revoked.
 	admin, err = signer.Access(auth.Identity{UserID: id, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, auth.AccessTTL)
 	return admin, tokens, err
-}
-
-// logins logs in the buyers through the server's demo mode, as fast as the rate limit per address allows.
-func (r rushCmd) logins(ctx context.Context, client *rush.Client) ([]string, error) {
-	tokens := make([]string, r.Buyers)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(min(r.Parallel, 8))
-	for i := range tokens {
-		group.Go(func() error {
-			token, err := client.Login(ctx, fmt.Sprintf("1990%07d", i))
-			tokens[i] = token
-			return err
-		})
-	}
-	return tokens, group.Wait()
 }
 
 // readTokens reads n lines of user_id,access_token. Fewer lines are an error.

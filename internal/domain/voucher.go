@@ -85,6 +85,7 @@ type Voucher struct {
 // Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).
 type Sale struct {
 	InitialStock int64
+	Added        int64 // units added since the sale was created, less those removed
 	Stock        int64 // units left
 	BeginAt      time.Time
 	EndAt        time.Time

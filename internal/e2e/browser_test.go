@@ -249,13 +249,13 @@ func (b *tab) key(keys string) {
 
 // Selectors of the storefront.
 
-func card(sale string) string   { return fmt.Sprintf(`li.sale[data-voucher="%s"]`, sale) }
+func card(sale string) string   { return fmt.Sprintf(`.sale[data-voucher="%s"]`, sale) }
 func buyOf(sale string) string  { return card(sale) + " button.buy" }
 func linkOf(sale string) string { return card(sale) + " a.buy" }
 
-// canBuy is an expression that is true if the button of a sale is enabled.
+// canBuy is an expression that is true if the button of a sale is enabled and buys.
 func canBuy(sale string) string {
-	return fmt.Sprintf(`(b => b?.checkVisibility() && b.getAttribute("aria-disabled") !== "true")(document.querySelector(%q))`, buyOf(sale))
+	return fmt.Sprintf(`(b => b?.checkVisibility() && b.getAttribute("aria-disabled") !== "true" && b.dataset.do !== "ready")(document.querySelector(%q))`, buyOf(sale))
 }
 
 const (
@@ -263,6 +263,13 @@ const (
 	payIt   = `li.order [data-do="pay"]`
 	dialog  = "dialog[open]"
 )
+
+// pay presses "Pay now" and confirms the amount.
+func (b *tab) pay() {
+	b.t.Helper()
+	b.click(payIt)
+	b.click(dialog + " button.primary")
+}
 
 // orderIs waits until the only order on the page has a status.
 func (b *tab) orderIs(status string) {

@@ -362,7 +362,8 @@ func TestSeedIsRepeatable(t *testing.T) {
 	})
 }
 
-// TestRushCommand runs the command of the README with each source of buyers: seeded, logged in, or a file of tokens.
+// TestRushCommand runs the command of the README with each source of buyers: seeded, simulated by
+// the server, or a file of tokens.
 func TestRushCommand(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
@@ -374,11 +375,16 @@ func TestRushCommand(t *testing.T) {
 			require.Contains(t, out, "p99")
 			require.NotContains(t, out, "BROKEN")
 		})
-		t.Run("logged in", func(t *testing.T) { // without access to the database
+		t.Run("simulated by the server", func(t *testing.T) { // without access to the database
 			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
 			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "40", "--stock", "20")
 			require.Zero(t, code, out)
-			require.Contains(t, out, "20 durable orders")
+			require.Contains(t, out, "the server simulates 40 buyers of 20 units")
+			require.Contains(t, out, "I1 No oversell           holds  20 active of 20")
+			require.NotContains(t, out, "BROKEN")
+			code, out = elsewhere.run(t, "rush", "--url", "http://"+freeAddr(t))
+			require.Equal(t, 1, code)
+			require.Contains(t, out, "name another one with --url")
 		})
 		t.Run("tokens", func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tokens")

@@ -250,7 +250,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.submit("stock")
 	v.reads(dialog, "Remove 11 units")
 	v.confirm()
-	v.reads("form[data-form=stock] .error-box", "invalid_state")
+	v.reads(fieldError("stock", "delta"), "Only 10 units are free")
 
 	// Changes that end the sale need a confirmation.
 	for _, last := range []struct{ field, value, question string }{

@@ -155,6 +155,9 @@ type offer struct {
 	Stock       int64     `json:"stock"`
 	BeginAt     time.Time `json:"begin_at"`
 	EndAt       time.Time `json:"end_at"`
+
+	LimitPerUser int `json:"limit_per_user,omitempty"`
+	PayTimeout   int `json:"pay_timeout,omitempty"` // seconds
 }
 
 // shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.

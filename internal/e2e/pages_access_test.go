@@ -69,6 +69,8 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.until(`document.activeElement?.dataset.do === "cancel"`) // focus returns to the button
 	v.tabTo(payIt)
 	v.key(kb.Enter)
+	v.tabTo(dialog + " button.primary")
+	v.key(kb.Enter)
 	v.orderIs("paid")
 	v.reads("#live", "Paid")
 }
@@ -113,7 +115,7 @@ func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 		v.click(linkOf(sale))
 		v.orderIs("pending_payment")
 		fits("order")
-		v.click(payIt)
+		v.pay()
 		v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
 		fits("paid")
 		v.goTo("/orders")
@@ -141,7 +143,7 @@ const contrast = `(() => {
 		const ratio = (a + 0.05) / (b + 0.05);
 		if (ratio < 4.5) pale.push(ratio.toFixed(2) + " " + walk.currentNode.data.trim());
 	}
-	return seen < 10 ? ["only " + seen + " texts were seen"] : pale;
+	return seen < 5 ? ["only " + seen + " texts were seen"] : pale;
 })()`
 
 // accessible checks the names of controls and the contrast of texts on the pages of a purchase.
@@ -153,6 +155,7 @@ func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor
 	legible := func(what string) { t.Helper(); v.legible(t, what) }
 	v.goTo("/")
 	v.until(canBuy(sale))
+	v.click(`[data-do="past"]`)
 	v.until(`document.querySelector(%q)`, card(over))
 	legible("sales")
 	v.click(buyOf(sale))
@@ -166,8 +169,19 @@ func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor
 	v.orderIs("pending_payment")
 	legible("order")
 	v.click(payIt)
+	legible("payment step")
+	v.click(dialog + " button.primary")
 	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
 	legible("paid")
+	v.goTo("/sales/" + sale)
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	legible("sale")
+	v.do(chromedp.Navigate(v.url + "/nope"))
+	v.reads("h1", "Page not found")
+	legible("unknown address")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.problems = nil // the browser reports the status 404 as an error
 }
 
 // legible requires that every control has an accessible name and every text enough contrast, in light and dark mode.
@@ -204,7 +218,7 @@ func (b *tab) requireNames(what string) {
 			require.NotEmpty(b.t, strings.TrimSpace(name), "%s: %s without a name", what, role)
 		}
 	}
-	require.Greater(b.t, controls, 3, what)
+	require.Greater(b.t, controls, 2, what)
 }
 
 // texts requires the same texts in both languages, and a text for every error code of the API.

@@ -51,6 +51,8 @@ func TestAdminRush(t *testing.T) {
 				break
 			}
 		}
+		require.Equal(t, "ended", p.send(t, http.MethodGet, "/api/v1/vouchers/"+sale, admin).body["state"],
+			"units of unpaid orders return later and must not be sold")
 		log := p.send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"].([]any)
 		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
 

@@ -300,6 +300,7 @@ type loginView struct {
 type voucherView struct {
 	ID, Title, Type, Status, State string
 	InitialStock                   *int64 `json:"initial_stock"`
+	AddedStock                     int64  `json:"added_stock"`
 	Stock                          *int64
 	BeginAt                        string `json:"begin_at"`
 	EndAt                          string `json:"end_at"`

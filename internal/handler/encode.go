@@ -104,6 +104,9 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 	}
 	if s := v.Sale; s != nil {
 		b = appendNumber(b, "initial_stock", s.InitialStock)
+		if s.Added != 0 {
+			b = appendNumber(b, "added_stock", s.Added)
+		}
 		b = appendNumber(b, "stock", s.Stock)
 		b = appendTime(b, "begin_at", &s.BeginAt)
 		b = appendTime(b, "end_at", &s.EndAt)

@@ -41,7 +41,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		if rapid.Bool().Draw(t, "sale") {
 			v.Type = domain.VoucherSeckill
 			v.Sale = &domain.Sale{
-				InitialStock: id.Draw(t, "initial"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
+				InitialStock: id.Draw(t, "initial"), Added: rapid.Int64Range(-1, 1).Draw(t, "added"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
 				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
 				Entry: domain.Entry{
 					Mode:    rapid.SampledFrom([]domain.EntryMode{domain.EntryOpen, domain.EntryPass, domain.EntryRoom, 77}).Draw(t, "entry"),

@@ -20,12 +20,17 @@ func TestPagesAreServedBesideAPI(t *testing.T) {
 				w.Header().Set("Content-Security-Policy", "default-src 'self'")
 				_, _ = io.WriteString(w, "a page")
 			})}
+			c.MissingPage = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(http.StatusNotFound)
+			})
 		}
 	})
-	request := func(method, path string) (*http.Response, string) {
+	request := func(method, path string, accept ...string) (*http.Response, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, nil)
 		require.NoError(t, err)
+		req.Header["Accept"] = accept
 		res, err := e.http.Do(req)
 		require.NoError(t, err)
 		defer func() { _ = res.Body.Close() }()
@@ -45,5 +50,14 @@ func TestPagesAreServedBesideAPI(t *testing.T) {
 		res, _ := request(other[0], other[1])
 		assert.Equal(t, http.StatusNotFound, res.StatusCode, other)
 		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	}
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range [][3]string{
+		{http.MethodGet, "/other", "text/html"}, {http.MethodHead, "/other", "text/html"}, {http.MethodPost, "/other", "application/problem+json"},
+		{http.MethodGet, "/api/v1/other", "application/problem+json"},
+	} {
+		res, _ := request(c[0], c[1], browser)
+		assert.Equal(t, http.StatusNotFound, res.StatusCode, c)
+		assert.Equal(t, c[2], res.Header.Get("Content-Type"), c)
 	}
 }

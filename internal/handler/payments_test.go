@@ -471,6 +471,19 @@ func TestChangeStock(t *testing.T) {
 		e.buyer(2).place(v) // effective at once in this process
 		e.checkInvariants()
 
+		// +3, -4 and +1 cancel out, and the page must not count the additions only.
+		changed := decode[voucherView](change(7).want(http.StatusOK))
+		assert.EqualValues(t, 7, changed.AddedStock)
+		require.EqualValues(t, 2, *changed.InitialStock)
+		for _, read := range []voucherView{
+			decode[voucherView](e.guest().get(v.path()).want(http.StatusOK)),
+			decode[listView[voucherView]](e.guest().get(vouchersPath).want(http.StatusOK)).Items[0],
+		} {
+			assert.EqualValues(t, 7, read.AddedStock)
+			assert.EqualValues(t, 7, *read.Stock)
+		}
+		change(-7).want(http.StatusOK)
+
 		for _, bad := range []map[string]any{
 			{"delta": 0, "reason": "x"}, {"delta": 1, "reason": ""}, {"delta": 1}, {"reason": "x"}, {"delta": 1, "reason": "\x00"},
 			{"delta": 2_000_000_000, "reason": "x"}, {"delta": "1", "reason": "x"},

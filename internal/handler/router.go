@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -68,6 +69,8 @@ type Config struct {
 	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
 	// Cache-Control. May be nil.
 	Pages map[string]http.Handler
+	// MissingPage answers browsers under unknown addresses outside /api. Nil: they receive the error that clients do.
+	MissingPage http.Handler
 }
 
 //go:embed openapi.json
@@ -104,7 +107,14 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.LocalHosts {
 		r.Use(e.wrap(localHosts))
 	}
-	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
+	r.NoRoute(e.wrap(func(c *gin.Context) error {
+		if cfg.MissingPage == nil || !wantsPage(c.Request) {
+			return domain.ErrNotFound
+		}
+		cfg.MissingPage.ServeHTTP(c.Writer, c.Request)
+		c.Writer.WriteHeaderNow() // gin writes a text of its own if nothing was written, as for HEAD
+		return nil
+	}))
 
 	for pattern, page := range cfg.Pages {
 		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, gin.WrapH(page))
@@ -203,6 +213,12 @@ func New(cfg Config) (http.Handler, error) {
 
 	h.hmdp.routes(r, limits, press)
 	return r, nil
+}
+
+// wantsPage reports whether a browser requests a page: by GET or HEAD, outside the API, and accepting HTML.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // handlers holds the handlers of all resources.

@@ -51,6 +51,7 @@ type voucherOut struct {
 	ImageID      string           `json:"image_id,omitempty"`
 	ImageURL     string           `json:"image_url,omitempty"`
 	InitialStock *int64           `json:"initial_stock,omitempty"`
+	AddedStock   int64            `json:"added_stock,omitempty"` // by stock changes; negative if units were removed
 	Stock        *int64           `json:"stock,omitempty"`
 	BeginAt      *time.Time       `json:"begin_at,omitempty"`
 	EndAt        *time.Time       `json:"end_at,omitempty"`
@@ -105,6 +106,7 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
+		o.AddedStock = s.Added
 		o.Entry, o.PayTimeout, o.UnpaidLimit = newEntryOut(s), int64(s.PayTimeout/time.Second), s.UnpaidLimit
 		if s.Segments > 1 {
 			o.Segments = s.Segments
@@ -154,7 +156,8 @@ var saleStates = map[string]domain.SaleState{
 	"sold_out": domain.StateSoldOut, "ended": domain.StateEnded,
 }
 
-// list returns vouchers. The query's status is either the merchant's status or the state of the sale.
+// list returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
+// not ended.
 func (h *voucherHandler) list(c *gin.Context) error {
 	page, err := h.cursors.request(c)
 	if err != nil {
@@ -169,12 +172,12 @@ func (h *voucherHandler) list(c *gin.Context) error {
 		f.ShopID = id
 	}
 	if s := c.Query("status"); s != "" {
-		f.Status, f.State = voucherStatuses[s], saleStates[s]
+		f.Status, f.State, f.Lasts = voucherStatuses[s], saleStates[s], s == "current"
 		if s == draftStatus {
 			f.Status = domain.VoucherDraft
 		}
-		if f.Status == 0 && f.State == "" {
-			return domain.Invalid("status", "must be on, off, expired, draft, upcoming, on_sale, sold_out or ended")
+		if f.Status == 0 && f.State == "" && !f.Lasts {
+			return domain.Invalid("status", "must be on, off, expired, draft, current, upcoming, on_sale, sold_out or ended")
 		}
 		if f.Status == domain.VoucherOff || f.Status == domain.VoucherDraft {
 			off, page := f, page // copies, so that the closure moves only these to the heap

@@ -170,6 +170,7 @@ func TestListVouchers(t *testing.T) {
 			"?status=on":                {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
 			"?status=off":               {"normal, off", "off"},
 			"?status=expired":           {"expired"},
+			"?status=current":           {"normal", "shop 2", "sold out", "upcoming", "running"},
 			"?status=upcoming":          {"upcoming"},
 			"?status=on_sale":           {"normal", "shop 2", "running"},
 			"?status=sold_out":          {"sold out"},

@@ -2,7 +2,7 @@ package web
 
 // basePolicy allows resources of this server only, and no inline scripts or styles.
 const basePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // defaultPolicy also makes the browser reject innerHTML and similar ways to create elements from text.
 const defaultPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -27,10 +27,13 @@ type page struct {
 	policy   string   // its Content-Security-Policy
 }
 
+// storefront is the entry module of the storefront.
+const storefront = "shop/main.js"
+
 var pages = []page{
 	{ // the storefront
 		frame: "app.html", patterns: []string{"/", "/orders", "/orders/:id"},
-		main: "shop/main.js", styles: []string{"shop/shop.css"},
+		main: storefront, styles: []string{"shop/shop.css"},
 		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: shopPolicy,
 	},
 	{ // the API's documentation

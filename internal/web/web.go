@@ -5,7 +5,7 @@
 //	static/shop/       modules of the storefront
 //	static/console/    modules of the console
 //	static/lib/        shared modules: API client, session, server clock, event streams, texts, elements
-//	static/docs/       frame of Swagger UI, style of the problem pages (problems.go)
+//	static/docs/       frame of Swagger UI, style of the pages without scripts (problems.go, missing.html)
 //	static/vendor/     third-party libraries with their licences
 //
 // The modules import each other by relative paths. All assets of a build are served below one folder named by a hash of
@@ -15,6 +15,7 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -55,40 +56,67 @@ type file struct {
 
 // site holds all pages and assets.
 type site struct {
+	cfg     Config
 	version string
 	pages   map[string]*file // by router pattern
+	store   renderer         // of the storefront
 	assets  map[string]*file // by path below static
 }
 
+// Config is what the pages need from the server.
+type Config struct {
+	Problems []Problem
+	// Sale returns the published sale with an id, for the preview of its page. ok is false if there is none. The function
+	// must be safe for concurrent use.
+	Sale func(ctx context.Context, id int64) (s Sale, ok bool, err error)
+	// DemoAdmin is the phone number of the admin in demo mode; empty outside of it.
+	DemoAdmin string
+	Sandbox   bool // payments move no money
+}
+
 // Routes returns the GET and HEAD handlers of all pages and assets by router pattern, including a page for each of the
-// problems. The handlers are safe for concurrent use. It fails if an embedded file is malformed.
-func Routes(problems []Problem) (map[string]http.Handler, error) {
-	s, err := newSite()
+// problems, and the page for unknown addresses. The handlers are safe for concurrent use. It fails if an embedded file is
+// malformed.
+func Routes(cfg Config) (routes map[string]http.Handler, missing http.Handler, err error) {
+	s, err := newSite(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	routes, err := s.problemPages(root, problems)
+	routes, err = s.problemPages(root, cfg.Problems)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	missing, err = s.missingPage(root)
+	if err != nil {
+		return nil, nil, err
 	}
 	routes["/assets/:version/*file"] = http.HandlerFunc(s.asset)
+	routes["/sales/:id"] = s.salePage(cfg.Sale, missing)
 	for pattern, f := range s.pages {
-		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, revalidate) })
+		routes[pattern] = f
 	}
-	return routes, nil
+	for pattern, name := range wellKnown {
+		routes[pattern] = s.assets[name]
+	}
+	return routes, missing, nil
+}
+
+// wellKnown are the assets that browsers and crawlers request at a fixed path.
+var wellKnown = map[string]string{
+	"/favicon.ico": "icon-48.png", "/apple-touch-icon.png": "icon-192.png", "/robots.txt": "robots.txt", "/manifest.webmanifest": "manifest.webmanifest",
 }
 
 // newSite loads all assets and renders all pages.
-func newSite() (*site, error) {
+func newSite(cfg Config) (*site, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, err
 	}
-	s := &site{pages: map[string]*file{}, assets: map[string]*file{}}
+	s := &site{cfg: cfg, pages: map[string]*file{}, assets: map[string]*file{}}
 	var modules []string
 	all := sha256.New()
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -111,9 +139,16 @@ func newSite() (*site, error) {
 	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
 	for _, p := range pages {
-		f, err := s.render(root, p, modules)
+		render, err := s.renderer(root, p, modules)
 		if err != nil {
 			return nil, err
+		}
+		f, err := render(nil)
+		if err != nil {
+			return nil, err
+		}
+		if p.main == storefront {
+			s.store = render
 		}
 		for _, pattern := range p.patterns {
 			s.pages[pattern] = f
@@ -122,34 +157,47 @@ func newSite() (*site, error) {
 	return s, nil
 }
 
-// render executes the template of a page. The page names all its modules, so that the browser loads them in parallel
+// renderer executes the template of a page. A preview, which may be nil, adds its tags to the head.
+type renderer func(*preview) (*file, error)
+
+// renderer returns the renderer of a page. The page names all its modules, so that the browser loads them in parallel
 // instead of discovering them one import at a time.
-func (s *site) render(root fs.FS, p page, modules []string) (*file, error) {
+func (s *site) renderer(root fs.FS, p page, modules []string) (renderer, error) {
 	t, err := template.ParseFS(root, p.frame)
 	if err != nil {
 		return nil, err
 	}
 	in := struct {
-		Assets, Home, Main string
-		Styles, Modules    []string
-	}{Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles}
+		Assets, Home, Main, DemoAdmin string
+		Sandbox                       bool
+		Styles, Modules               []string
+		Preview                       *preview
+	}{
+		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles,
+		DemoAdmin: s.cfg.DemoAdmin, Sandbox: s.cfg.Sandbox,
+	}
 	for _, m := range modules {
 		if slices.ContainsFunc(p.modules, func(prefix string) bool { return strings.HasPrefix(m, prefix) }) {
 			in.Modules = append(in.Modules, in.Assets+"/"+m)
 		}
 	}
-	var text bytes.Buffer
-	if err := t.Execute(&text, in); err != nil {
-		return nil, err
-	}
-	return newFile(p.frame, text.Bytes(), p.policy)
+	return func(of *preview) (*file, error) {
+		in := in
+		in.Preview = of
+		var text bytes.Buffer
+		if err := t.Execute(&text, in); err != nil {
+			return nil, err
+		}
+		return newFile(p.frame, text.Bytes(), p.policy)
+	}, nil
 }
 
 // kinds are the media types by file extension. The system's own table may differ.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
-	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-	"": "text/plain; charset=utf-8", // vendor/MANIFEST
+	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+	".webmanifest": "application/manifest+json",
+	"":             "text/plain; charset=utf-8", // vendor/MANIFEST
 }
 
 func newFile(name string, text []byte, policy string) (*file, error) {
@@ -194,6 +242,9 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	f.serve(w, r, cache)
 }
+
+// ServeHTTP serves the file under an address that does not name its version.
+func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, revalidate) }
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h := w.Header()

@@ -2,7 +2,9 @@ package web
 
 import (
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,13 +15,27 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// routesOnce builds the routes once for all tests: compression takes time.
-var routesOnce = sync.OnceValues(func() (map[string]http.Handler, error) { return Routes(someProblems) })
+// routesOnce builds the routes once for all tests: compression takes time. The page for unknown addresses has the pattern
+// "missing".
+var routesOnce = sync.OnceValues(func() (map[string]http.Handler, error) {
+	routes, missing, err := Routes(Config{Problems: someProblems, Sale: findSale, DemoAdmin: "13800000000", Sandbox: true})
+	if err == nil {
+		routes["/nope"] = missing
+	}
+	return routes, err
+})
+
+// findSale finds sale 7, fails for sale 8 and finds no other.
+func findSale(_ context.Context, id int64) (Sale, bool, error) {
+	begin := time.Date(2026, 11, 23, 20, 0, 0, 0, time.FixedZone("", 8*3600))
+	return Sale{Title: `Tea <for> "two"`, Shop: "桂花茶餐厅", Price: "CNY 80.00", Value: "CNY 100.00", Begin: begin}, id == 7, map[int64]error{8: errors.New("down")}[id]
+}
 
 // get sends a GET request to the handler that the router would choose.
 func get(t *testing.T, url string, header ...string) *http.Response {
@@ -34,6 +50,9 @@ func request(t *testing.T, method, path string, header ...string) *http.Response
 	pattern, _, _ := strings.Cut(path, "?")
 	if strings.HasPrefix(path, "/assets/") {
 		pattern = "/assets/:version/*file"
+	}
+	if strings.HasPrefix(path, "/sales/") {
+		pattern = "/sales/:id"
 	}
 	require.Contains(t, routes, pattern)
 	req := httptest.NewRequest(method, path, http.NoBody)
@@ -62,7 +81,7 @@ var refers = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`)
 
 // TestPageAndItsAssetsAreServed loads pages and everything that they refer to, as a browser does.
 func TestPageAndItsAssetsAreServed(t *testing.T) {
-	for _, path := range []string{"/", "/orders", "/console", "/console/orders"} {
+	for _, path := range []string{"/", "/orders", "/sales/7", "/console", "/console/orders"} {
 		page := get(t, path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
 		assert.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
@@ -80,13 +99,13 @@ func TestPageAndItsAssetsAreServed(t *testing.T) {
 
 // TestPolicyAllowsOwnResourcesOnly also covers frames and elements created from text.
 func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(Config{})
 	require.NoError(t, err)
 	for path, worker := range map[string]string{"/": "proof", "/console": "'none'", "/assets/" + s.version + "/shop/main.js": "'none'"} {
 		policy := get(t, path).Header.Get("Content-Security-Policy")
 		for _, rule := range []string{
 			"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
-			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types " + worker,
+			"form-action 'self'", "base-uri 'none'", "manifest-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types " + worker,
 		} {
 			assert.Contains(t, strings.Split(policy, "; "), rule)
 		}
@@ -123,7 +142,7 @@ func TestModulesCreateNoMarkup(t *testing.T) {
 
 // TestPageHasNothingInline: the policy blocks inline scripts and styles.
 func TestPageHasNothingInline(t *testing.T) {
-	for _, page := range []string{"/", "/console", "/docs"} {
+	for _, page := range []string{"/", "/sales/7", "/nope", "/console", "/docs"} {
 		text := body(t, get(t, page))
 		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
 		for _, tag := range regexp.MustCompile(`<script[^>]*>([^<]*)</script>`).FindAllStringSubmatch(text, -1) {
@@ -212,7 +231,7 @@ func TestAssetOfAnotherBuildIsNotCached(t *testing.T) {
 
 // TestFirstVisitSize bounds the compressed bytes of a first visit. Visitors of the storefront may be on mobile networks.
 func TestFirstVisitSize(t *testing.T) {
-	for path, most := range map[string]int64{"/": 60 << 10, "/console": 250 << 10} {
+	for path, most := range map[string]int64{"/": 68 << 10, "/console": 250 << 10} {
 		all := int64(0)
 		for _, n := range append(refers.FindAllStringSubmatch(body(t, get(t, path)), -1), []string{"", path}) {
 			all += get(t, n[1], "Accept-Encoding", "gzip").ContentLength
@@ -224,7 +243,7 @@ func TestFirstVisitSize(t *testing.T) {
 
 // TestProofIsSmallAndLoadedOnDemand: only sales that demand a proof of work load its scripts.
 func TestProofIsSmallAndLoadedOnDemand(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(Config{})
 	require.NoError(t, err)
 	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
 	size := int64(0)
@@ -242,7 +261,7 @@ func TestStorefrontLoadsNoConsoleModules(t *testing.T) {
 
 // TestPagesPreloadAllModules: a module that is not preloaded delays the page, a missing one breaks it.
 func TestPagesPreloadAllModules(t *testing.T) {
-	s, err := newSite()
+	s, err := newSite(Config{})
 	require.NoError(t, err)
 	imports := regexp.MustCompile(`(?:from|import) "(\.[^"]+)"`)
 	for pattern, page := range s.pages {

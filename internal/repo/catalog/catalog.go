@@ -39,6 +39,7 @@ func (voucherRow) TableName() string { return "vouchers" }
 type saleRow struct {
 	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
 	InitialStock int64
+	Added        int64 `gorm:"->"` // only of saleColumns
 	Stock        int64
 	BeginAt      time.Time
 	EndAt        time.Time
@@ -63,6 +64,10 @@ type saleRow struct {
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
 
+// saleColumns selects the fields of a saleRow, including the sum of its stock changes, of which a sale has few.
+const saleColumns = `seckill_vouchers.*,
+	(SELECT COALESCE(SUM(delta), 0) FROM stock_changes c WHERE c.voucher_id = seckill_vouchers.voucher_id) AS added`
+
 func newVoucherRow(v *domain.Voucher) voucherRow {
 	return voucherRow{
 		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
@@ -80,7 +85,7 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	}
 	if s != nil {
 		v.Sale = &domain.Sale{
-			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
+			InitialStock: s.InitialStock, Added: s.Added, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
 			LimitPerUser: s.LimitPerUser,
 			Entry:        s.entry(),
 			UnpaidLimit:  s.UnpaidLimit,

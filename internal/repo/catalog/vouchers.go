@@ -216,7 +216,7 @@ func FindVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 		return row.voucher(nil), nil
 	}
 	var sale saleRow
-	if err := db.Take(&sale, id).Error; err != nil {
+	if err := db.Select(saleColumns).Take(&sale, id).Error; err != nil {
 		return domain.Voucher{}, err
 	}
 	return row.voucher(&sale), nil
@@ -275,7 +275,7 @@ func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]domain.Vouc
 	}
 	var sales []saleRow
 	if len(ids) > 0 {
-		if err := s.db.Reader(ctx).Find(&sales, ids).Error; err != nil {
+		if err := s.db.Reader(ctx).Select(saleColumns).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}

@@ -29,17 +29,22 @@ const fact = (name) => (s) => s[name] ?? null;
 
 // The plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
 // the series count events: the accessible name of the plot then gives their sums instead of their last values.
+// Those with `queue` belong to lane queue.
 export const plots = [
   { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
   { name: "refusals", counts: true, stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },
-  { name: "stock", series: [{ name: "database", value: fact("stock") }, { name: "gate", value: fact("gate") }] },
+  { name: "stock", series: [{ name: "database", value: fact("stock") }, { name: "gate", value: fact("gate"), queue: true }] },
   { name: "latency", series: [{ name: "p50", value: latency("p50_ms") }, { name: "p99", value: latency("p99_ms") }] },
   { name: "batches", dots: true, series: [{ name: "batch", value: batch }] },
-  { name: "lag", series: [{ name: "lag", value: fact("lag") }] },
+  { name: "lag", queue: true, series: [{ name: "lag", value: fact("lag") }] },
 ];
+
+// inLane returns the items that a lane has.
+export const inLane = (lane, items) => items.filter((item) => lane === "queue" || !item.queue);
 
 // columns of the table.
 export const columns = [
-  ["durable", durable], ["accepted", accepted], ["refused", refusals], ["database", fact("stock")], ["gate", fact("gate")],
-  ["batch", batch], ["lag", fact("lag")], ["p50", latency("p50_ms")], ["p99", latency("p99_ms")],
+  { name: "durable", value: durable }, { name: "accepted", value: accepted }, { name: "refused", value: refusals },
+  { name: "database", value: fact("stock") }, { name: "gate", value: fact("gate"), queue: true }, { name: "batch", value: batch },
+  { name: "lag", value: fact("lag"), queue: true }, { name: "p50", value: latency("p50_ms") }, { name: "p99", value: latency("p99_ms") },
 ];

@@ -177,8 +177,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
         errors[field] = err.message;
       }
     }
-    if (Object.keys(errors).length === 0) Object.assign(errors, check?.(values, api));
-    return showErrors(errors) ? null : values;
+    return showErrors({ ...check?.(values, api), ...errors }) ? null : values;
   }
 
   element.addEventListener("submit", singleFlight(send, out, async () => {

@@ -101,7 +101,7 @@ export function one(root, id) {
   const redeemNote = h("p", { class: "note" }, t("redeem.note"));
   const move = (o) => (name) => button({ name, out, kind: name === "redeem" ? "primary" : "quiet", label: t(`move.${name}`) }, async () => {
     status.clear();
-    if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.${name}`)))) return;
+    if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.yes.${name}`)))) return;
     try {
       await post(`/admin/orders/${id}/${name}`);
       status.show(t(`move.done.${name}`));

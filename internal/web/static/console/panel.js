@@ -2,7 +2,7 @@
 
 import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, number, stamp, t } from "../lib/i18n.js";
-import { columns, plots } from "./figures.js";
+import { columns, inLane, plots } from "./figures.js";
 import { watch } from "./live.js";
 import { errorBox, factList, section, table } from "./parts.js";
 import { plot } from "./plot.js";
@@ -21,18 +21,16 @@ export function panel(id, onStats) {
   const figures = factList();
   const invariants = verdicts();
   const checked = h("p", { class: "note" });
-  const pictures = plots.map(plot);
-  const grid = h("div", { class: "plots" }, pictures.map((p) => p.element));
-  const last = table(t("live.table"), [
-    { label: t("live.at"), cell: (s) => clockTime(Date.parse(s.at)) },
-    ...columns.map(([name, value]) => ({ label: t(`series.${name}`), number: true, cell: (s) => round(value(s)) })),
-  ]);
+  const grid = h("div", { class: "plots" });
+  const lastPlace = h("div", {});
+  let pictures = [];
+  let last = null;
   const element = h("div", { class: "live", "data-live": id },
     stale, staleStatus, out.element,
     section(t("live.now"), figures.element),
     section(t("live.invariants"), invariants.element, checked),
     section(t("live.plots"), grid),
-    section(t("live.table"), last.element));
+    section(t("live.table"), lastPlace));
   let shown = null;
   show(stale, false);
 
@@ -46,6 +44,7 @@ export function panel(id, onStats) {
     attr(element, "data-state", !stats ? "waiting" : old ? "stale" : "live");
     if (!stats || stats === shown) return;
     shown = stats;
+    if (!last) draw(stats.lane);
     attr(element, "data-seconds", seconds.length);
     attr(element, "data-holes", seconds.filter((s) => !s.outcomes).length);
     showFigures(stats);
@@ -54,6 +53,17 @@ export function panel(id, onStats) {
     if (!document.hidden) for (const p of pictures) p.show(seconds);
     last.set(seconds.slice(-ROWS).reverse());
     onStats?.(stats);
+  }
+
+  // draw adds the plots and the table of a lane.
+  function draw(lane) {
+    pictures = inLane(lane, plots).map((p) => plot({ ...p, series: inLane(lane, p.series) }));
+    grid.replaceChildren(...pictures.map((p) => p.element));
+    last = table(t("live.table"), [
+      { label: t("live.at"), cell: (s) => clockTime(Date.parse(s.at)) },
+      ...inLane(lane, columns).map(({ name, value }) => ({ label: t(`series.${name}`), number: true, cell: (s) => round(value(s)) })),
+    ]);
+    lastPlace.replaceChildren(last.element);
   }
 
   function showFigures({ stock, orders, queue, totals, lane, instances }) {

@@ -89,7 +89,7 @@ export const setChip = (el, word, kind) => {
 // table shows rows. Columns are {label, cell(row), number}; the first column is the row header.
 export function table(caption, columns) {
   const body = h("tbody", {});
-  const element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  const element = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
     h("table", {}, h("caption", { class: "sr" }, caption),
       h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.number && "number" }, c.label)))), body));
   const row = (item) => h("tr", {}, columns.map((c, i) =>

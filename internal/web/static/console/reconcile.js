@@ -6,6 +6,7 @@ import { h, show, text } from "../lib/dom.js";
 import { number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
+import { findingOf } from "./details.js";
 import { button, chip, errorBox, head, section, table } from "./parts.js";
 
 const LISTED = 5; // orders per finding
@@ -37,7 +38,7 @@ export function mount(root) {
   function report(r) {
     const rows = table(t("reconcile.findings", { id: r.voucher_id }), [
       { label: t("reconcile.kind"), cell: (f) => h("code", {}, f.kind) },
-      { label: t("reconcile.what"), cell: (f) => f.detail },
+      { label: t("reconcile.what"), cell: (f) => { const [detail, lang] = findingOf(f); return h("span", { lang }, detail); } },
       { label: t("reconcile.count"), number: true, cell: (f) => number(f.count) },
       { label: t("reconcile.orders"), cell: (f) => orders(f) },
       { label: t("reconcile.state"), cell: (f) => state(f) },

@@ -95,7 +95,7 @@ export function mount(root, id) {
       work: async (values) => {
         status.clear();
         if (Object.keys(values).length === 0) return status.show(t("sale.same"));
-        for (const question of confirmations(values)) if (!(await confirm(t(question, { title: current.title }), t("sale.save")))) return;
+        for (const question of confirmations(values)) if (!(await confirm(t(`sale.sure.${question}`, { title: current.title }), t(`sale.do.${question}`)))) return;
         const changed = await patchMine(`/admin/vouchers/${id}`, { body: body(values, f) });
         f.markSaved(Object.keys(values));
         update(changed);
@@ -105,10 +105,10 @@ export function mount(root, id) {
     return f;
   }
 
-  // confirmations returns the questions to ask before a change that ends the sale for its buyers.
+  // confirmations returns the names of the questions to ask before a change that ends the sale for its buyers.
   const confirmations = (values) => [
-    values.status !== undefined && values.status !== "on" && current.status === "on" && "sale.sure.off",
-    values.end_at !== undefined && Date.parse(values.end_at) <= now() && "sale.sure.end",
+    values.status !== undefined && values.status !== "on" && current.status === "on" && "off",
+    values.end_at !== undefined && Date.parse(values.end_at) <= now() && "end",
   ].filter(Boolean);
 
   function stock() {
@@ -132,7 +132,12 @@ export function mount(root, id) {
         status.clear();
         if (!(await confirmAnother(post, path, values, (open) => `${open.delta}, ${open.reason}`))) return;
         if (values.delta < 0 && !(await confirm(t("sale.sure.take", { n: number(-values.delta), title: current.title }), t("sale.apply")))) return;
-        const v = await post(path, values).finally(showOpen);
+        const v = await post(path, values).finally(showOpen).catch(async (problem) => {
+          if (problem.code !== "invalid_state" || values.delta > 0) throw problem;
+          update(await getMine(`/vouchers/${id}`));
+          f.showErrors({ delta: t("sale.free", { n: number(current.stock) }) });
+        });
+        if (!v) return;
         f.clear();
         update(v);
         status.show(t("sale.stockUpdated", { n: number(v.stock) }));

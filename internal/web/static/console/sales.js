@@ -27,7 +27,7 @@ export function list(root) {
     columns: [
       { label: t("voucher.title"), cell: (v) => h("a", { href: `/console/sales/${v.id}` }, v.title) },
       { label: t("voucher.state"), cell: (v) => chip(...stateOf(v)) },
-      { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock)}`) },
+      { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock + (v.added_stock ?? 0))}`) },
       { label: t("voucher.begin_at"), cell: (v) => (v.begin_at ? stamp(v.begin_at) : "–") },
       { label: t("voucher.end_at"), cell: (v) => (v.end_at ? stamp(v.end_at) : "–") },
       { label: t("voucher.pay_value"), number: true, cell: (v) => money(v.pay_value, v.currency) },

@@ -3,11 +3,12 @@
 import { announce } from "../lib/announce.js";
 import { attr, h, text } from "../lib/dom.js";
 import { has, t } from "../lib/i18n.js";
+import { detailOf } from "./details.js";
 
 const signs = { holds: "✓", broken: "✕", unknown: "?" };
 
 const empty = () => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }),
-  h("div", {}, h("strong", {}), " ", h("span", { class: "word" }), h("p", { class: "note" }), h("p", { class: "detail", lang: "en" })));
+  h("div", {}, h("strong", {}), " ", h("span", { class: "word" }), h("p", { class: "note" }), h("p", { class: "detail" })));
 
 // verdicts shows a list of {id, title, ok, detail}; ok is null for an invariant that could not be checked. A changed result
 // is announced.
@@ -28,7 +29,9 @@ export function verdicts() {
         text(li.querySelector("strong"), `${v.id} ${name}`);
         text(li.querySelector(".word"), t(`invariant.${word}`));
         text(li.querySelector(".note"), has(`invariant.${v.id}.means`) ? t(`invariant.${v.id}.means`) : "");
-        text(li.querySelector(".detail"), v.detail ?? "");
+        const [detail, lang] = detailOf(v.detail ?? "");
+        text(li.querySelector(".detail"), detail);
+        attr(li.querySelector(".detail"), "lang", lang);
         if (announced.has(v.id) && announced.get(v.id) !== word) announce(`${name}: ${t(`invariant.${word}`)}`);
         announced.set(v.id, word);
       });

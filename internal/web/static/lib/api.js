@@ -35,10 +35,10 @@ async function problemOf(response) {
 }
 
 // send makes one request and returns the Response of a success, with its body already read unless `stream` is set.
-// Options: body (sent as JSON), key (Idempotency-Key), token, headers, signal, and timeout in ms, which bounds the whole
+// Options: body (sent as JSON), key (Idempotency-Key), token, headers, signal, cache (of fetch), and timeout in ms, which bounds the whole
 // answer, or the arrival of its headers if `stream` is set. `got` of the Response is the time at which its headers arrived
 // (performance.now()).
-export async function send(method, path, { body, key, token, headers, signal, timeout = TIMEOUT, keepalive, stream } = {}) {
+export async function send(method, path, { body, key, token, headers, signal, timeout = TIMEOUT, keepalive, stream, cache = "no-store" } = {}) {
   const abort = new AbortController();
   const stop = () => abort.abort();
   signal?.addEventListener("abort", stop);
@@ -52,7 +52,7 @@ export async function send(method, path, { body, key, token, headers, signal, ti
   try {
     const response = await fetch(BASE + path, {
       method, headers: all, body: body === undefined ? undefined : JSON.stringify(body), signal: abort.signal,
-      cache: "no-store", redirect: "error", keepalive,
+      cache, redirect: "error", keepalive,
     });
     const got = performance.now();
     observeDate(response.headers.get("Date"), sent, got);

@@ -44,7 +44,8 @@ function open(moved) {
 
 // showTitle sets the title of the page, which begins with the badge.
 export function showTitle() {
-  document.title = [badge(), t(here().title), t("brand")].filter(Boolean).join(" · ");
+  const { title } = here();
+  document.title = [badge(), typeof title === "function" ? title() : t(title), t("brand")].filter(Boolean).join(" · ");
 }
 
 // go navigates to a page of this frame and returns false if the path belongs to none. Data that must not appear in the
@@ -108,8 +109,8 @@ function render() {
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
 // nav}; `links(user)`, which returns [path, text key] pairs; `foot()`; `badge()`, the beginning of the page's title;
 // `account()`, which opens the account dialog, if the page has one. The groups of the regular expression `path` are
-// arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key,
-// `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
+// arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key
+// or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, links, foot } = options);
   badge = options.badge ?? badge;

@@ -56,34 +56,38 @@ export function t(key, values = {}) {
 
 const locale = () => (current === "zh" ? "zh-CN" : (navigator.languages ?? []).find((l) => l.startsWith("en")) ?? "en-GB");
 
-// money formats an amount, given in the smallest unit of its currency.
-export function money(amount, currency) {
-  const options = { style: "currency", currency, currencyDisplay: "narrowSymbol" };
-  const unit = 10 ** digits(currency);
-  const format = new Intl.NumberFormat(locale(), amount % unit === 0 ? { ...options, minimumFractionDigits: 0 } : options);
-  return format.format(amount / unit);
+// formatter returns a formatter of Intl, which are expensive to make. Lists format dozens of times and amounts a second.
+const formatters = new Map();
+function formatter(type, options) {
+  const key = `${type} ${locale()} ${JSON.stringify(options)}`;
+  if (!formatters.has(key)) formatters.set(key, new Intl[type](locale(), options));
+  return formatters.get(key);
 }
 
-export const number = (n) => new Intl.NumberFormat(locale()).format(n);
+// money formats an amount, given in the smallest unit of its currency. Currencies that share a sign are distinguished:
+// CN¥ and JP¥, or ¥ and JP¥ in Chinese.
+export function money(amount, currency) {
+  const unit = 10 ** digits(currency);
+  const whole = amount % unit === 0 && { minimumFractionDigits: 0 };
+  return formatter("NumberFormat", { style: "currency", currency, currencyDisplay: "symbol", ...whole }).format(amount / unit);
+}
+
+export const number = (n) => formatter("NumberFormat").format(n);
+
+const dayAndTime = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const { month, day, ...timeOfDay } = dayAndTime;
 
 // moment formats a server time in the visitor's time zone, without the year.
-export function moment(time) {
-  return new Intl.DateTimeFormat(locale(), {
-    month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-  }).format(typeof time === "string" ? new Date(time) : time);
-}
+export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(new Date(time));
 
 // stamp formats a time with the year.
-export function stamp(time) {
-  return new Intl.DateTimeFormat(locale(), {
-    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-  }).format(new Date(time));
-}
+export const stamp = (time) => formatter("DateTimeFormat", { year: "numeric", ...dayAndTime }).format(new Date(time));
 
 // clockTime formats the time of day.
-export function clockTime(time) {
-  return new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(time);
-}
+export const clockTime = (time) => formatter("DateTimeFormat", timeOfDay).format(time);
+
+// languageOf returns the value of lang for a text of a merchant, whose language is not stored.
+export const languageOf = (words) => (/\p{Script=Han}/u.test(words) ? "zh-CN" : "en");
 
 // zone returns the visitor's time zone as its name and its offset from UTC.
 export function zone(at = new Date()) {
@@ -94,7 +98,7 @@ export function zone(at = new Date()) {
 
 // digits returns the number of decimals of a currency. It throws a RangeError for an invalid currency code.
 export function digits(currency) {
-  return new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
+  return formatter("NumberFormat", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
 }
 
 // left formats a remaining time in ms, rounded up so that zero never appears early: 01:00:05, 2 d 03:00:05. `short`

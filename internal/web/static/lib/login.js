@@ -8,13 +8,24 @@ import { session } from "./session.js";
 
 let open = null;
 
-// login opens the dialog and resolves to whether the visitor has logged in. Concurrent calls share one dialog.
-export function login() {
-  open ??= openDialog().finally(() => (open = null));
+// login opens the dialog and resolves to whether the visitor has logged in. Concurrent calls share one dialog. `again` means
+// that the session ended while it was in use: the dialog says so and has the number.
+export function login({ again = false } = {}) {
+  open ??= openDialog(again).finally(() => (open = null));
   return open;
 }
 
-function openDialog() {
+// demoNumbers offers the numbers that log in to a demo, as buyer and as admin; null outside of demo mode.
+function demoNumbers(phone) {
+  const admin = document.documentElement.dataset.demoAdmin;
+  if (!admin) return null;
+  const offer = (role, number) => h("button", {
+    type: "button", class: "link", "data-role": role, onclick: () => { phone.value = number; phone.focus(); },
+  }, t(`login.demo.${role}`, { number }));
+  return h("p", { class: "note" }, t("login.demoNumbers"), " ", offer("buyer", "13800000001"), " · ", offer("admin", admin));
+}
+
+function openDialog(again) {
   return new Promise((resolve) => {
     const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error"), totp: newID("totp"), totpNote: newID("note") };
     const phone = h("input", {
@@ -39,9 +50,9 @@ function openDialog() {
       h("label", { for: ids.totp }, t("login.totp")), totp, h("p", { id: ids.totpNote, class: "note" }, t("login.totpNote")));
     const form = h("form", { onsubmit: next, novalidate: true },
       h("h2", { id: ids.title }, t("login.title")),
-      h("p", { class: "note" }, t("login.why")),
+      h("p", { class: "note" }, t(again ? "login.ended" : "login.why")),
       h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
-        h("p", { id: ids.format, class: "note" }, t("login.format"))),
+        h("p", { id: ids.format, class: "note" }, t("login.format")), demoNumbers(phone)),
       second, third, error,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
@@ -67,6 +78,10 @@ function openDialog() {
         render();
         totp.value = "";
         totp.focus();
+        return;
+      }
+      if (problem.code === "rate_limited" && !sent) {
+        text(error, t("login.sentBefore"));
         return;
       }
       const wrongCode = problem.code === "unauthenticated";
@@ -141,6 +156,7 @@ function openDialog() {
       resolve(done);
     }
 
+    if (again) phone.value = session.lastPhone();
     render();
     document.body.append(dialog);
     dialog.showModal(); // restores the focus when it closes

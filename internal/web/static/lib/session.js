@@ -20,6 +20,7 @@ const RETRY_PAUSE = 5_000; // doubled at most
 const changes = topic();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.session") : null;
 let user = null;
+let lastPhone = "";
 let token = "";
 let expires = 0; // performance.now()
 let renewing = null;
@@ -59,6 +60,7 @@ function drop(broadcast) {
     channel?.postMessage({ logout: true });
   }
   if (user) {
+    lastPhone = user.phone;
     user = null;
     changes.emit(null);
   }
@@ -104,6 +106,8 @@ async function renew() {
 
 export const session = {
   user: () => user,
+  // lastPhone returns the phone number of the session that ended last on this page; "" if there was none.
+  lastPhone: () => lastPhone,
   // may reports whether the visitor's role has a permission. The server checks it in any case.
   may: (permission) => user?.permissions?.includes(permission) ?? false,
   // on subscribes to logins and logouts; the listener receives the new user, or null.

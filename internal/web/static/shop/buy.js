@@ -103,7 +103,7 @@ async function run(voucherID, p) {
       if (problem.code === "other_user") return;
       if (problem.code === "unauthenticated") {
         setState({ is: "idle" });
-        if (!(await login())) return;
+        if (!(await login({ again: true }))) return;
         pressed = Date.now();
         continue;
       }

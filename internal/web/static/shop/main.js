@@ -8,6 +8,7 @@ import * as buy from "./buy.js";
 import * as mine from "./mine.js";
 import { mount as orders } from "./orders.js";
 import * as rooms from "./rooms.js";
+import { mount as sale, title as saleTitle } from "./sale.js";
 import * as sales from "./sales.js";
 import { mount as store } from "./store.js";
 import texts from "./texts.js";
@@ -20,6 +21,7 @@ frame.start({
   texts,
   pages: [
     { path: /^\/$/, title: "store.title", mount: store, nav: "/" },
+    { path: /^\/sales\/([^/]+)$/, title: saleTitle, mount: sale, nav: "/" },
     { path: /^\/orders$/, title: "orders.title", mount: orders, nav: "/orders" },
     { path: /^\/orders\/([^/]+)$/, title: "orders.one", mount: orders, nav: "/orders" },
   ],

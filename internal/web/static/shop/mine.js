@@ -14,9 +14,11 @@ const MAX_STREAMS = 2;
 const POLL = 5_000; // ms
 const IDLE_POLLS = 4; // idle orders may stay unchanged for months: they are read with every IDLE_POLLS-th poll
 const LOST = 5_000; // ms; a queued order may be missing this long while it moves from the queue to the database
+const REVIVAL = 3_600_000; // ms
 const PAYING = 20_000; // ms; a payment that takes longer is shown as not running
 
-// Statuses in the order in which they are reached. A status never goes back, so a stale answer is ignored.
+// Statuses in the order in which they are reached. A status never goes back, so a stale answer is ignored. Only a failed
+// order continues when an operator repeats it, which its buyer sees once it is stored.
 const progress = {
   queued: 0, pending_payment: 1, paid: 2, redeemed: 3, refunding: 3, cancelled: 4, refunded: 4, failed: 4,
 };
@@ -25,8 +27,14 @@ const progress = {
 export const final = (order) => ["redeemed", "cancelled", "refunded", "failed"].includes(order.status);
 export const active = (order) => !["cancelled", "refunded", "failed"].includes(order.status);
 
+// expired reports whether a cancelled order was not paid in time.
+export const expired = (order) => order.status === "cancelled" && Date.parse(order.cancelled_at) >= Date.parse(order.expires_at);
+
+// revivable reports whether an order has failed so recently that an operator may put it back into the queue.
+const revivable = (o) => o.status === "failed" && clock.now() - Date.parse(o.created_at) < REVIVAL;
+
 // idle reports whether an order changes only if its owner acts.
-const idle = (o) => o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
+const idle = (o) => revivable(o) || o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
 
 const orders = new Map();
 const missing = new Map(); // by order: the time since which the server does not find it
@@ -56,7 +64,7 @@ export function put(order, notify = true) {
   if (order.user_id !== session.user()?.id) return;
   let known = orders.get(order.id);
   if (known?.guessed) known = { status: known.status };
-  else if (known && progress[known.status] > progress[order.status]) return;
+  else if (known && progress[known.status] > progress[order.status] && (known.status !== "failed" || order.status === "queued")) return;
   orders.set(order.id, { ...known, ...order });
   if (known?.status !== order.status) {
     if (notify) channel?.postMessage({ user: session.user()?.id });
@@ -192,9 +200,9 @@ function updateStreams() {
 async function poll(failures = 0, turn = 0) {
   if (!document.hidden && session.user()) {
     for (const [id, { submitted }] of busy) if (submitted) await checkPayment(id);
-    const unwatched = list().filter((o) => !final(o) && !streams.has(o.id) && (!idle(o) || turn % IDLE_POLLS === 0));
+    const unwatched = list().filter((o) => (!final(o) || revivable(o)) && !streams.has(o.id) && (!idle(o) || turn % IDLE_POLLS === 0));
     if (state === "failed" || unwatched.length > 0) await load();
-    for (const o of unwatched) if (o.status === "queued") await fetchOne(o.id).catch(() => {});
+    for (const o of unwatched) if (["queued", "failed"].includes(o.status)) await fetchOne(o.id).catch(() => {});
   }
   failures = problem ? failures + 1 : 0;
   setTimeout(poll, POLL + backoff(failures, 500, 20_000), failures, turn + 1);

@@ -5,20 +5,22 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
-import { left, moment, money, t } from "../lib/i18n.js";
+import { languageOf, left, moment, money, t } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
+import { confirmPayment } from "./pay.js";
 import { qr } from "./qr.js";
 import * as sales from "./sales.js";
+import * as shops from "./shops.js";
 
 // mount shows all orders, or the order with the id `only`.
 export function mount(root, only) {
   const cards = new Map();
   const heading = h("h1", { tabindex: -1 }, t(only ? "orders.one" : "orders.title"));
   const all = h("a", { href: "/orders", class: "link" }, t("orders.all"));
-  const list = h("ul", { class: "orders" });
+  const list = h("ul", { class: "orders", "data-one": Boolean(only) });
   const empty = h("p", { class: "empty" });
   const error = h("p", { class: "banner", role: "status" });
   const enter = h("button", { type: "button", class: "primary", onclick: () => login() }, t("login.title"));
@@ -74,7 +76,7 @@ export function mount(root, only) {
   }
 
   const ends = [
-    mine.onChange(render), sales.onChange(render), session.on(() => { find(); render(); }),
+    mine.onChange(render), sales.onChange(render), shops.onChange(render), session.on(() => { find(); render(); }),
   ];
   const timer = setInterval(() => { for (const c of cards.values()) c.update(); }, 1000);
   if (session.user()) mine.load();
@@ -90,13 +92,20 @@ export function mount(root, only) {
   };
 }
 
-// card returns the card of an order: {element, update}; update() renders the current state.
+// card returns the card of an order: {element, update}; update() renders the current state. `open` means that it is the
+// only one on the page, with its code and the terms.
 function card(id, open) {
+  const alone = open;
   const titleID = newID("order");
-  const title = h("h2", { id: titleID });
+  const name = h("a", {});
+  const title = h("h2", { id: titleID }, name);
+  const of = h("p", { class: "sub" });
+  const rules = h("p", { class: "note terms" });
+  const number = alone ? h("span", {}, t("orders.number", { id })) : h("a", { href: `/orders/${id}` }, t("orders.number", { id }));
+  const at = h("span", {});
   const chip = h("span", { class: "chip" });
   const amount = h("strong", { class: "amount" });
-  const facts = h("p", { class: "facts" });
+  const facts = h("p", { class: "facts" }, at, " · ", number);
   const due = h("p", { class: "due" });
   const error = h("p", { class: "error", role: "alert" });
   const ref = h("p", { class: "reference" });
@@ -104,23 +113,28 @@ function card(id, open) {
     const b = h("button", { type: "button", class: kind, "data-do": name, "aria-describedby": titleID, onclick: () => b.getAttribute("aria-disabled") || press() });
     return b;
   };
-  const pay = button("pay", "primary", () => mine.act(id, "pay"));
+  const pay = button("pay", "primary", payNow);
+  const again = h("a", { class: "button primary", "data-do": "again" }, t("orders.again"));
   const cancel = button("cancel", "quiet", () => confirmAndAct("cancel"));
   const refund = button("refund", "quiet", () => confirmAndAct("refund"));
   const codeID = newID("code");
-  const toggle = h("button", { type: "button", class: "primary", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
+  const toggle = h("button", { type: "button", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
   const picture = h("div", { class: "picture" });
   const code = h("code", {});
   const pass = h("div", { class: "pass", id: codeID }, picture, h("div", {}, h("p", { class: "label" }, t("orders.code")), code, h("p", { class: "note" }, t("orders.show"))));
   const element = h("li", { class: "order", "data-order": id, "aria-labelledby": titleID },
-    h("div", { class: "head" }, title, chip),
+    h("div", { class: "head" }, title, chip), of,
     h("div", { class: "row" }, facts, amount),
-    due, pass, error, ref,
-    h("div", { class: "actions" }, refund, cancel, toggle, pay));
+    due, pass, rules, error, ref,
+    h("div", { class: "actions" }, refund, cancel, toggle, pay, again));
   let was = null;
 
   async function confirmAndAct(action) {
     if (await confirm(t(`confirm.${action}`), t(`do.${action}`))) mine.act(id, action);
+  }
+
+  async function payNow() {
+    if (await confirmPayment(mine.order(id), name.textContent)) mine.act(id, "pay");
   }
 
   function update() {
@@ -130,18 +144,24 @@ function card(id, open) {
     const { action, problem } = mine.doing(id);
     const working = Boolean(action) && !problem;
     const unpaid = o.status === "pending_payment";
-    text(title, v?.title ?? t("orders.voucher", { id: o.voucher_id }));
+    text(name, v?.title ?? t("orders.voucher", { id: o.voucher_id }));
+    attr(name, "href", `/sales/${o.voucher_id}`);
+    attr(name, "lang", v && languageOf(v.title));
+    showShop(v);
+    const late = unpaid && mine.timeLeft(o) <= 0;
     attr(element, "data-status", o.status);
     const status = working && action === "pay" && unpaid ? t("status.paying") : t(`status.${o.status}`);
     text(chip, status);
-    text(facts, `${moment(o.created_at)} · ${t("orders.number", { id: o.id })}`);
+    text(at, moment(o.created_at));
     text(amount, o.amount === undefined ? "" : money(o.amount, o.currency));
     showDue(o, unpaid, working);
     for (const [b, name, shown] of [[pay, "pay", unpaid], [cancel, "cancel", unpaid], [refund, "refund", o.status === "paid"]]) {
       show(b, shown);
       text(b, working && action === name ? t("working") : t(`do.${name}`));
-      attr(b, "aria-disabled", working ? "true" : null);
+      attr(b, "aria-disabled", working || (late && name !== "refund") ? "true" : null);
     }
+    attr(again, "href", `/sales/${o.voucher_id}`);
+    show(again, !mine.active(o) && v && ["on_sale", "upcoming", "sold_out"].includes(sales.stateOf(v)));
     showCode(o);
     text(error, problem ? explain(problem) : "");
     show(error, problem);
@@ -156,6 +176,8 @@ function card(id, open) {
     const words = {
       queued: () => queueNote(o),
       pending_payment: () => (working ? t("orders.paying") : rest > 0 ? t("orders.due", { left: left(rest, true) }) : t("orders.late")),
+      cancelled: () => o.cancelled_at && (mine.expired(o)
+        ? t("orders.expired", { at: moment(o.expires_at) }) : t("orders.cancelled", { at: moment(o.cancelled_at) })),
       failed: () => explain({ code: o.reason || "internal" }),
       refunding: () => t("orders.refunding"),
       redeemed: () => o.redeemed_at && t("orders.redeemed", { at: moment(o.redeemed_at) }),
@@ -166,12 +188,24 @@ function card(id, open) {
     attr(due, "data-soon", unpaid && rest < 60_000);
   }
 
+  function showShop(v) {
+    const s = v && shops.shop(v.shop_id);
+    const where = s ? (alone ? [s.name, s.area, s.address, s.open_hours] : [s.name]).filter(Boolean).join(" · ") : "";
+    text(of, where);
+    attr(of, "lang", languageOf(where));
+    show(of, where);
+    text(rules, (alone && v?.rules) || "");
+    attr(rules, "lang", languageOf(rules.textContent));
+    show(rules, rules.textContent);
+  }
+
   function showCode(o) {
     const has = o.status === "paid" && o.redeem_code;
     show(toggle, has);
     show(pass, has && open);
     text(toggle, t(open ? "orders.hideCode" : "orders.showCode"));
     attr(toggle, "aria-expanded", String(open));
+    attr(toggle, "class", open ? "quiet" : "primary");
     if (!has) {
       picture.replaceChildren();
     } else if (code.textContent !== o.redeem_code || !picture.firstChild) {

@@ -1,58 +1,97 @@
 // The sales, polled from the server while a page shows them.
 
 import * as clock from "../lib/clock.js";
-import { get, json, send } from "../lib/api.js";
+import { get, json, Problem, send } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 
-const PAGE = 60;
+const PAGE = 100;
+const PAGES = 5; // pages of the list that are read at once; further ones on request
 const SOON = 15_000; // ms before and after the start or end of a sale
 const OPEN = 3_000; // polling interval then, and while a sale is on. The buttons themselves follow the clock
+const QUIET = 500; // ms more for each poll without a change
 const SLOW = 8_000; // polling interval otherwise
 
 const sales = new Map();
 const changes = topic();
 let timer = 0;
 let failures = 0;
-let pages = 1;
+let pages = PAGES;
 let cursor = null;
 let running = null;
 let watching = false;
+let only = null; // the id of the only sale that is read; null: the list
+let past = null; // the sales that had ended when they were requested
 
 export const onChange = changes.on;
-export const all = () => [...sales.values()];
-export const sale = (id) => sales.get(id);
+export const all = () => [...new Map([...(past ?? []), ...sales]).values()];
+export const sale = (id) => sales.get(id) ?? past?.get(id);
 export const hasMore = () => cursor !== null;
+export const hasPast = () => past !== null;
 // error is the Problem of the last failed poll; null after a success, and for a first failure that may be an accident.
 export let error = null;
 export let loaded = false;
+export let missing = null; // the id of a sale that does not exist
 
 // stateOf returns the state of a sale: its window by the server's clock, its stock as last read.
 export function stateOf(v, now = clock.now()) {
-  if (now >= Date.parse(v.end_at)) return "ended";
+  if (v.status !== "on" || now >= Date.parse(v.end_at)) return "ended";
   if (now < Date.parse(v.begin_at)) return "upcoming";
   return v.stock > 0 ? "on_sale" : "sold_out";
 }
 
-// flashSales returns the published flash sales of a page of vouchers, and passes the server time to the clock.
-function flashSales(items, sent, got) {
-  if (items.length > 0) clock.observe(items[0].server_time, sent, got);
-  return items.filter((v) => v.type === "seckill" && v.status === "on");
+const tags = new Map(); // by path: the ETag of the last answer
+let quiet = 0; // polls since the last change
+
+// request reads from the API. An unchanged answer is not sent again (ETag): the browser repeats it with new headers. So the
+// time is that of the header, not that of the body.
+async function request(path) {
+  const sent = performance.now();
+  const response = await send("GET", path, { cache: "no-cache" });
+  clock.observe(response.headers.get("X-Server-Time"), sent, response.got);
+  const tag = response.headers.get("ETag");
+  if (tags.get(path) !== tag) quiet = 0;
+  tags.set(path, tag);
+  return json(response);
+}
+
+// page reads a page of the list: {items, next_cursor} with the flash sales only.
+async function page(status, after) {
+  const body = await request(`/vouchers?status=${status}&limit=${PAGE}${after ? `&cursor=${after}` : ""}`);
+  return { ...body, items: body.items.filter((v) => v.type === "seckill") };
 }
 
 async function read() {
+  quiet++;
   const found = new Map();
   const began = performance.now();
-  cursor = null;
-  for (let page = 0; page < pages; page++) {
-    const sent = performance.now();
-    const response = await send("GET", `/vouchers?status=on&limit=${PAGE}${cursor ? `&cursor=${cursor}` : ""}`);
-    const body = await json(response);
-    for (const v of flashSales(body.items, sent, response.got)) found.set(v.id, v);
-    cursor = body.next_cursor;
-    if (cursor === null) break;
+  if (only) {
+    const v = await request(`/vouchers/${encodeURIComponent(only)}`);
+    if (v.type !== "seckill") throw new Problem({ code: "not_found", status: 404 });
+    found.set(only, v);
+  } else {
+    let after = null;
+    for (let n = 0; n === 0 || (n < pages && after !== null); n++) {
+      const { items, next_cursor } = await page("current", after);
+      for (const v of items) found.set(v.id, v);
+      after = next_cursor;
+    }
+    cursor = after;
+    const now = clock.now();
+    // What ends while the page is open stays, so that no card moves. What was unpublished leaves.
+    for (const [id, v] of sales) if (!found.has(id) && Date.parse(v.end_at) <= now) found.set(id, v);
   }
-  sales.clear();
+  if (!only) sales.clear();
   for (const [id, v] of found) sales.set(id, began < soldOutAt.get(id) ? { ...v, stock: 0 } : v);
+}
+
+// readPast adds the last sales that have ended to the list.
+export async function readPast() {
+  try {
+    past = new Map((await page("ended")).items.map((v) => [v.id, v]));
+  } catch (problem) {
+    error = problem;
+  }
+  changes.emit();
 }
 
 // soldOut records that a sale has no stock left. Answers to earlier requests do not override it.
@@ -66,14 +105,17 @@ export function soldOut(id) {
 // refresh reads the sales now. Concurrent calls share one request.
 export function refresh() {
   running ??= (async () => {
+    const id = only;
     try {
       await read();
       loaded = true;
       failures = 0;
       error = null;
     } catch (problem) {
-      failures++;
-      if (failures > 1 || !loaded || !navigator.onLine) error = problem;
+      if (id && (problem.status === 404 || problem.status === 400)) {
+        sales.delete(id);
+        missing = id;
+      } else if (++failures > 1 || !loaded || !navigator.onLine) error = problem;
     }
     changes.emit();
   })().finally(() => {
@@ -83,9 +125,9 @@ export function refresh() {
   return running;
 }
 
-// more loads one page more.
+// more loads further pages.
 export function more() {
-  pages++;
+  pages += PAGES;
   return refresh();
 }
 
@@ -115,7 +157,8 @@ function pause() {
   const near = (time) => Math.abs(Date.parse(time) - now) < SOON;
   let wait = SLOW;
   for (const v of sales.values()) {
-    if (near(v.begin_at) || near(v.end_at) || ["on_sale", "sold_out"].includes(stateOf(v, now))) wait = OPEN;
+    if (near(v.begin_at) || near(v.end_at)) wait = OPEN;
+    else if (["on_sale", "sold_out"].includes(stateOf(v, now))) wait = Math.min(wait, OPEN + quiet * QUIET);
   }
   return wait * (0.7 + 0.6 * Math.random()); // pages that were opened together drift apart
 }
@@ -125,10 +168,11 @@ function schedule() {
   if (watching && !document.hidden) timer = setTimeout(refresh, pause());
 }
 
-// watch starts polling and returns the function that stops it.
-export function watch() {
-  watching = true;
-  refresh();
+// watch starts polling the list, or the sale with an id only, and returns the function that stops it.
+export function watch(id = null) {
+  [watching, only, missing] = [true, id, null];
+  if (running) running.then(refresh); // it may read something else
+  else refresh();
   return () => {
     watching = false;
     clearTimeout(timer);

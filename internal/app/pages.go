@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/text/currency"
+
+	"seckill/internal/domain"
+	"seckill/internal/handler"
+	"seckill/internal/service"
+	"seckill/internal/shop"
+	"seckill/internal/web"
+)
+
+// newPages returns the HTML pages, including one per error code of the API, and the page for unknown addresses. Package
+// web does not import the API.
+func newPages(
+	cfg Config, vouchers *service.Vouchers, shops shop.Store, zone *time.Location,
+) (pages map[string]http.Handler, missing http.Handler, err error) {
+	problems, err := handler.Problems()
+	if err != nil {
+		return nil, nil, err
+	}
+	all := make([]web.Problem, len(problems))
+	for i, p := range problems {
+		all[i] = web.Problem(p)
+	}
+	admin := ""
+	if cfg.IsDemo() {
+		admin = DemoAdmin
+	}
+	find := salePreviews{vouchers, newShopNames(shops), zone}.find
+	return web.Routes(web.Config{Problems: all, Sale: find, DemoAdmin: admin, Sandbox: true})
+}
+
+// salePreviews finds the sales whose pages are previewed.
+type salePreviews struct {
+	vouchers *service.Vouchers
+	shops    func(ctx context.Context, id int64) string
+	zone     *time.Location
+}
+
+func (p salePreviews) find(ctx context.Context, id int64) (s web.Sale, ok bool, err error) {
+	v, err := p.vouchers.Get(ctx, id)
+	if errors.Is(err, domain.ErrNotFound) || err == nil && (v.Unpublished() || v.Sale == nil) {
+		return web.Sale{}, false, nil
+	}
+	if err != nil {
+		return web.Sale{}, false, err
+	}
+	return web.Sale{
+		Title: v.Title, SubTitle: v.SubTitle, Shop: p.shops(ctx, v.ShopID), Begin: v.Sale.BeginAt.In(p.zone),
+		Price: price(v.PayValue, v.Currency), Value: price(v.ActualValue, v.Currency),
+	}, true, nil
+}
+
+// price formats an amount with the code of its currency, such as CNY 80.00.
+func price(amount int64, code string) string {
+	places := 2
+	if unit, err := currency.ParseISO(code); err == nil {
+		places, _ = currency.Standard.Rounding(unit)
+	}
+	whole := int64(1)
+	for range places {
+		whole *= 10
+	}
+	if places == 0 {
+		return fmt.Sprintf("%s %d", code, amount)
+	}
+	return fmt.Sprintf("%s %d.%0*d", code, amount/whole, places, amount%whole)
+}
+
+const (
+	shopNameTTL     = 10 * time.Second // of a cached name
+	shopNameTimeout = 2 * time.Second  // of a read
+	maxShopNames    = 1000             // in the cache
+)
+
+// newShopNames returns a function that returns the name of a shop, or "" if it cannot be read.
+func newShopNames(shops shop.Store) func(ctx context.Context, id int64) string {
+	cache := otter.Must(&otter.Options[int64, string]{
+		MaximumSize: maxShopNames, ExpiryCalculator: otter.ExpiryWriting[int64, string](shopNameTTL),
+	})
+	load := otter.LoaderFunc[int64, string](func(ctx context.Context, id int64) (string, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shopNameTimeout)
+		defer cancel()
+		s, err := shops.Shop(ctx, id)
+		if errors.Is(err, domain.ErrNotFound) {
+			return "", nil
+		}
+		return s.Name, err
+	})
+	return func(ctx context.Context, id int64) string {
+		name, err := cache.Get(ctx, id, load)
+		if err != nil {
+			return ""
+		}
+		return name
+	}
+}

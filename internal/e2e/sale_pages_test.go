@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
+func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 600})
+	p.publish(t, offer{Title: "Something else", Stock: 10})
+	p.as(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", map[string]any{"delta": 5, "reason": "more"}, http.StatusOK, &struct{}{})
+
+	res, err := http.Get(p.url + "/sales/" + sale) //nolint:noctx // a test
+	require.NoError(t, err)
+	defer res.Body.Close()
+	page, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅">`)
+	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.url+"/sales/"+sale+`">`)
+
+	v := visit(p.url, "en")
+	v.goTo("/sales/" + sale)
+	v.until(canBuy(sale))
+	v.reads("h1", "Breakfast in the harbour")
+	v.until(`document.title === "Breakfast in the harbour · Seckill"`)
+	v.reads(card(sale), "15 of 15 left")
+	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "10 min", "What happens next"} {
+		v.reads(".details", text)
+	}
+	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))
+	v.click(`[data-do="share"]`)
+	v.until(`window.copied === location.origin + "/sales/%s"`, sale)
+	v.buy(sale, newPhone())
+
+	v.click(`#nav a[href="/"]`)
+	v.until(`document.querySelectorAll("li.sale").length > 1`)
+	v.do(chromedp.SendKeys(chromedp.CSS(".search input"), "HARBOUR breakfast"))
+	v.until(`[...document.querySelectorAll("li.sale")].filter((e) => e.checkVisibility()).length === 1`)
+	require.Equal(t, "?q=HARBOUR+breakfast", evaluate[string](v.tab, `location.search`))
+	v.click(card(sale) + " h2 a")
+	v.reads("h1", "Breakfast in the harbour")
+
+	for path, heading := range map[string]string{"/sales/999999": "Page not found", "/nope": "Page not found", "/console/nope": "Page not found"} {
+		v.do(chromedp.Navigate(p.url + path))
+		v.reads("h1", heading)
+	}
+	v.click(`nav a[href="?lang=zh"]`)
+	v.reads("h1", "页面不存在")
+	v.click(`a[href="/"]`)
+	v.until(`document.querySelector("li.sale")`)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.problems = nil // the browser reports the status 404 as an error
+}
+
+// readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
+func readyAtStart(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	begin := time.Now().Add(15 * time.Second)
+	sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
+	v := visit(p.url, "en")
+	v.goTo("/sales/" + sale)
+	v.reads(buyOf(sale), "Log in to be ready")
+	v.click(buyOf(sale))
+	v.login(newPhone())
+	v.reads(buyOf(sale), "Starts soon")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	v.until(canBuy(sale))
+	v.click(buyOf(sale))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
+	requireStock(t, p.Client, sale, 4)
+}
+
+// expiredOrder: an order that was not paid in time says so, and leads back to the sale.
+func expiredOrder(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 1, PayTimeout: 3})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.buy(sale, newPhone())
+	v.click(linkOf(sale))
+	v.orderIs("cancelled")
+	v.reads(anOrder, "Not paid by")
+	v.reads(anOrder, "Nothing was charged")
+	v.click(`li.order [data-do="again"]`)
+	v.until(canBuy(sale))
+	require.Equal(t, "/sales/"+sale, evaluate[string](v.tab, `location.pathname`))
+	v.click(buyOf(sale))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+}
+
+// limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
+func limitAboveOne(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5, LimitPerUser: 2})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.reads(card(sale), "Limit per customer: 2")
+	v.buy(sale, newPhone())
+	v.reads(card(sale), "You hold 1 of 2")
+	v.do(chromedp.Reload())
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	v.reads(linkOf(sale), "Go to payment")
+	v.reads(card(sale), "You hold 1 of 2")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	requireStock(t, p.Client, sale, 4)
+	another := fmt.Sprintf(`%s [data-do="another"]`, card(sale))
+	v.click(another)
+	v.reads(card(sale), "You hold 2 of 2")
+	v.until(`!document.querySelector(%q).checkVisibility()`, another)
+	requireStock(t, p.Client, sale, 3)
+}

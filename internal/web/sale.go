@@ -1,0 +1,76 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+)
+
+// Sale is what the preview of a sale's page shows.
+type Sale struct {
+	Title, SubTitle string
+	Shop            string // may be empty
+	Price, Value    string // with the currency's code
+	Begin           time.Time
+	Image           string // path; empty: the icon
+}
+
+// preview contains the tags by which messengers and search engines show a link to a sale.
+type preview struct {
+	Title, Description, URL, Image string
+}
+
+// newPreview returns the preview of a sale for the language and the address of a request.
+func newPreview(s Sale, r *http.Request) *preview {
+	_, i := language.MatchStrings(languages, r.Header.Get("Accept-Language"))
+	price, begins := s.Price+" (value "+s.Value+")", "starts "
+	if i == 1 {
+		price, begins = s.Price+"（面值 "+s.Value+"）", "开抢时间 "
+	}
+	empty := func(text string) bool { return text == "" }
+	title := slices.DeleteFunc([]string{s.Title, s.Shop}, empty)
+	facts := slices.DeleteFunc([]string{s.SubTitle, price, begins + s.Begin.Format("2006-01-02 15:04 -07:00")}, empty)
+	scheme := "http://"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https://"
+	}
+	if s.Image == "" {
+		s.Image = "/assets/current/icon-512.png"
+	}
+	return &preview{
+		Title: strings.Join(title, " · "), Description: strings.Join(facts, " · "),
+		URL: scheme + r.Host + r.URL.Path, Image: scheme + r.Host + s.Image,
+	}
+}
+
+// salePage returns the handler of /sales/{id}: the storefront with the preview of the sale. While the sale cannot be read,
+// it has no preview; the modules of the page show the error.
+func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), missing http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := strconv.ParseInt(path.Base(r.URL.Path), 10, 64)
+		if err != nil || id <= 0 {
+			missing.ServeHTTP(w, r)
+			return
+		}
+		sale, ok, err := find(r.Context(), id)
+		if err == nil && !ok {
+			missing.ServeHTTP(w, r)
+			return
+		}
+		page := s.pages["/"]
+		if err == nil {
+			if f, err := s.store(newPreview(sale, r)); err == nil {
+				f.zipped = func() []byte { return nil } // a compressor costs more than the bytes that it saves here
+				page = f
+			}
+		}
+		w.Header().Add("Vary", "Accept-Language")
+		page.ServeHTTP(w, r)
+	})
+}

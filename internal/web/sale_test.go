@@ -1,0 +1,68 @@
+package web
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSalePageHasPreview: messengers and search engines run no scripts, so the head has all that they show.
+func TestSalePageHasPreview(t *testing.T) {
+	r := get(t, "/sales/7", "X-Forwarded-Proto", "https")
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
+	assert.Contains(t, r.Header.Values("Vary"), "Accept-Language")
+	text := body(t, r)
+	for _, tag := range []string{
+		`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
+		`<meta property="og:title" content="Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅">`,
+		`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
+		`<meta property="og:url" content="https://example.com/sales/7">`,
+		`<meta property="og:image" content="https://example.com/assets/current/icon-512.png">`,
+		`data-demo-admin="13800000000" data-sandbox`,
+	} {
+		assert.Contains(t, text, tag)
+	}
+	assert.Contains(t, body(t, get(t, "/sales/7", "Accept-Language", "zh-TW")), "CNY 80.00（面值 CNY 100.00）")
+	assert.NotContains(t, body(t, get(t, "/")), "og:")
+}
+
+// TestSalePageWithoutSale: a sale that does not exist is a 404, one that cannot be read now is not.
+func TestSalePageWithoutSale(t *testing.T) {
+	for _, path := range []string{"/sales/9", "/sales/0", "/sales/x", "/sales/99999999999999999999"} {
+		r := get(t, path)
+		assert.Equal(t, http.StatusNotFound, r.StatusCode, path)
+		assert.Contains(t, body(t, r), `href="/orders"`)
+	}
+	r := get(t, "/sales/8")
+	assert.Equal(t, http.StatusOK, r.StatusCode)
+	assert.Contains(t, body(t, r), "<title>Seckill</title>")
+}
+
+// TestMissingPage is in the language of the browser or of the query.
+func TestMissingPage(t *testing.T) {
+	for _, c := range [][3]string{
+		{"/nope", "de", "Page not found"}, {"/nope", "zh-CN,en", "页面不存在"}, {"/nope?lang=zh", "en", "页面不存在"}, {"/nope?lang=en", "zh", "Page not found"},
+	} {
+		r := get(t, c[0], "Accept-Language", c[1])
+		assert.Equal(t, http.StatusNotFound, r.StatusCode)
+		assert.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
+		assert.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'")
+		assert.Contains(t, body(t, r), c[2], c)
+	}
+	assert.Empty(t, body(t, request(t, http.MethodHead, "/nope")))
+}
+
+// TestWellKnownFiles: browsers and crawlers request these without a link to them.
+func TestWellKnownFiles(t *testing.T) {
+	for path, kind := range map[string]string{
+		"/favicon.ico": "image/png", "/robots.txt": "text/plain; charset=utf-8", "/manifest.webmanifest": "application/manifest+json",
+		"/assets/current/icon-192.png": "image/png", "/assets/current/icon-512.png": "image/png",
+	} {
+		r := get(t, path)
+		assert.Equal(t, http.StatusOK, r.StatusCode, path)
+		assert.Equal(t, kind, r.Header.Get("Content-Type"), path)
+	}
+}

@@ -1,0 +1,55 @@
+// The server's explanations in Chinese. In other languages they are shown as sent.
+
+import { language } from "../lib/i18n.js";
+
+// sentences translate the details of verdicts; a number in the pattern is inserted for $1, $2 and $3.
+const sentences = [
+  [/^(\d+) active of (-?\d+)$/, "有效订单 $1，总库存 $2"],
+  [/^no user exceeds the limit$/, "没有用户超出限购"],
+  [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/, "未售 $1 + 有效订单 $2 = $3"],
+  [/^(-?\d+) free, all of them for sale$/, "未售 $1 份，均可购买"],
+  [/^(\d+) active orders for (-?\d+) units$/, "有效订单 $1，超过总库存 $2"],
+  [/^(\d+) users hold more active orders than allowed$/, "$1 位用户超出限购"],
+  [/^(\d+) orders have a slot that does not match their status$/, "$1 个订单的名额与状态不符"],
+  [/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/, "未售 $1 + 有效订单 $2，与总库存 $3 不符"],
+  [/^(-?\d+) units are free, but only (-?\d+) can be bought$/, "未售 $1 份，仅 $2 份可购买"],
+  [/^the database could not be read$/, "无法读取数据库"],
+  [/^the orders are being counted$/, "正在统计订单"],
+  [/^the gate is not loaded, or Redis does not answer$/, "Redis 准入尚未加载，或 Redis 无响应"],
+  [/^(\d+) sold of (\d+)$/, "售出 $1 / $2"],
+  [/^(\d+) users with more than one$/, "$1 位用户多于一单"],
+  [/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/, "售出 $1 + 剩余 $2 = $3"],
+  [/^(\d+) answers differ from the buyer's orders$/, "$1 个返回结果与订单不符"],
+  [/^(-?\d+) left, (\d+) buyers answered sold_out$/, "剩余 $1，$2 位买家收到“已抢光”"],
+  [/^(\d+) IDs of (\d+) orders$/, "$2 个订单，$1 个编号"],
+];
+
+// kinds explain the kinds of findings.
+const kinds = {
+  gate_cold: "活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
+  gate_broken: "准入的键类型错误或不是数字，由其他程序写入",
+  stock_high: "准入的库存偏多，多放行的订单将会失败",
+  stock_low: "准入的库存偏少，部分库存暂时无法购买",
+  held_off: "准入记录的订单数与数据库不符",
+  sum_off: "准入记录的订单与数据库中的订单不符",
+  queued_off: "准入记录的排队订单数与队列不符",
+  buyer_missing: "准入缺少持有订单的买家",
+  phantom: "准入记录了不存在的订单",
+  not_released: "订单已结束，准入未释放名额",
+  ticket_without_entry: "排队凭证没有对应的队列消息",
+  entry_without_ticket: "队列消息没有对应的排队凭证",
+  stuck: "订单在队列中停留过久",
+  dead_letters: "有死信待处理",
+  unpaid_not_closed: "超时未付的订单尚未关闭",
+  refund_unfinished: "退款尚未完成",
+};
+
+// detailOf returns a detail of the server and its language.
+export function detailOf(detail) {
+  if (language() !== "zh") return [detail, null];
+  const found = sentences.find(([pattern]) => pattern.test(detail));
+  return found ? [detail.replace(...found), null] : [detail, "en"];
+}
+
+// findingOf is detailOf for a finding, by its kind.
+export const findingOf = (f) => (language() === "zh" && kinds[f.kind] ? [kinds[f.kind], null] : detailOf(f.detail));

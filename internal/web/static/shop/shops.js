@@ -1,0 +1,38 @@
+// The shops, read when a page shows them.
+
+import { get } from "../lib/api.js";
+import { topic } from "../lib/events.js";
+
+const RETRY = 30_000; // ms; after a failed read
+
+const shops = new Map(); // by id: the shop; null if it is not known (yet)
+const next = new Map(); // by id: the time (performance.now()) of the next read
+const changes = topic();
+let listed = null;
+
+export const onChange = changes.on;
+
+// load reads the shops of a list at once, so that shop() reads only what is missing.
+export function load() {
+  listed ??= get("/shops?limit=100").then(
+    ({ items }) => {
+      for (const s of items) shops.set(s.id, s);
+    },
+    () => {},
+  ).then(changes.emit);
+}
+
+// shop returns a shop as {name, area, address, open_hours}; null until it is read.
+export function shop(id) {
+  if (!shops.get(id) && performance.now() >= (next.get(id) ?? 0)) {
+    next.set(id, performance.now() + RETRY);
+    (listed ?? Promise.resolve()).then(() => shops.get(id) ?? get(`/shops/${id}`)).then(
+      (s) => {
+        shops.set(id, s);
+        changes.emit();
+      },
+      () => {}, // a sale can name a shop that does not exist
+    );
+  }
+  return shops.get(id) ?? null;
+}
