@@ -13,17 +13,16 @@ COPY internal internal
 COPY migrations migrations
 ARG TARGETOS
 ARG TARGETARCH
-# timetzdata: the last stage has no zone files.
+ARG VERSION=
 RUN --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -tags=timetzdata -ldflags="-s -w" -o /out/seckill ./cmd/seckill
+    go build -trimpath -ldflags="-s -w -X seckill/internal/version.release=$VERSION" -o /out/seckill ./cmd/seckill
 
 # Alpine instead of a distroless image: the health check needs a client, and busybox brings one.
-FROM alpine:3.23.5
+FROM alpine:3.23.5 AS runtime
 RUN addgroup -g 65532 seckill \
     && adduser -D -H -u 65532 -G seckill -s /sbin/nologin seckill \
     && install -d -m 0700 -o seckill -g seckill /var/lib/seckill
-COPY --from=build /out/seckill /usr/local/bin/seckill
 
 # A number, so that an orchestrator can see that it is not root.
 USER 65532:65532
@@ -38,3 +37,12 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=40s --retries=3 \
     CMD wget -q -T 2 -O /dev/null http://127.0.0.1:8080/healthz || exit 1
 ENTRYPOINT ["seckill"]
 CMD ["serve"]
+
+# The image of a release: goreleaser supplies the binaries.
+FROM runtime AS release
+ARG TARGETPLATFORM
+COPY $TARGETPLATFORM/seckill /usr/local/bin/seckill
+
+# The image of `docker build` and compose.
+FROM runtime
+COPY --from=build /out/seckill /usr/local/bin/seckill

@@ -69,10 +69,14 @@ func TestImagesArePinned(t *testing.T) {
 			assert.Regexp(t, pinned, s.Image, name)
 		}
 	}
-	from := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
-	require.Len(t, from, 2)
-	for _, f := range from {
-		assert.Regexp(t, pinned, f[1], "Dockerfile")
+	stages := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)(?: AS (\w+))?$`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
+	require.Len(t, stages, 4)
+	names := map[string]bool{}
+	for _, s := range stages {
+		if !names[s[1]] {
+			assert.Regexp(t, pinned, s[1], "Dockerfile")
+		}
+		names[s[2]] = true
 	}
 }
 
@@ -294,16 +298,29 @@ func configured(t *testing.T) map[string]bool {
 
 func TestDockerfile(t *testing.T) {
 	text := read(t, "Dockerfile")
-	last := text[strings.LastIndex(text, "\nFROM "):]
-	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(last)
-	require.NotNil(t, user, "the last stage has no numeric user")
+	_, runtime, _ := strings.Cut(text, " AS runtime\n")
+	runtime, images, _ := strings.Cut(runtime, "\nFROM runtime AS release\n")
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(runtime)
+	require.NotNil(t, user, "the images have no numeric user")
 	assert.NotEqual(t, "0", user[1])
 	assert.NotEqual(t, "0", user[2])
-	assert.Contains(t, last, "\nHEALTHCHECK ")
+	assert.Contains(t, runtime, "\nHEALTHCHECK ")
+	assert.Equal(t, 2, strings.Count(images, "/seckill /usr/local/bin/seckill\n"), "both images contain the program")
+	assert.Contains(t, images, "\nFROM runtime\n", "the last stage is the image of compose")
+	assert.NotContains(t, images, "USER")
 
 	// The image has the required toolchain and does not download another one.
 	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
 	assert.Contains(t, text, "golang:"+wanted+".")
+}
+
+// TestReleaseSetsVersion: the linker ignores an unknown variable silently.
+func TestReleaseSetsVersion(t *testing.T) {
+	require.Contains(t, read(t, "internal/version/version.go"), "\nvar release string\n")
+	for _, file := range []string{"Dockerfile", ".goreleaser.yaml"} {
+		assert.Contains(t, read(t, file), "-s -w -X seckill/internal/version.release=", file)
+	}
+	assert.Contains(t, read(t, ".goreleaser.yaml"), "flags: [--target=release]\n")
 }
 
 func TestDockerfileCopiesAllPackages(t *testing.T) {

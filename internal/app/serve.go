@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"seckill/internal/doctor"
+	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
@@ -153,8 +155,21 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
-// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data.
+// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data. If the
+// database becomes unavailable meanwhile, PrepareDatabase begins again, as WaitFor does.
 func PrepareDatabase(e *Env, store *repo.Store) error {
+	var failed error
+	err := WaitFor(e, "the database schema", func(context.Context) error {
+		failed = prepareDatabase(e, store)
+		if errors.Is(failed, domain.ErrUnavailable) {
+			return failed
+		}
+		return nil
+	})
+	return cmp.Or(err, failed)
+}
+
+func prepareDatabase(e *Env, store *repo.Store) error {
 	ctx, cancel := context.WithTimeout(e.Ctx, migrateTimeout)
 	defer cancel()
 	applied, err := store.MigrateUp(ctx)

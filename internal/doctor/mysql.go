@@ -148,6 +148,10 @@ func before(a, b [3]int) bool {
 }
 
 func (s *mysqlServer) checkVersion(context.Context) Result {
+	if strings.Contains(strings.ToLower(s.text), "tidb") {
+		return Bad(Fail, "use MySQL 8.0.16 or newer, or MariaDB 10.6 or newer",
+			"TiDB (%s) is not supported: its SKIP LOCKED is a plain read, so two servers would return the same payment", s.text)
+	}
 	least, change := [3]int{8, 0, 16}, "upgrade to MySQL 8.0.16 or newer: older versions ignore CHECK constraints"
 	if s.maria {
 		least, change = [3]int{10, 6, 0}, "upgrade to MariaDB 10.6 or newer: older versions have no SKIP LOCKED"

@@ -182,12 +182,20 @@ func TestReplicationResult(t *testing.T) {
 	galera := values{"wsrep_cluster_size": "3"}
 	source := values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1"}
 	for found, r := range map[string]Result{
-		"no replica is visible":           replicationResult(0, values{}, values{}, values{}),
-		"another can return 404":          replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "6"}),
-		"reads wait for them":             replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "7"}),
-		"for 10000 ms":                    replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "10000"}, values{}),
-		"lose data that was already read": replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_COMMIT"}, values{}),
-		"2 replicas, asynchronous: a fa":  replicationResult(2, values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "0"}, values{}, values{}),
+		"no replica is visible":                    replicationResult(0, values{}, values{}, values{}),
+		"another can return 404":                   replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "6"}),
+		"reads wait for them":                      replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "7"}),
+		"for 10000 ms":                             replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "10000"}, values{}),
+		"requests read orders that no replica has": replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_COMMIT"}, values{}),
+		"it refuses every order":                   replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "OFF"}, values{}, values{}),
+		"as safe as its disk":                      replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "ON"}, values{}, values{}),
+		"the other has no majority":                replicationResult(0, values{"wsrep_cluster_size": "2"}, values{}, values{"wsrep_sync_wait": "1"}),
+		"a majority has every":                     groupResult(3, values{"group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON"}),
+		"EVENTUAL: after a failover":               groupResult(3, values{"group_replication_consistency": "EVENTUAL"}),
+		"several primaries":                        groupResult(3, values{"group_replication_single_primary_mode": "OFF"}),
+		"a replication group of 2":                 groupResult(2, values{}),
+		"1 members of the":                         groupResult(1, values{}),
+		"2 replicas, asynchronous: a fa":           replicationResult(2, values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "0"}, values{}, values{}),
 	} {
 		require.Contains(t, r.Found, found)
 		require.Equal(t, r.Status != OK, r.Change != "", found)
@@ -232,10 +240,13 @@ func TestOldDatabaseVersionsFail(t *testing.T) {
 	for text, status := range map[string]Status{
 		"8.4.10": OK, "8.0.16-log": OK, "8.0.15": Fail, "5.7.44": Fail, "9.7.0": OK,
 		"10.11.6-MariaDB-1": OK, "5.5.5-10.6.12-MariaDB": OK, "10.5.20-MariaDB": Fail, "11.4.2-MariaDB": OK,
+		"8.0.11-TiDB-v8.5.0": Fail, "8.4.0-TiDB-v9.0.0": Fail,
 	} {
 		s := &mysqlServer{text: text}
 		s.maria, s.version = parseVersion(text)
-		assert.Equal(t, status, s.checkVersion(t.Context()).Status, text)
+		r := s.checkVersion(t.Context())
+		assert.Equal(t, status, r.Status, text)
+		assert.Equal(t, strings.Contains(text, "TiDB"), strings.Contains(r.Found, "SKIP LOCKED is a plain read"), text)
 	}
 }
 

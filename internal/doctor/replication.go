@@ -1,6 +1,9 @@
 package doctor
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // checkReplication reports how much acknowledged data a failover can lose, as far as the primary shows its replicas.
 func (s *mysqlServer) checkReplication(ctx context.Context) Result {
@@ -15,19 +18,45 @@ func (s *mysqlServer) checkReplication(ctx context.Context) Result {
 			return Unanswered(err, mysqlFix(err))
 		}
 	}
+	if s.global["group_replication_group_name"] != "" {
+		var online int
+		err := s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_state = 'ONLINE'").Scan(&online)
+		if err != nil {
+			return Bad(Warn, "GRANT SELECT ON performance_schema.replication_group_members TO the user of SECKILL_MYSQL_DSN",
+				"the members of the replication group are not visible: %v", err)
+		}
+		return groupResult(online, s.global)
+	}
 	return replicationResult(replicas, status, s.global, s.session)
+}
+
+// groupResult judges MySQL Group Replication by the number of members that are online and the global variables.
+func groupResult(online int, global map[string]string) Result {
+	switch consistency := global["group_replication_consistency"]; {
+	case online < 2:
+		return Bad(Fail, "START GROUP_REPLICATION on at least three servers", "%d members of the replication group are online", online)
+	case isOff(global["group_replication_single_primary_mode"]):
+		return Bad(Warn, "SELECT group_replication_switch_to_single_primary_mode()",
+			"the replication group has several primaries: reads through one can miss a 201 of another, and the lock of migrations is local to each")
+	case consistency == "EVENTUAL":
+		return Bad(Warn, "SET GLOBAL group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER' on every member, and in my.cnf",
+			"group_replication_consistency = EVENTUAL: after a failover, reads can miss orders that were answered 201")
+	case online == 2:
+		return Bad(Warn, "start a third member", "%s", stopsWithOne("a replication group", online))
+	}
+	return Good("a replication group of %d members: a majority has every acknowledged commit", online)
+}
+
+// stopsWithOne describes a cluster of two.
+func stopsWithOne(what string, n int) string {
+	return fmt.Sprintf("%s of %d: when one fails, the other has no majority and refuses orders", what, n)
 }
 
 // replicationResult judges the replication by the number of attached replicas, the global status, the global variables
 // and those of the program's sessions.
 func replicationResult(replicas int, status, global, session map[string]string) Result {
-	if nodes := atoi(status["wsrep_cluster_size"]); nodes > 1 {
-		if atoi(session["wsrep_sync_wait"])&1 == 0 {
-			return Bad(Warn, "SET GLOBAL wsrep_sync_wait = 1 on every node, and in my.cnf",
-				"a Galera cluster of %d nodes with wsrep_sync_wait = %s: after a 201 through one node, a read through another can return 404",
-				nodes, session["wsrep_sync_wait"])
-		}
-		return Good("a Galera cluster of %d nodes: commits are on all nodes, and reads wait for them", nodes)
+	if nodes := atoi(status["wsrep_cluster_size"]); nodes > 0 {
+		return galeraResult(nodes, status, session)
 	}
 	for _, primary := range []string{"source", "master"} { // MySQL 8.0.26 renamed them
 		prefix := "rpl_semi_sync_" + primary
@@ -36,7 +65,7 @@ func replicationResult(replicas int, status, global, session map[string]string) 
 		}
 		if point := global[prefix+"_wait_point"]; point != "AFTER_SYNC" {
 			return Bad(Warn, "SET GLOBAL "+prefix+"_wait_point = 'AFTER_SYNC', and in my.cnf",
-				"replication is semi-synchronous with %s: a failover can lose data that was already read", point)
+				"replication is semi-synchronous with %s: requests read orders that no replica has, and a failover can lose them after a repeated 201", point)
 		}
 		return Good("replication is semi-synchronous: acknowledged commits are on a replica, unless none confirmed for %s ms",
 			global[prefix+"_timeout"])
@@ -46,4 +75,22 @@ func replicationResult(replicas int, status, global, session map[string]string) 
 			"%d replicas, asynchronous: a failover loses the last orders that were answered 201", replicas)
 	}
 	return Good("no replica is visible to this user: orders are as safe as the disk of this server")
+}
+
+// galeraResult judges a Galera cluster by the number of its nodes, the status of this one and the program's sessions.
+func galeraResult(nodes int, status, session map[string]string) Result {
+	switch {
+	case isOff(status["wsrep_ready"]):
+		return Bad(Fail, "find out why it left the others: SHOW GLOBAL STATUS LIKE 'wsrep%', and its log",
+			"a node of Galera that is not in sync with a majority: it refuses every order")
+	case nodes == 1:
+		return Bad(Warn, "start two more nodes", "a Galera cluster of one node: orders are as safe as its disk")
+	case nodes == 2:
+		return Bad(Warn, "start a third node, or garbd", "%s", stopsWithOne("a Galera cluster", nodes))
+	case atoi(session["wsrep_sync_wait"])&1 == 0:
+		return Bad(Warn, "SET GLOBAL wsrep_sync_wait = 1 on every node, and in my.cnf",
+			"a Galera cluster of %d nodes with wsrep_sync_wait = %s: after a 201 through one node, a read through another can return 404",
+			nodes, session["wsrep_sync_wait"])
+	}
+	return Good("a Galera cluster of %d nodes: commits are on all nodes, and reads wait for them", nodes)
 }

@@ -31,7 +31,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
+		failover(t, s, []*process{s.serve(t, "")}, 3000, cluster.Nodes[i].Kill, func() { cluster.Verdict(t, i) })
 	})
 }
 
@@ -104,7 +104,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			s = s.in(lane)
 			_, found := s.run(t, "doctor")
 			require.Contains(t, found, "3 Sentinels agree on the master")
-			failover(t, s, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
+			failover(t, s, []*process{s.serve(t, "")}, 3000, sentinel.Master.Kill, func() { sentinel.Verdict(t) })
 		})
 	}
 }
@@ -176,21 +176,20 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	requireInvariants(t, s, c, r)
 }
 
-// failover runs a rush, calls kill in the middle of it, and verifies the promises at the end. verdict returns when the
-// system has promoted a replica. The times until then, and until orders flow again, are logged and not judged.
-func failover(t *testing.T, s *stack, kill, verdict func()) {
+// failover runs a rush for units on the servers, calls kill in the middle of it, and verifies the promises at the end.
+// verdict returns when the system has failed over. The times until then, and until orders flow again, are logged and not
+// judged.
+func failover(t *testing.T, s *stack, servers []*process, units int, kill, verdict func()) {
 	t.Helper()
-	p := s.serve(t, "")
-	units := 3000
 	if s.lane == "queue" {
-		units = 1000 // its few parallel buyers wait for the end of each order
+		units /= 3 // its few parallel buyers wait for the end of each order
 	}
-	c := buyersOf(p.segmentedSale(t, units), int64(units), s.tokens(t, units+500), p) // segments have no effect in the other lanes
+	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	wait := longRush(t, s, c)
 	require.Positive(t, stock(), "the rush ended before the fault")
-	killed := time.Now()
 	kill()
+	killed := time.Now()
 	verdict()
 	promoted, left := time.Now(), stock()
 	eventually(t, "orders flow again", func() bool { return stock() < left })
@@ -201,7 +200,7 @@ func failover(t *testing.T, s *stack, kill, verdict func()) {
 		time.Sleep(500 * time.Millisecond)
 		orders = append(orders, was-stock())
 	}
-	t.Logf("replica promoted after %.1f s, orders %.1f s later, then every 0.5 s %v", promoted.Sub(killed).Seconds(),
+	t.Logf("failed over after %.1f s, orders %.1f s later, then every 0.5 s %v", promoted.Sub(killed).Seconds(),
 		resumed.Sub(promoted).Seconds(), orders)
 	r := wait()
 	if s.lane == "queue" {

@@ -2,12 +2,7 @@ package repo
 
 import (
 	"database/sql"
-	"fmt"
-	"io"
-	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -16,33 +11,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
-
-// startAlias listens on an address that forwards each new connection to the server in leadsTo, as a DNS name or a
-// virtual address does.
-func startAlias(t *testing.T, server string) (addr string, leadsTo *atomic.Value) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	leadsTo = &atomic.Value{}
-	leadsTo.Store(server)
-	var wg sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
-	wg.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", leadsTo.Load().(string))
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			wg.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
-			wg.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
-		}
-	})
-	return l.Addr().String(), leadsTo
-}
 
 // execSQL runs statements as the administrator of a server.
 func execSQL(t *testing.T, dsn string, statements ...string) {
@@ -70,11 +38,11 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		newSale(t, migrated(t, s), 100, 1)
 	}
 	defer execSQL(t, dsn, "DROP USER "+name)
-	alias, leadsTo := startAlias(t, old.Addr)
+	alias := testenv.StartProxy(t, old.Addr)
 	open := func(user string) *Store {
 		cfg, err := mysql.ParseDSN(dsn)
 		require.NoError(t, err)
-		cfg.User, cfg.Passwd, cfg.Addr = user, "secret", alias
+		cfg.User, cfg.Passwd, cfg.Addr = user, "secret", alias.Addr
 		if user == "root" {
 			cfg.Passwd = ""
 		}
@@ -101,15 +69,27 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.ErrorContains(t, err, "read-only")
 	}
-	leadsTo.Store(promoted.Addr)
+	alias.Lead(promoted.Addr)
 	require.NoError(t, watched.Ping(t.Context()), "a read-only server keeps no connection in the pool")
 
-	for try := int64(1); ; try++ { // each purchase that the replica refuses closes one connection to it
-		_, err := placeOrder(t.Context(), buyers, newOrder(try, try, 1), 1)
-		if err == nil {
-			break
-		}
-		require.ErrorIs(t, err, domain.ErrUnavailable)
-		require.LessOrEqual(t, try, int64(conns), fmt.Sprint(buyers.Pools()["write"].Stats()))
+	reading, err := buyers.Pools()["read"].Conn(t.Context())
+	require.NoError(t, err)
+	_, err = buyers.SaleTotals(t.Context()) // by a connection that has no I/O timeout
+	require.NoError(t, err)
+	_, err = placeOrder(t.Context(), buyers, newOrder(1, 1, 1), 1)
+	require.NoError(t, err, "the purchase that the replica refuses is repeated on a new connection")
+	require.NoError(t, reading.Close())
+	_, err = buyers.Order(t.Context(), 1, 1)
+	require.NoError(t, err, "reads follow, even on a connection that was in use")
+	for i := range held {
+		held[i], err = buyers.Pools()["write"].Conn(t.Context())
+		require.NoError(t, err)
+		var addr string
+		require.NoError(t, held[i].QueryRowContext(t.Context(), "SELECT CONCAT('127.0.0.1:', @@port)").Scan(&addr))
+		require.Equal(t, promoted.Addr, addr)
 	}
+	for _, conn := range held {
+		require.NoError(t, conn.Close())
+	}
+	requireTotals(t, buyers, 1, 99, 1)
 }

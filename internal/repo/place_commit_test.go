@@ -3,6 +3,7 @@ package repo
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"strings"
@@ -17,11 +18,13 @@ import (
 )
 
 // commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to
-// the server, which rolls the transaction back. Then it calls meanwhile and closes the connection to the client.
+// the server, which rolls the transaction back. Then it calls meanwhile, answers with the error code if it is not 0, and
+// closes the connection to the client.
 type commitCutter struct {
 	addr      string
 	armed     atomic.Bool
 	meanwhile func()
+	code      uint16
 }
 
 func cutCommits(t *testing.T, server string) *commitCutter {
@@ -64,6 +67,9 @@ func (c *commitCutter) forward(client, upstream net.Conn) {
 		if bytes.Contains(buf[:n], []byte("\x03COMMIT")) && c.armed.CompareAndSwap(true, false) {
 			upstream.Close() // before meanwhile, which must not wait for the locks of the transaction
 			c.meanwhile()
+			if c.code != 0 {
+				_, _ = client.Write(errorPacket(c.code))
+			}
 			return
 		}
 		if _, err := upstream.Write(buf[:n]); err != nil {
@@ -72,17 +78,28 @@ func (c *commitCutter) forward(client, upstream net.Conn) {
 	}
 }
 
+// errorPacket returns the answer of a MySQL server that refuses a statement.
+func errorPacket(code uint16) []byte {
+	body := append(binary.LittleEndian.AppendUint16([]byte{0xff}, code), "#HY000planted"...)
+	return append([]byte{byte(len(body)), 0, 0, 1}, body...)
+}
+
+// startCommitCutter opens a store through a commitCutter.
+func startCommitCutter(t *testing.T) (s *Store, dsn string, proxy *commitCutter) {
+	dsn = testenv.MySQLDSN(t)
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	require.NoError(t, err)
+	proxy = cutCommits(t, cfg.Addr)
+	cfg.Net, cfg.Addr = "tcp", proxy.addr
+	s, err = OpenMySQL(cfg.FormatDSN())
+	require.NoError(t, err)
+	return migrated(t, s), dsn, proxy
+}
+
 // A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
 // stored because of it.
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
-	dsn := testenv.MySQLDSN(t)
-	cfg, err := mysqldriver.ParseDSN(dsn)
-	require.NoError(t, err)
-	proxy := cutCommits(t, cfg.Addr)
-	cfg.Net, cfg.Addr = "tcp", proxy.addr
-	s, err := OpenMySQL(cfg.FormatDSN())
-	require.NoError(t, err)
-	migrated(t, s)
+	s, dsn, proxy := startCommitCutter(t)
 	other, err := OpenMySQL(dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = other.Close() })

@@ -17,7 +17,7 @@
 // [SharedRedis], [SharedMariaDB] and [SharedZooKeeper] start one server, or ensemble, per test process on first use.
 // Tests are isolated by database: every [MariaDB.DSN] is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub channels,
 // scripts and FLUSHALL are not limited to a database number. A test that needs these for itself, or that injects
-// faults, uses a private server from [StartRedis], [StartMariaDB] or [StartZooKeeper].
+// faults, uses a private server from [StartRedis], [StartMariaDB], [StartGalera] or [StartZooKeeper].
 //
 // Package servers runs them, and does so without a test as well. Its documentation has their durability, ports and
 // cleanup.
@@ -30,7 +30,7 @@
 //
 // # Required programs
 //
-// The tests need mariadbd with mariadb-install-db, redis-server, Debian's zookeeper, and for the pages a [Chromium]. A
-// test whose program is missing is skipped with a message, or fails if [EnvRequire] is 1. If [EnvMySQLDSN] is set, [MySQLDSN] uses that
+// The tests need mariadbd with mariadb-install-db and galera-4, redis-server, Debian's zookeeper, and for the pages a
+// [Chromium]. A test whose program is missing is skipped with a message, or fails if [EnvRequire] is 1. If [EnvMySQLDSN] is set, [MySQLDSN] uses that
 // server and starts no MariaDB.
 package testenv

@@ -39,8 +39,7 @@ func MySQLDSN(tb testing.TB) string {
 
 func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
 	tb.Helper()
-	// Random, because test processes share an external server.
-	name := "seckill_test_" + strings.ToLower(rand.Text()[:16])
+	name := randomDatabase()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
 	dsn, err := servers.CreateDatabase(ctx, cfg, name)
@@ -57,3 +56,6 @@ func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string 
 	})
 	return dsn
 }
+
+// randomDatabase returns a new name, which is random because test processes share an external server.
+func randomDatabase() string { return "seckill_test_" + strings.ToLower(rand.Text()[:16]) }

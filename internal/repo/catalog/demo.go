@@ -12,7 +12,7 @@ import (
 // SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
 // processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(ctx context.Context, shops []shop.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
-	err = s.db.WithSchemaLock(ctx, func() error {
+	err = s.db.WithSchemaLock(ctx, func(ctx context.Context) error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {

@@ -22,6 +22,7 @@ import (
 type DB struct {
 	writePool, readPool *gorm.DB
 	dialect             dialect
+	generation          *atomic.Int64 // of the connections of all pools on MySQL, see leaveServer
 	longLived           longLivedPool
 }
 
@@ -38,8 +39,9 @@ type dialect struct {
 	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is
 	// skipped.
 	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
-	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
-	lockSchema func(ctx context.Context) (unlock func() error, err error)
+	// lockSchema waits for the schema lock, which one process holds at a time, until unlock. held is ctx, or a context
+	// that also ends when the lock is lost.
+	lockSchema func(ctx context.Context) (held context.Context, unlock func() error, err error)
 }
 
 // Syntax is SQL text that differs between the databases.
@@ -67,6 +69,7 @@ const (
 	faultOther       faultKind = iota
 	faultDuplicate             // a unique index refused the row
 	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
+	faultRefused               // nothing was changed, and this server accepts no transaction; another one may
 	faultUnavailable           // the database is unavailable or full
 )
 
@@ -87,13 +90,21 @@ func (db *DB) Dialect() string { return db.dialect.name }
 // Ping returns nil if the database answers and accepts writes. Error: domain.ErrUnavailable.
 func (db *DB) Ping(ctx context.Context) error {
 	var errs []error
-	for _, pool := range db.Pools() { // each pool drops its connections to a read-only server
+	for _, pool := range db.Pools() {
 		if err := db.dialect.ping(ctx, pool); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return Access{db}.Translate(errors.Join(errs...))
+	err := errors.Join(errs...)
+	if db.dialect.translate(err).kind == faultRefused {
+		db.leaveServer()
+	}
+	return Access{db}.Translate(err)
 }
+
+// leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the
+// server again, or follow a proxy to another server. It must be called only on MySQL.
+func (db *DB) leaveServer() { db.generation.Add(1) }
 
 // Pools returns the connection pools by name, for metrics.
 func (db *DB) Pools() map[string]*sql.DB {

@@ -29,10 +29,15 @@ func (a Access) Translate(err error) error {
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return domain.ErrNotFound
-	case unreachable(err), a.dialect.translate(err).kind == faultUnavailable, a.dialect.translate(err).kind == faultRetry:
+	case unreachable(err):
 		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
 	}
-	return err
+	switch a.dialect.translate(err).kind {
+	case faultRetry, faultRefused, faultUnavailable:
+		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
+	default:
+		return err
+	}
 }
 
 // unreachable reports whether err comes from the network, the connection pool or an ended context.

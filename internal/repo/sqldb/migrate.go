@@ -25,7 +25,7 @@ type Migration struct {
 // except goose's version record. Those statements are skipped.
 func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
-	err := db.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error {
 		add := func(r *goose.MigrationResult) {
 			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
 		}
@@ -57,7 +57,7 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 // MigrateDown reverts the newest migration and returns it, or nil if none is applied.
 func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
-	err := db.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error {
 		skipApplied.Store(true)
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
@@ -74,7 +74,7 @@ func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 // Migrations lists all migrations, applied or not.
 func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	var all []Migration
-	err := db.migrate(ctx, func(p *goose.Provider, _ *atomic.Bool) error {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, _ *atomic.Bool) error {
 		states, err := p.Status(ctx)
 		for _, st := range states {
 			all = append(all, Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt})
@@ -84,20 +84,24 @@ func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
-// WithSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes.
-func (a Access) WithSchemaLock(ctx context.Context, fn func() error) (err error) {
-	unlock, err := a.dialect.lockSchema(ctx)
+// WithSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes. The context
+// of fn ends if the lock is lost.
+func (a Access) WithSchemaLock(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	held, unlock, err := a.dialect.lockSchema(ctx)
 	if err != nil {
 		return a.Translate(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return fn()
+	if err = fn(held); err != nil && held.Err() != nil {
+		err = errors.Join(context.Cause(held), err)
+	}
+	return err
 }
 
 // migrate runs fn with a goose provider on its own connections. While skipApplied is true, they skip DDL that is in
 // effect already. migrate takes its own lock instead of goose.WithSessionLocker: goose creates its version table before
 // it takes that lock, so concurrent processes could find the table half made.
-func (db *DB) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplied *atomic.Bool) error) error {
+func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error) error {
 	dialect := goose.DialectMySQL
 	if db.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
@@ -106,7 +110,7 @@ func (db *DB) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplie
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	return Access{db}.WithSchemaLock(ctx, func() (err error) {
+	return Access{db}.WithSchemaLock(ctx, func(ctx context.Context) (err error) {
 		var skipApplied atomic.Bool
 		pool, err := db.dialect.migrations(&skipApplied)
 		if err != nil {
@@ -117,7 +121,7 @@ func (db *DB) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplie
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
-		if err := fn(p, &skipApplied); err != nil {
+		if err := fn(ctx, p, &skipApplied); err != nil {
 			return fmt.Errorf("migrations: %w", Access{db}.Translate(err))
 		}
 		return nil

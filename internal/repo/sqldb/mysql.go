@@ -51,7 +51,8 @@ func OpenMySQL(dsn string) (*DB, error) {
 	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	// A connection to a primary that became a replica is closed; the next one goes to the new primary.
+	// A connection to a primary that became a replica is closed; the next one goes to the new primary. The error, 1290,
+	// 1792 or 1836, becomes driver.ErrBadConn.
 	cfg.RejectReadOnly = true
 	cfg.Timeout = mysqlDialTimeout
 	cfg.Logger = &mysqldriver.NopLogger{} // a broken connection is returned as an error to its user
@@ -59,19 +60,24 @@ func OpenMySQL(dsn string) (*DB, error) {
 	longLived := cfg.Clone()
 	longLived.ReadTimeout, longLived.WriteTimeout = 0, 0
 	cfg.ReadTimeout, cfg.WriteTimeout = mysqlIOTimeout, mysqlIOTimeout
-	writePool, err := openMySQL(cfg, mysqlConns)
+	generation := &atomic.Int64{}
+	writePool, err := openMySQL(cfg, mysqlConns, generation)
 	if err != nil {
 		return nil, err
 	}
-	readPool, err := openMySQL(cfg, mysqlReadConns)
+	readPool, err := openMySQL(cfg, mysqlReadConns, generation)
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns) }
-	return &DB{writePool: writePool, readPool: readPool, dialect: dialect{
-		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open,
+	open := func(generation *atomic.Int64) func() (*sql.DB, error) {
+		return func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, generation) }
+	}
+	return &DB{writePool: writePool, readPool: readPool, generation: generation, dialect: dialect{
+		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open(generation),
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
+		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
+			return lockMySQLSchema(ctx, open(nil), schemaLease)
+		},
 	}}, nil
 }
 
@@ -80,8 +86,8 @@ var mysqlSyntax = Syntax{
 	SkipExisting: " ON DUPLICATE KEY UPDATE user_id = user_id", ForUpdate: " FOR UPDATE",
 }
 
-func openMySQL(cfg *mysqldriver.Config, conns int) (*gorm.DB, error) {
-	pool, err := mysqlPool(cfg, conns)
+func openMySQL(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*gorm.DB, error) {
+	pool, err := mysqlPool(cfg, conns, generation)
 	if err != nil {
 		return nil, err
 	}
@@ -92,36 +98,41 @@ func openMySQL(cfg *mysqldriver.Config, conns int) (*gorm.DB, error) {
 	return db, nil
 }
 
-func mysqlPool(cfg *mysqldriver.Config, conns int) (*sql.DB, error) {
+func mysqlPool(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	pool := sql.OpenDB(sessionConnector{inner, nil})
+	pool := sql.OpenDB(sessionConnector{Connector: inner, generation: generation})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
 	return pool, nil
 }
 
-// pingMySQL returns an error if the server is read-only, as a replica is. Users with the privilege READ ONLY ADMIN or
-// SUPER could still write there, but get the same error, because the setting means that writes belong elsewhere. The
-// idle connections lead to the same server and are closed; new connections resolve its name again.
+// pingMySQL returns an error if the server is read-only, as a replica is, or if it begins no transaction, as a Galera
+// node without a majority. Users with the privilege READ ONLY ADMIN or SUPER could still write to a read-only server,
+// but get the same error, because the setting means that writes belong elsewhere.
 func pingMySQL(ctx context.Context, pool *sql.DB) error {
-	var flags [2]string // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
-	err := pool.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	var flags [2]string                  // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
+	err = tx.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
 	if err != nil {
 		return err
 	}
 	for _, f := range flags {
 		if f != "0" && f != "OFF" {
-			pool.SetMaxIdleConns(0)
-			pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
-			return &connectError{errors.New("the server is read-only")}
+			return errReadOnly
 		}
 	}
 	return nil
 }
+
+var errReadOnly = errors.New("the server is read-only")
 
 // sessionSettings run on each new connection. SET SESSION TRANSACTION is the only spelling of the isolation level that
 // MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row. A lock wait of more than 2 s
@@ -141,15 +152,24 @@ const (
 	maxMigrationTries = 100
 )
 
+// migrationSyncWait makes a node of Galera execute the changes of the other nodes first. A proxy may lead the connection
+// to another node than that of the schema lock. MySQL has no such variable.
+const migrationSyncWait = "SET SESSION wsrep_sync_wait = 7"
+
 // sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections are for
-// schema changes, see migrationConn.
+// schema changes, see migrationConn. If generation is not nil, they have a generation.
 type sessionConnector struct {
 	driver.Connector
 	skipApplied *atomic.Bool
+	generation  *atomic.Int64
 }
 
 // Connect implements driver.Connector.
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	var began int64
+	if c.generation != nil {
+		began = c.generation.Load() // before it is known to which server the connection leads
+	}
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, &connectError{err}
@@ -160,12 +180,40 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	if c.skipApplied != nil {
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, migrationLockWait, nil); err != nil {
+		_, err := conn.(driver.ExecerContext).ExecContext(ctx, migrationLockWait, nil)
+		if err == nil {
+			_, err = conn.(driver.ExecerContext).ExecContext(ctx, migrationSyncWait, nil)
+		}
+		if err != nil && errorNumber(err) != erUnknownVariable {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 		return migrationConn{conn.(mysqlConn), c.skipApplied}, nil
 	}
+	if c.generation != nil {
+		return generationConn{conn.(mysqlConn), began, c.generation}, nil
+	}
 	return conn, nil
+}
+
+// generationConn is a connection that its pool closes before or after its next use if the current generation is another
+// one.
+type generationConn struct {
+	mysqlConn
+	generation int64
+	current    *atomic.Int64
+}
+
+// ResetSession implements driver.SessionResetter.
+func (c generationConn) ResetSession(ctx context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return c.mysqlConn.ResetSession(ctx)
+}
+
+// IsValid implements driver.Validator.
+func (c generationConn) IsValid() bool {
+	return c.generation == c.current.Load() && c.mysqlConn.IsValid()
 }
 
 // mysqlMigrations opens a pool for schema changes.
@@ -174,10 +222,10 @@ func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	return sql.OpenDB(sessionConnector{inner, skipApplied}), nil
+	return sql.OpenDB(sessionConnector{Connector: inner, skipApplied: skipApplied}), nil
 }
 
-// mysqlConn lists the interfaces of a driver connection, so that migrationConn keeps all of them.
+// mysqlConn lists the interfaces of a driver connection, so that its wrappers keep all of them.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -225,9 +273,13 @@ func (e *connectError) Unwrap() error { return e.err }
 
 // Error numbers with a meaning of their own here (MySQL 8.4 Server Error Message Reference).
 const (
+	erUnknownCommand  = 1047 // of Galera: the node has no majority, or is not in sync yet
 	erDupEntry        = 1062
+	erNoSuchTable     = 1146
+	erUnknownVariable = 1193
 	erLockWaitTimeout = 1205
-	erLockDeadlock    = 1213
+	erLockDeadlock    = 1213 // of Galera also: another node changed the row first, reported by any statement or COMMIT
+	erGroupRollback   = 3101 // of group replication: another member changed the row first
 )
 
 // mysqlUnavailable holds the error numbers of a server that cannot serve now.
@@ -235,7 +287,7 @@ var mysqlUnavailable = map[uint16]bool{
 	1021: true, 1114: true, // disk or table full
 	1037: true, 1038: true, 1041: true, 1135: true, // out of memory or threads
 	1040: true, 1203: true, 1226: true, // too many connections
-	1047: true, 3100: true, 3101: true, // not part of the cluster, or the cluster refused the transaction
+	3100: true,                         // the group did not answer
 	1053: true, 1317: true, 1927: true, // shutting down, statement or connection killed
 	1152: true, 1158: true, 1159: true, 1160: true, 1161: true, // connection lost in mid-packet
 	1180: true,             // error at commit
@@ -245,8 +297,11 @@ var mysqlUnavailable = map[uint16]bool{
 
 func mysqlFault(err error) fault {
 	var noConn *connectError
-	if errors.Is(err, mysqldriver.ErrInvalidConn) || errors.As(err, &noConn) {
+	switch {
+	case errors.Is(err, mysqldriver.ErrInvalidConn), errors.As(err, &noConn):
 		return fault{kind: faultUnavailable}
+	case errors.Is(err, errReadOnly), errors.Is(err, driver.ErrBadConn): // for the latter see RejectReadOnly
+		return fault{kind: faultRefused}
 	}
 	var e *mysqldriver.MySQLError
 	if !errors.As(err, &e) {
@@ -255,8 +310,10 @@ func mysqlFault(err error) fault {
 	switch {
 	case e.Number == erDupEntry:
 		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
-	case e.Number == erLockDeadlock:
+	case e.Number == erLockDeadlock, e.Number == erGroupRollback:
 		return fault{kind: faultRetry}
+	case e.Number == erUnknownCommand:
+		return fault{kind: faultRefused}
 	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]: // no time is left for a second wait
 		return fault{kind: faultUnavailable}
 	}
@@ -270,29 +327,4 @@ func dupIndex(message string) string {
 	message = strings.TrimSuffix(message, "'")
 	name := message[strings.LastIndexByte(message, '\'')+1:]
 	return name[strings.LastIndexByte(name, '.')+1:]
-}
-
-// lockMySQLSchema takes a named lock of the server, which the server releases when its connection ends, even if this
-// process dies.
-func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (unlock func() error, err error) {
-	db, err := open()
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1) // closing the pool closes the connection with the lock
-	db.SetMaxIdleConns(1)
-	db.SetConnMaxLifetime(0)
-	for {
-		var got sql.NullInt64
-		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(IF(CHAR_LENGTH(name) <= 64, name, SHA2(name, 256)), 1) "+
-			"FROM (SELECT CONCAT(DATABASE(), '.migrate') AS name) AS l").Scan(&got) // MySQL allows 64 characters
-		switch {
-		case err != nil:
-			return nil, errors.Join(fmt.Errorf("lock the schema: %w", err), db.Close())
-		case !got.Valid:
-			return nil, errors.Join(errors.New("lock the schema: the server refused GET_LOCK"), db.Close())
-		case got.Int64 == 1:
-			return db.Close, nil
-		}
-	}
 }

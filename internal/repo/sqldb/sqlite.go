@@ -55,7 +55,10 @@ func OpenSQLite(file string) (_ *DB, err error) {
 		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
 		// Each migration is a transaction, so there is nothing to skip.
 		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
+		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
+			unlock, err := lockFile(ctx, file+".migrate-lock")
+			return ctx, unlock, err
+		},
 	}}, nil
 }
 

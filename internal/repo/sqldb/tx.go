@@ -70,21 +70,29 @@ func (a Access) RetryUnavailable(ctx context.Context, fn func() error) error {
 // one user meet at one row, each round completes one of them. The context bounds the time.
 const maxTxTries = 100
 
-// Write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again; fn may
-// therefore run several times. The error of a failed COMMIT is a *commitError: it is not known whether the transaction
-// happened.
+// Write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again, and once
+// after a server refused it; fn may therefore run several times. The error of a failed COMMIT is a *commitError: it is
+// not known whether the transaction happened.
 func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return a.retry(ctx, func() error { return a.RunTx(ctx, fn) })
 }
 
-// retry runs fn, a transaction, and repeats it after deadlocks.
+// retry runs fn, a transaction, and repeats it after deadlocks. If the server is not the primary any more, it repeats fn
+// once, on a new connection.
 func (a Access) retry(ctx context.Context, fn func() error) error {
+	moved := false
 	for try := 1; ; try++ {
 		err := fn()
 		if err == nil {
 			return nil
 		}
-		if a.dialect.translate(err).kind != faultRetry || try == maxTxTries {
+		kind := a.dialect.translate(err).kind
+		if kind == faultRefused && !moved && !isCommitError(err) {
+			moved = true
+			a.leaveServer()
+			continue
+		}
+		if kind != faultRetry || try == maxTxTries {
 			return a.Translate(err)
 		}
 		select {
@@ -123,6 +131,11 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
 
+func isCommitError(err error) bool {
+	var unknown *commitError
+	return errors.As(err, &unknown)
+}
+
 // resolveGrace is the time that ResolveUnknownCommit has after the caller's context has ended, as it often has when
 // COMMIT is not answered.
 const resolveGrace = 500 * time.Millisecond
@@ -140,8 +153,7 @@ func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 // the server may come back. The read locks the row, so it waits for a commit in progress. If the row is missing or
 // cannot be read, it returns err: the request fails as unavailable, and its next attempt finds the true state.
 func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
-	var unknown *commitError
-	if !errors.As(err, &unknown) {
+	if !isCommitError(err) {
 		return err
 	}
 	ctx, cancel := extendDeadline(ctx)

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// TestGaleraFailover kills a node in mid-rush and leaves it dead, with sales in every lane. Each sale has one server,
+// whose proxy leads to that node, or three servers, each of which writes through another node first.
+func TestGaleraFailover(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	for name, writers := range map[string]int{"one writer": 1, "three writers": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := testenv.StartGalera(t)
+			start := func(t *testing.T, lane string) (s *stack, servers []*process) {
+				s = serverStack(t, g.DSN(t)).in(lane)
+				for node := range writers {
+					at := testenv.StartProxy(t, g.Addrs(node)...).Addr
+					servers = append(servers, s.with(led(s, g.Nodes[0], at)).serve(t, ""))
+				}
+				return s.with(led(s, g.Nodes[0], testenv.StartProxy(t, g.Addrs(0)...).Addr)), servers
+			}
+			together(t, start, g.Nodes[0].Kill, func() { g.Verdict(t, 2) })
+		})
+	}
+}
+
+// TestSemiSyncFailover promotes a replica in mid-rush, with sales in every lane, when it has executed what it received.
+// The primary is killed, or becomes read-only and keeps its connections.
+func TestSemiSyncFailover(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	for name, end := range map[string]func(t *testing.T, primary *testenv.MariaDB){
+		"killed": func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
+		"read-only": func(t *testing.T, primary *testenv.MariaDB) {
+			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary, replica := startSemiSync(t)
+			at := testenv.StartProxy(t, primary.Addr)
+			start := func(t *testing.T, lane string) (*stack, []*process) {
+				s := serverStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).in(lane)
+				s = s.with(led(s, primary, at.Addr))
+				return s, []*process{s.serve(t, "")}
+			}
+			together(t, start, func() { end(t, primary) }, func() { promote(t, replica); at.Lead(replica.Addr) })
+		})
+	}
+}
+
+// led returns the setting that leads the servers of a stack to the address of a proxy instead of a database.
+func led(s *stack, db *testenv.MariaDB, proxy string) string {
+	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
+}
+
+// seller is a user who cannot write to a read-only server, as root can.
+const seller = "seller"
+
+// startSemiSync starts a primary with a semi-synchronous replica, which is read-only.
+func startSemiSync(t *testing.T) (primary, replica *testenv.MariaDB) {
+	t.Helper()
+	args := []string{"--log-bin", "--binlog-format=ROW"}
+	primary = testenv.StartMariaDB(t, append(args, "--server-id=1", "--rpl-semi-sync-master-enabled=ON",
+		"--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=60000")...)
+	replica = testenv.StartMariaDB(t, append(args, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON", "--read-only=ON")...)
+	host, port, err := net.SplitHostPort(primary.Addr)
+	require.NoError(t, err)
+	onServer(t, replica, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='root'", host, port), "START SLAVE")
+	eventually(t, "the replica is attached", func() bool {
+		return row(t, primary, "SHOW STATUS LIKE 'rpl_semi_sync_master_clients'")["Value"] == "1"
+	})
+	onServer(t, primary, "CREATE USER "+seller, "GRANT ALL ON `seckill\\_test\\_%`.* TO "+seller)
+	return primary, replica
+}
+
+// promote makes a replica the primary when it has executed what it received.
+func promote(t *testing.T, replica *testenv.MariaDB) {
+	t.Helper()
+	onServer(t, replica, "STOP SLAVE IO_THREAD")
+	eventually(t, "the replica has executed its relay log", func() bool {
+		state := row(t, replica, "SHOW SLAVE STATUS")
+		require.Empty(t, state["Last_SQL_Error"])
+		return state["Relay_Master_Log_File"] == state["Master_Log_File"] && state["Exec_Master_Log_Pos"] == state["Read_Master_Log_Pos"]
+	})
+	onServer(t, replica, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF")
+}
+
+// together runs failover in every lane at once. kill and verdict are called once, when all sales have begun.
+func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*process), kill, verdict func()) {
+	t.Helper()
+	var begun sync.WaitGroup
+	begun.Add(len(lanes))
+	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
+	var running sync.WaitGroup
+	for _, lane := range lanes {
+		running.Go(func() { // t.Parallel could run one lane after the other
+			t.Run(lane, func(t *testing.T) {
+				arrived := sync.OnceFunc(begun.Done)
+				t.Cleanup(arrived) // the others do not wait for a lane that failed before
+				s, servers := start(t, lane)
+				failover(t, s, servers, 1500, func() { arrived(); begun.Wait(); kill() }, verdict)
+			})
+		})
+	}
+	running.Wait()
+}
+
+// administrator returns a stack whose queries are those of the administrator of a server.
+func administrator(m *testenv.MariaDB) *stack {
+	return &stack{env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
+}
+
+// onServer runs statements as the administrator.
+func onServer(t *testing.T, m *testenv.MariaDB, statements ...string) {
+	t.Helper()
+	for _, stmt := range statements {
+		administrator(m).exec(t, stmt)
+	}
+}
+
+// row returns the columns of the first row of a query of the administrator.
+func row(t *testing.T, m *testenv.MariaDB, query string) map[string]string {
+	t.Helper()
+	byName := map[string]string{}
+	administrator(m).query(t, func(db *sql.DB) {
+		rows, err := db.QueryContext(t.Context(), query)
+		require.NoError(t, err)
+		defer rows.Close()
+		names, err := rows.Columns()
+		require.NoError(t, err)
+		values, into := make([]sql.NullString, len(names)), make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		require.True(t, rows.Next(), query)
+		require.NoError(t, rows.Scan(into...))
+		require.NoError(t, rows.Err())
+		for i, name := range names {
+			byName[name] = values[i].String
+		}
+	})
+	return byName
+}
