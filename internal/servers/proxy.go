@@ -21,7 +21,7 @@ type Proxy struct {
 	serving  sync.WaitGroup
 
 	mu       sync.Mutex
-	upstream string
+	upstream []string
 	conns    map[net.Conn]bool
 	match    string // requests that contain it are broken
 	times    int    // remaining number of faults
@@ -44,9 +44,9 @@ const (
 // Always is a number of faults that no test reaches.
 const Always = math.MaxInt
 
-// StartProxy starts a proxy on a free port of 127.0.0.1. Without an upstream address it cuts every connection until
-// Forward is called. ctx bounds only the start; the proxy runs until Close.
-func StartProxy(ctx context.Context, upstream string) (*Proxy, error) {
+// StartProxy starts a proxy on a free port of 127.0.0.1. Each new connection leads to the first of the addresses that
+// accepts it, and is cut if there is none. ctx bounds only the start; the proxy runs until Close.
+func StartProxy(ctx context.Context, upstream ...string) (*Proxy, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (p *Proxy) Close() {
 	p.serving.Wait()
 }
 
-// Forward sets the address of the server for new connections.
-func (p *Proxy) Forward(upstream string) {
+// Lead replaces the addresses for new connections. Existing ones stay where they are.
+func (p *Proxy) Lead(upstream ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.upstream = upstream
@@ -139,11 +139,8 @@ func (p *Proxy) track(c net.Conn, on bool) {
 func (p *Proxy) serve(client net.Conn) {
 	p.track(client, true)
 	defer p.track(client, false)
-	p.mu.Lock()
-	upstream := p.upstream
-	p.mu.Unlock()
-	server, err := net.Dial("tcp", upstream) //nolint:noctx // a local server
-	if err != nil {
+	server := p.dial()
+	if server == nil {
 		return
 	}
 	p.track(server, true)
@@ -173,6 +170,19 @@ func (p *Proxy) serve(client net.Conn) {
 			return
 		}
 	}
+}
+
+// dial connects to the first server that accepts the connection, or returns nil.
+func (p *Proxy) dial() net.Conn {
+	p.mu.Lock()
+	upstream := p.upstream
+	p.mu.Unlock()
+	for _, addr := range upstream {
+		if server, err := net.Dial("tcp", addr); err == nil { //nolint:noctx // a local server
+			return server
+		}
+	}
+	return nil
 }
 
 // answer copies replies until the connection's fate changes.

@@ -129,7 +129,7 @@ func (s *system) startRedis(ctx context.Context, run servers.RedisRunner, args .
 	if len(s.redis) == redisNodes {
 		return run(ctx, args...)
 	}
-	p, err := servers.StartProxy(ctx, "")
+	p, err := servers.StartProxy(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *system) startRedis(ctx context.Context, run servers.RedisRunner, args .
 	if err != nil {
 		return nil, err
 	}
-	p.Forward(r.Addr)
+	p.Lead(r.Addr)
 	r.Announced = p.Addr
 	return r, nil
 }
@@ -151,7 +151,7 @@ func (s *system) startRedis(ctx context.Context, run servers.RedisRunner, args .
 const redisNodes = 2
 
 func (s *system) addServer(ctx context.Context) error {
-	front, err := servers.StartProxy(ctx, "")
+	front, err := servers.StartProxy(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (s *system) addServer(ctx context.Context) error {
 		front.Close()
 		return err
 	}
-	front.Forward(i.Addr)
+	front.Lead(i.Addr)
 	s.servers = append(s.servers, i)
 	return nil
 }
