@@ -19,6 +19,7 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/loop"
 	"seckill/internal/outbox"
+	"seckill/internal/pages"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
 	"seckill/internal/picture"
@@ -149,7 +150,13 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 
 	draining := new(drain.Drain)
-	pages, missing, err := newPages(cfg, vouchers, b.store, zone)
+	demoAdmin := ""
+	if cfg.IsDemo() {
+		demoAdmin = DemoAdmin
+	}
+	site, missing, err := pages.New(pages.Config{
+		Vouchers: vouchers, Shops: b.store, Zone: zone, DemoAdmin: demoAdmin, Sandbox: cfg.PaymentURL == "",
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +165,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: pages, MissingPage: missing,
+		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,

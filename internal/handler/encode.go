@@ -100,7 +100,7 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		b = append(b, `,"image_id":`...)
 		b = appendString(b, v.ImageID)
 		b = append(b, `,"image_url":`...)
-		b = appendString(b, imageURL(v.ImageID))
+		b = appendString(b, ImageURL(v.ImageID))
 	}
 	if s := v.Sale; s != nil {
 		b = appendNumber(b, "initial_stock", s.InitialStock)

@@ -27,8 +27,8 @@ const (
 	maxUploadBody = picture.MaxUpload + 4<<10
 )
 
-// imageURL returns the path of a picture.
-func imageURL(id string) string { return "/api/v1/images/" + id }
+// ImageURL returns the path of a picture.
+func ImageURL(id string) string { return "/api/v1/images/" + id }
 
 // upload stores a picture and returns its id. It needs no Idempotency-Key: the same upload is the same picture.
 func (h *imageHandler) upload(c *gin.Context) error {
@@ -44,13 +44,13 @@ func (h *imageHandler) upload(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Header("Location", imageURL(p.ID))
+	c.Header("Location", ImageURL(p.ID))
 	return writeJSON(c, http.StatusCreated, struct {
 		ID     string `json:"id"`
 		URL    string `json:"url"`
 		Width  int    `json:"width"`
 		Height int    `json:"height"`
-	}{p.ID, imageURL(p.ID), p.Width, p.Height})
+	}{p.ID, ImageURL(p.ID), p.Width, p.Height})
 }
 
 // uploadedFile reads the body, which must be multipart/form-data with one file.

@@ -102,7 +102,7 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
 	}
 	if v.ImageID != "" {
-		o.ImageID, o.ImageURL = v.ImageID, imageURL(v.ImageID)
+		o.ImageID, o.ImageURL = v.ImageID, ImageURL(v.ImageID)
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser

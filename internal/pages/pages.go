@@ -1,4 +1,5 @@
-package app
+// Package pages joins the HTML pages of package web with the API and the store.
+package pages
 
 import (
 	"context"
@@ -17,11 +18,18 @@ import (
 	"seckill/internal/web"
 )
 
-// newPages returns the HTML pages, including one per error code of the API, and the page for unknown addresses. Package
-// web does not import the API.
-func newPages(
-	cfg Config, vouchers *service.Vouchers, shops shop.Store, zone *time.Location,
-) (pages map[string]http.Handler, missing http.Handler, err error) {
+// Config is the content of the pages that the API and the store supply.
+type Config struct {
+	Vouchers  *service.Vouchers
+	Shops     shop.Store
+	Zone      *time.Location // of times in previews
+	DemoAdmin string         // offered by the login dialog; empty outside the demo
+	Sandbox   bool           // payments move no money
+}
+
+// New returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses.
+// Package web does not import the API.
+func New(cfg Config) (pages map[string]http.Handler, missing http.Handler, err error) {
 	problems, err := handler.Problems()
 	if err != nil {
 		return nil, nil, err
@@ -30,12 +38,8 @@ func newPages(
 	for i, p := range problems {
 		all[i] = web.Problem(p)
 	}
-	admin := ""
-	if cfg.IsDemo() {
-		admin = DemoAdmin
-	}
-	find := salePreviews{vouchers, newShopNames(shops), zone}.find
-	return web.Routes(web.Config{Problems: all, Sale: find, DemoAdmin: admin, Sandbox: true})
+	find := salePreviews{cfg.Vouchers, newShopNames(cfg.Shops), cfg.Zone}.find
+	return web.Routes(web.Config{Problems: all, Sale: find, DemoAdmin: cfg.DemoAdmin, Sandbox: cfg.Sandbox})
 }
 
 // salePreviews finds the sales whose pages are previewed.
@@ -53,10 +57,14 @@ func (p salePreviews) find(ctx context.Context, id int64) (s web.Sale, ok bool, 
 	if err != nil {
 		return web.Sale{}, false, err
 	}
-	return web.Sale{
+	s = web.Sale{
 		Title: v.Title, SubTitle: v.SubTitle, Shop: p.shops(ctx, v.ShopID), Begin: v.Sale.BeginAt.In(p.zone),
 		Price: price(v.PayValue, v.Currency), Value: price(v.ActualValue, v.Currency),
-	}, true, nil
+	}
+	if v.ImageID != "" {
+		s.Image = handler.ImageURL(v.ImageID)
+	}
+	return s, true, nil
 }
 
 // price formats an amount with the code of its currency, such as CNY 80.00.
