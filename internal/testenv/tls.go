@@ -56,7 +56,7 @@ func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
 func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
 	tb.Helper()
 	return startSentinel(tb, downAfter, func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
-		addr, settings := c.listen(tb)
+		addr, settings := c.listen(tb) //nolint:contextcheck // the address is reserved until the end of the test
 		r, err := run(ctx, append(settings, args...)...)
 		if err == nil {
 			r.Announced = addr
