@@ -140,7 +140,7 @@ func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace,
 		_, wait := t.Start(w.parents[i], "batch wait", trace.WithTimestamp(of.Since))
 		wait.End(trace.WithTimestamp(w.begun))
 		if i > 0 {
-			links = append(links, trace.LinkFromContext(w.parents[i]))
+			links = append(links, trace.LinkFromContext(w.parents[i])) //nolint:contextcheck // of another purchase of the batch
 		}
 	}
 	_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
