@@ -133,6 +133,7 @@ func TestFullValues(t *testing.T) {
 	require.Equal(t, "/etc/seckill/secrets/redisPassword", env["SECKILL_REDIS_PASSWORD_FILE"])
 	require.Len(t, pod.Volumes[0].Secret.Items, 6)
 	require.Equal(t, "13800000000", env["SECKILL_ADMIN_PHONES"])
+	require.Equal(t, "http://collector:4318", env["OTEL_EXPORTER_OTLP_ENDPOINT"])
 
 	rules := objects["NetworkPolicy"].(*networking.NetworkPolicy).Spec
 	require.Len(t, rules.Ingress, 2)
@@ -238,6 +239,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 	}{
 		"unknown value":        {map[string]any{"replica": 3}, "replica"},
 		"unknown setting":      {map[string]any{"settings": map[string]any{"ORDER_LINE": "batch"}}, "ORDER_LINE"},
+		"secret of telemetry":  {map[string]any{"openTelemetry": map[string]any{"EXPORTER_OTLP_HEADERS": "key"}}, "EXPORTER_OTLP_HEADERS"},
 		"secret as a setting":  {map[string]any{"settings": map[string]any{"JWT_SECRET": "secret"}}, "JWT_SECRET"},
 		"number as a setting":  {map[string]any{"settings": map[string]any{"QUEUE_BACKLOG": 5}}, "QUEUE_BACKLOG"},
 		"no DSN":               {map[string]any{"secretKeys": map[string]any{"mysqlDSN": ""}}, "mysqlDSN"},

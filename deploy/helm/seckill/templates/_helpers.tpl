@@ -79,6 +79,9 @@ containers:
       {{- range $name, $value := $values.settings }}
       - {name: SECKILL_{{ $name }}, value: {{ $value | quote }}}
       {{- end }}
+      {{- range $name, $value := $values.openTelemetry }}
+      - {name: OTEL_{{ $name }}, value: {{ $value | quote }}}
+      {{- end }}
     {{- with .server }}
     {{- . | nindent 4 }}
     {{- end }}
