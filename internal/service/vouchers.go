@@ -181,8 +181,7 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange)
 	return v, err
 }
 
-// afterCommit returns a context for a step that must follow a commit even if the caller has disconnected. It is limited
-// to returnTimeout.
+// afterCommit returns a context for a step that must follow a commit, for returnTimeout, even without the caller.
 func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
