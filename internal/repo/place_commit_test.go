@@ -24,7 +24,7 @@ type commitCutter struct {
 	addr      string
 	armed     atomic.Bool
 	meanwhile func()
-	code      uint16
+	code      atomic.Uint32
 }
 
 func cutCommits(t *testing.T, server string) *commitCutter {
@@ -67,8 +67,8 @@ func (c *commitCutter) forward(client, upstream net.Conn) {
 		if bytes.Contains(buf[:n], []byte("\x03COMMIT")) && c.armed.CompareAndSwap(true, false) {
 			upstream.Close() // before meanwhile, which must not wait for the locks of the transaction
 			c.meanwhile()
-			if c.code != 0 {
-				_, _ = client.Write(errorPacket(c.code))
+			if code := c.code.Load(); code != 0 {
+				_, _ = client.Write(errorPacket(uint16(code)))
 			}
 			return
 		}

@@ -98,7 +98,7 @@ func TestRefusedCommitIsRepeated(t *testing.T) {
 	v := newSale(t, s, 100, 1)
 	for i, code := range []uint16{1213, 3101, 1180, 1047, 1205, 1290} {
 		id := int64(i + 1)
-		proxy.code = code
+		proxy.code.Store(uint32(code))
 		proxy.armed.Store(true)
 		placed, err := placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1)
 		require.NoError(t, err, code)
