@@ -70,10 +70,11 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 		v := visit(p.url, language)
 		buyers[language] = v
 		v.goTo("/")
+		v.collectsAnnouncements()
 		v.joinByKeyboard(sale)
 		v.reads(buyOf(sale), texts.lobby)
 		v.until(`document.title.startsWith(%q)`, texts.badgeLobby)
-		v.reads("#live", texts.lobby)
+		v.until(`announced.includes(%q)`, texts.lobby)
 		v.run(`document.activeElement.blur()`)
 	}
 	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)})
@@ -87,12 +88,12 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 	v.until(hasFocus(buyOf(sale)))
 	v.reads(card(sale)+" .note", texts.turn)
 	v.until(`document.title.startsWith(%q)`, texts.badgeTurn)
-	v.reads("#live", texts.turn)
+	v.until(`announced.includes(%q)`, texts.turn)
 
 	waits, waiting := buyers[second], textsOfRoom[second]
 	waits.reads(buyOf(sale), waiting.position)
 	waits.until(`document.title.startsWith(%q)`, waiting.badge)
-	waits.reads("#live", waiting.position)
+	waits.until(`announced.includes(%q)`, waiting.position)
 	require.False(t, evaluate[bool](waits.tab, canBuy(sale)))
 
 	v.key(kb.Enter)
@@ -116,6 +117,12 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 	waits.reads(buyOf(sale), waiting.join)
 	waits.until(hasFocus(buyOf(sale)))
 	require.Zero(t, evaluate[int](waits.tab, `Object.keys(localStorage).filter((name) => name.startsWith("seckill.place.")).length`))
+}
+
+// collectsAnnouncements keeps all announcements of the page in the variable announced: those of other sales follow.
+func (v *visitor) collectsAnnouncements() {
+	v.t.Helper()
+	v.run(`window.announced = ""; new MutationObserver(() => announced += live.innerText + "\n").observe(live, { childList: true, characterData: true, subtree: true })`)
 }
 
 // roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the

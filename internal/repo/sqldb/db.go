@@ -23,6 +23,7 @@ type DB struct {
 	writePool, readPool *gorm.DB
 	dialect             dialect
 	generation          *atomic.Int64 // of the connections of all pools on MySQL, see leaveServer
+	settled             atomic.Int64  // the generation of which a transaction has succeeded
 	longLived           longLivedPool
 }
 
@@ -105,6 +106,22 @@ func (db *DB) Ping(ctx context.Context) error {
 // leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the
 // server again, or follow a proxy to another server. It must be called only on MySQL.
 func (db *DB) leaveServer() { db.generation.Add(1) }
+
+// beganNow returns the generation of a transaction that begins now.
+func (db *DB) beganNow() int64 {
+	if db.generation == nil {
+		return 0
+	}
+	return db.generation.Load()
+}
+
+// succeeded is called after a transaction of a generation. After the first one it leaves the connections that were opened
+// while the name or the proxy still led to the old server, which serves reads without end.
+func (db *DB) succeeded(generation int64) {
+	if generation != db.settled.Load() && db.generation.CompareAndSwap(generation, generation+1) {
+		db.settled.Store(generation + 1)
+	}
+}
 
 // Pools returns the connection pools by name, for metrics.
 func (db *DB) Pools() map[string]*sql.DB {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,4 +75,26 @@ func TestResolveUnknownCommit(t *testing.T) {
 func TestUnansweredCommitStaysBelowFiveSeconds(t *testing.T) {
 	require.Less(t, batch.StartTimeout+mysqlIOTimeout+resolveGrace, 5*time.Second)
 	require.Greater(t, mysqlIOTimeout, 2*time.Second, "a statement may wait for a lock, see innodb_lock_wait_timeout")
+}
+
+// The connections that were opened between the last refusal and the switch of the proxy lead to the old server: they are
+// left when the first transaction succeeds, and only then.
+func TestConnectionsOfSwitchAreLeft(t *testing.T) {
+	db := &DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}
+	run := func(results ...error) int64 {
+		_ = Access{db}.retry(t.Context(), func() (err error) {
+			err, results = results[0], results[1:]
+			return err
+		})
+		return db.generation.Load()
+	}
+	require.Zero(t, run(nil))
+	require.EqualValues(t, 1, run(errReadOnly, errReadOnly))
+	require.EqualValues(t, 2, run(nil))
+	require.EqualValues(t, 2, run(nil))
+	require.EqualValues(t, 4, run(errReadOnly, nil))
+	require.EqualValues(t, 4, run(nil))
+	db.leaveServer()
+	db.succeeded(4) // it began before the refusal
+	require.EqualValues(t, 5, db.generation.Load())
 }

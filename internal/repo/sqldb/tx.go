@@ -82,8 +82,10 @@ func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 func (a Access) retry(ctx context.Context, fn func() error) error {
 	moved := false
 	for try := 1; ; try++ {
+		generation := a.beganNow()
 		err := fn()
 		if err == nil {
+			a.succeeded(generation)
 			return nil
 		}
 		kind := a.dialect.translate(err).kind
