@@ -120,9 +120,9 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 }
 
 // collectsAnnouncements keeps all announcements of the page in the variable announced: those of other sales follow.
-func (v *visitor) collectsAnnouncements() {
-	v.t.Helper()
-	v.run(`window.announced = ""; new MutationObserver(() => announced += live.innerText + "\n").observe(live, { childList: true, characterData: true, subtree: true })`)
+func (b *tab) collectsAnnouncements() {
+	b.t.Helper()
+	b.run(`window.announced = ""; new MutationObserver(() => announced += live.innerText + "\n").observe(live, { childList: true, characterData: true, subtree: true })`)
 }
 
 // roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the
@@ -149,10 +149,12 @@ func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
 		one, two = two, one
 	}
 	one.do(chromedp.Navigate("about:blank"))
+	two.collectsAnnouncements()
+	three.collectsAnnouncements()
 	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.token, map[string]any{"message": "Ten more minutes, please."})
 	for _, b := range []*tab{two, three} {
 		b.reads(card(sale), "Ten more minutes, please.")
-		b.reads("#live", "Ten more minutes, please.")
+		b.until(`announced.includes("Ten more minutes, please.")`)
 	}
 }
 
