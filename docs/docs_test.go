@@ -82,6 +82,35 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	}
 }
 
+var (
+	anchor  = regexp.MustCompile(`\]\(([\w./-]*)#([^)\s]+)\)`)
+	heading = regexp.MustCompile("(?m)^#+ (.+)$")
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// TestDocumentsLinkToExistingHeadings derives anchors as GitHub does: lower case, no punctuation, hyphens for spaces.
+func TestDocumentsLinkToExistingHeadings(t *testing.T) {
+	texts, links := documents(t), 0
+	for path, text := range texts {
+		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if filepath.Ext(target) != ".md" { // a page's fragment
+				continue
+			}
+			var anchors []string
+			for _, h := range heading.FindAllStringSubmatch(texts[target], -1) {
+				anchors = append(anchors, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+			}
+			assert.Contains(t, anchors, m[2], "%s links to %s", path, m[0])
+			links++
+		}
+	}
+	require.Greater(t, links, 20)
+}
+
 // step is a row of a table in architecture.md: number, file, function.
 var step = regexp.MustCompile("(?m)^\\| [\\d–]+ \\| `([\\w./]+\\.go)`[^|]*\\| `([\\w.]+)` \\|")
 
