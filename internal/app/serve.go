@@ -93,6 +93,9 @@ func Serve(e *Env) error {
 	if err := refuseUnsafe(e); err != nil {
 		return err
 	}
+	if err := checkPorts(e.Ctx, cfg); err != nil {
+		return err
+	}
 	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return err
@@ -270,9 +273,9 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 // run serves until ctx ends, and then for Config.Drain while /readyz is red. It then ends the streams and completes the
 // requests in progress, for up to shutdownTimeout.
 func (s *server) run(ctx context.Context, out io.Writer) error {
-	listener, err := drain.Listen(ctx, s.cfg.Addr)
+	listener, err := listen(ctx, "--addr", s.cfg.Addr)
 	if err != nil {
-		return fmt.Errorf("listen (--addr): %w", err)
+		return err
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -300,9 +303,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if s.cfg.OpsAddr != "" {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.OpsAddr)
+		l, err := listen(ctx, "--ops-addr", s.cfg.OpsAddr)
 		if err != nil {
-			return errors.Join(fmt.Errorf("listen (--ops-addr): %w", err), listener.Close())
+			return errors.Join(err, listener.Close())
 		}
 		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
 		defer func() { _ = ops.Close() }() // after the public port, so that the last requests are counted
