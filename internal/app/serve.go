@@ -21,17 +21,20 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/connlimit"
+	"seckill/internal/demo"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
+	"seckill/internal/picture"
 	"seckill/internal/queue"
 	"seckill/internal/redisconn"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/shop"
 	"seckill/internal/tracing"
 )
 
@@ -191,12 +194,16 @@ func prepareDatabase(e *Env, store *repo.Store) error {
 	if !e.Config.IsDemo() {
 		return nil
 	}
-	shops, vouchers := demoData(time.Now())
-	seeded, err := store.SeedDemo(ctx, shops, vouchers)
-	if seeded {
-		e.Log.Info("demo data stored", "shops", len(shops), "vouchers", len(vouchers))
+	seeded, err := store.SeedDemo(ctx, func(ctx context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+		return demo.Content(ctx, time.Now())
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	if seeded {
+		e.Log.Info("demo data stored")
+	}
+	return (&demo.Renewal{Store: store, Changed: func(int64) {}, Now: time.Now}).Run(ctx)
 }
 
 // server is a wired server.
@@ -375,7 +382,7 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers
-  curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
+  curl -s  %s/api/v1/vouchers/<id>/orders -X POST -H 'Authorization: Bearer <access_token>'
 `, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 

@@ -210,7 +210,7 @@ type Voucher struct {
 
 // SaleTitle returns the title of a load simulation's sale, in both languages of the pages.
 func SaleTitle(stock int64) string {
-	return fmt.Sprintf("Load test of %d units · 压力测试 %[1]d 份", stock)
+	return fmt.Sprintf("Load simulation of %d units · 模拟抢购 %[1]d 份", stock)
 }
 
 // CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.
