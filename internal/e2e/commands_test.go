@@ -374,6 +374,7 @@ func TestRushCommand(t *testing.T) {
 			require.Contains(t, out, "50 durable orders")
 			require.Contains(t, out, "p99")
 			require.NotContains(t, out, "BROKEN")
+			eventually(t, "the sale has ended", func() bool { return listVouchers(t, p)[0].State == "ended" })
 		})
 		t.Run("simulated by the server", func(t *testing.T) { // without access to the database
 			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}

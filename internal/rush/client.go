@@ -224,9 +224,11 @@ func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64)
 	return v, err
 }
 
-// EndSale ends a sale for good.
+// EndSale ends a sale for good. It retries while the server is busy.
 func (c *Client) EndSale(ctx context.Context, adminToken, voucherID string) error {
-	return c.ChangeVoucher(ctx, adminToken, voucherID, map[string]any{"status": "expired"})
+	return retryOn(ctx, busy, func() error {
+		return c.ChangeVoucher(ctx, adminToken, voucherID, map[string]any{"status": "expired"})
+	})
 }
 
 // Voucher reads a sale.
