@@ -43,10 +43,11 @@ export function mount(root, id) {
   const change = [link(editPath, "sale.change", "button primary"), link(`${editPath}?field=stock`, "sale.stock", "button quiet")];
   const view = h("a", { target: "_blank", class: "button quiet", "data-do": "view" });
   const copy = link(`/console/new?from=${id}`, "sale.clone", "button quiet");
+  const orders = link(`/console/orders?voucher_id=${id}`, "sale.orders");
   const operates = session.may("operate");
   const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state),
     h("div", { class: "actions start" }, change, view, operates ? copy : null, unpublish, revoke), revoked.element, list.element,
-    h("div", { class: "actions" }, link(`/console/orders?voucher_id=${id}`, "sale.orders"), link(`/console/audit?voucher_id=${id}`, "sale.audit")));
+    h("div", { class: "actions" }, orders, link(`/console/audit?voucher_id=${id}`, "sale.audit")));
   const publishing = checklist(id, {
     fix: (field, point) => {
       const lead = () => (edit ? edit.focus(field) : go(`${editPath}?field=${field}`));
@@ -81,6 +82,7 @@ export function mount(root, id) {
     };
     for (const el of change) show(el, operates && v.status !== "draft"); // the page of a draft has the forms
     show(unpublish, operates && v.status === "on");
+    show(orders, v.status !== "draft");
     show(copy, v.type === "seckill");
     show(revoke, operates && v.status === "on" && v.entry && v.entry.mode !== "open");
     show(view, v.type === "seckill");
