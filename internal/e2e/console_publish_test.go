@@ -131,7 +131,7 @@ func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
 	v.checks("window", "warning") // it has begun
 	v.legible(t, "draft")
 	v.click(`[data-do="publish"]`)
-	v.reads(".summary", "To be fixed before publishing: 2.")
+	v.reads(".summary", "To be fixed: 2.")
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
 	buyer.goTo("/")
 	buyer.until(`document.querySelector(".empty, li.sale")`)
@@ -141,7 +141,7 @@ func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
 	v.fill("change", "actual_value", "20")
 	v.fill("change", "pay_value", "12.50")
 	v.click(`[data-do="publish"]`)
-	v.reads(".summary", "To be fixed before publishing: 2.") // the changes are not saved
+	v.reads(".summary", "To be fixed: 2.") // the changes are not saved
 	v.submit("change")
 	v.checks("price", "holds")
 	v.click(`[data-check="stock"] [data-do="fix"]`)
