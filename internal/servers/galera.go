@@ -113,7 +113,7 @@ func galeraProvider() (string, error) {
 // galeraPosition returns the last transaction of a node that ran before. A killed node has not stored it, and would
 // otherwise receive all data anew.
 func galeraPosition(ctx context.Context, s *Process, first string) (position string, err error) {
-	if _, err := os.Stat(filepath.Join(s.dataDir(), "galera.cache")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dataDir(), "galera.cache")); errors.Is(err, os.ErrNotExist) {
 		return first, nil
 	}
 	out, err := exec.CommandContext(ctx, s.bin, append(s.args(s), "--wsrep-recover")...).CombinedOutput() //nolint:gosec // FindBinary looked it up

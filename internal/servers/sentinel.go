@@ -32,7 +32,9 @@ type RedisRunner func(ctx context.Context, args ...string) (*Redis, error)
 // RedisStarter calls run once, with args and more arguments, and may change the address that is announced.
 type RedisStarter func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error)
 
-func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) { return run(ctx, args...) }
+func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) {
+	return run(ctx, args...)
+}
 
 // RunRedisSentinel starts the servers and returns when a failover is possible. ctx and a timeout of 30 s bound only the
 // start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
