@@ -97,4 +97,11 @@ func TestConnectionsOfSwitchAreLeft(t *testing.T) {
 	db.leaveServer()
 	db.succeeded(4) // it began before the refusal
 	require.EqualValues(t, 5, db.generation.Load())
+
+	// A frozen server answers nothing, and serves reads when it goes on although another has taken over.
+	require.EqualValues(t, 6, run(&commitError{mysqldriver.ErrInvalidConn}))
+	db.leaveSilent(5) // of another transaction that began before
+	require.EqualValues(t, 6, run(&connectError{mysqldriver.ErrInvalidConn}), "no connection, none to leave")
+	require.EqualValues(t, 7, run(nil))
+	require.EqualValues(t, 7, run(nil))
 }

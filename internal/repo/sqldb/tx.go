@@ -88,7 +88,11 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 			a.succeeded(generation)
 			return nil
 		}
-		kind := a.dialect.translate(err).kind
+		f := a.dialect.translate(err)
+		if f.lost {
+			a.leaveSilent(generation)
+		}
+		kind := f.kind
 		if kind == faultRefused && !moved && !isCommitError(err) {
 			moved = true
 			a.leaveServer()
