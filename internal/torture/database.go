@@ -126,6 +126,9 @@ func (d *database) complete(ctx context.Context) error {
 func (d *database) takeAway(away, back func(*servers.MariaDB) error, hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
+	if err := d.heal(ctx); err != nil {
+		return fmt.Errorf("not injected after the fault before: %w", err)
+	}
 	old := d.nodes[d.writer]
 	if err := away(old); err != nil {
 		return err
@@ -160,7 +163,7 @@ func (d *database) diskFull(hold time.Duration) error {
 		return err
 	}
 	for _, fill := range []string{
-		"INSERT INTO filler.data SELECT REPEAT('x', 8000) FROM seq_1_to_20",
+		"INSERT INTO filler.data SELECT REPEAT('x', 8000) FROM filler.seq_1_to_20",
 		"INSERT INTO filler.data VALUES (REPEAT('x', 8000))",
 	} {
 		for err == nil {
@@ -181,12 +184,15 @@ func (d *database) diskFull(hold time.Duration) error {
 // tableFull is the error of a statement for which the file of the tables cannot grow.
 const tableFull = 1114
 
-// heal starts the servers that a failed injection has left down, and frees their disks.
+// heal starts the servers that a failed injection has left down, and frees their disks. Galera must be complete before a
+// further node is taken away: it stops with the second one.
 func (d *database) heal(ctx context.Context) error {
 	for _, n := range d.nodes {
 		if !n.Answers() {
-			if err := n.Restart(); err != nil { //nolint:contextcheck // it is bounded
-				return err
+			for err := n.Restart(); err != nil; err = n.Restart() { //nolint:contextcheck // it is bounded
+				if ctx.Err() != nil {
+					return err
+				}
 			}
 		} else if d.galera == nil {
 			_ = n.SetDiskFull(false) // it is unsupported where the fault is
