@@ -77,31 +77,31 @@ func TestUnansweredCommitStaysBelowFiveSeconds(t *testing.T) {
 	require.Greater(t, mysqlIOTimeout, 2*time.Second, "a statement may wait for a lock, see innodb_lock_wait_timeout")
 }
 
-// The connections that were opened between the last refusal and the switch of the proxy lead to the old server: they are
-// left when the first transaction succeeds, and only then.
+// settle leaves the connections of before once, and only if no server was left meanwhile.
 func TestConnectionsOfSwitchAreLeft(t *testing.T) {
+	db := &DB{generation: new(atomic.Int64)}
+	require.False(t, db.unsettled(db.beganNow()))
+	db.leaveServer()
+	require.True(t, db.unsettled(db.beganNow()))
+	db.settle(0) // it began before the refusal
+	require.EqualValues(t, 1, db.generation.Load())
+	db.settle(1)
+	db.settle(2)
+	require.EqualValues(t, 2, db.generation.Load())
+	require.False(t, db.unsettled(db.beganNow()))
+}
+
+// A frozen server answers nothing, and serves reads when it goes on although another has taken over. Its connections are
+// left once, whatever number of transactions lost one.
+func TestConnectionsOfSilentServerAreLeft(t *testing.T) {
 	db := &DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}
-	run := func(results ...error) int64 {
-		_ = Access{db}.retry(t.Context(), func() (err error) {
-			err, results = results[0], results[1:]
-			return err
-		})
+	lose := func(err error) int64 {
+		_ = Access{db}.retry(t.Context(), func() error { return err })
 		return db.generation.Load()
 	}
-	require.Zero(t, run(nil))
-	require.EqualValues(t, 1, run(errReadOnly, errReadOnly))
-	require.EqualValues(t, 2, run(nil))
-	require.EqualValues(t, 2, run(nil))
-	require.EqualValues(t, 4, run(errReadOnly, nil))
-	require.EqualValues(t, 4, run(nil))
-	db.leaveServer()
-	db.succeeded(4) // it began before the refusal
-	require.EqualValues(t, 5, db.generation.Load())
-
-	// A frozen server answers nothing, and serves reads when it goes on although another has taken over.
-	require.EqualValues(t, 6, run(&commitError{mysqldriver.ErrInvalidConn}))
-	db.leaveSilent(5) // of another transaction that began before
-	require.EqualValues(t, 6, run(&connectError{mysqldriver.ErrInvalidConn}), "no connection, none to leave")
-	require.EqualValues(t, 7, run(nil))
-	require.EqualValues(t, 7, run(nil))
+	require.EqualValues(t, 1, lose(&commitError{mysqldriver.ErrInvalidConn}))
+	require.True(t, db.unsettled(db.beganNow()))
+	db.leaveSilent(0) // of another transaction that began before
+	require.EqualValues(t, 1, lose(&connectError{mysqldriver.ErrInvalidConn}), "there was no connection")
+	require.EqualValues(t, 1, lose(&mysqldriver.MySQLError{Number: erLockWaitTimeout}))
 }

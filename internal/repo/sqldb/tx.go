@@ -85,20 +85,20 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 		generation := a.beganNow()
 		err := fn()
 		if err == nil {
-			a.succeeded(generation)
 			return nil
 		}
 		f := a.dialect.translate(err)
 		if f.lost {
 			a.leaveSilent(generation)
 		}
-		kind := f.kind
-		if kind == faultRefused && !moved && !isCommitError(err) {
-			moved = true
+		if f.kind == faultRefused {
 			a.leaveServer()
-			continue
+			if !moved && !isCommitError(err) {
+				moved = true
+				continue
+			}
 		}
-		if kind != faultRetry || try == maxTxTries {
+		if f.kind != faultRetry || try == maxTxTries {
 			return a.Translate(err)
 		}
 		select {
@@ -111,6 +111,7 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 
 // RunTx runs fn in one transaction.
 func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	generation := a.beganNow()
 	tx := a.writePool.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return tx.Error
@@ -124,9 +125,13 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if err := fn(tx); err != nil {
 		return err
 	}
+	arrived := a.unsettled(generation) && a.dialect.writable(ctx, tx.Statement.ConnPool) == nil
 	done = true
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{err}
+	}
+	if arrived {
+		a.settle(generation)
 	}
 	return nil
 }
