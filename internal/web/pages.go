@@ -40,7 +40,7 @@ var pages = []page{
 	},
 	{ // the console
 		patterns: []string{
-			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
+			"/console", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			"/console/letters", // former path of the dead letters, for bookmarks
 			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
 		},

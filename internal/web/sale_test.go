@@ -36,6 +36,9 @@ func TestSalePageWithoutSale(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, r.StatusCode, path)
 		assert.Contains(t, body(t, r), `href="/orders"`)
 	}
+	draft := get(t, "/sales/9?preview") // whether it exists is for the API to say
+	assert.Equal(t, http.StatusOK, draft.StatusCode)
+	assert.NotContains(t, body(t, draft), "og:")
 	r := get(t, "/sales/8")
 	assert.Equal(t, http.StatusOK, r.StatusCode)
 	assert.Contains(t, body(t, r), "<title>Seckill</title>")
