@@ -10,6 +10,7 @@ import { session } from "../lib/session.js";
 import { form, formatAmount, localTime } from "./form.js";
 import { panel } from "./panel.js";
 import { button, chip, confirmAnother, errorBox, factList, section, setChip, statusLine } from "./parts.js";
+import { refunds } from "./refunds.js";
 import { room } from "./room.js";
 import { body, fields, stateOf, validate } from "./sales.js";
 
@@ -33,10 +34,11 @@ export function mount(root, id) {
     await changeRoom({ revoke: true });
     revoked.show(t("sale.revoked"));
   });
+  const refund = refunds(id);
   const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state), list.element,
     h("div", { class: "actions" },
       h("a", { href: `/console/orders?voucher_id=${id}`, class: "link" }, t("sale.orders")),
-      h("a", { href: `/console/audit?voucher_id=${id}`, class: "link" }, t("sale.audit")), revoke), revoked.element);
+      h("a", { href: `/console/audit?voucher_id=${id}`, class: "link" }, t("sale.audit")), refund.start, revoke), revoked.element, refund.element);
   const forms = h("div", { class: "forms" });
   let live = null;
   let edit = null;
@@ -59,6 +61,7 @@ export function mount(root, id) {
       pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, segments: v.segments, rules: v.rules,
     };
     show(revoke, session.may("operate") && v.entry && v.entry.mode !== "open");
+    refund.render(v);
     waitingRoom.render(v);
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
     edit?.reset(formValues(v));
@@ -156,6 +159,7 @@ export function mount(root, id) {
   return () => {
     unmounted = true;
     live?.end();
+    refund.end();
   };
 }
 

@@ -6,6 +6,7 @@ import { go } from "../lib/frame.js";
 import { money, number, stamp, t, zone } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
+import * as alerts from "./alerts.js";
 import { form, localTime } from "./form.js";
 import { chip, confirmAnother, head, listing, section } from "./parts.js";
 import { MAX_RATE } from "./room.js";
@@ -26,7 +27,7 @@ export function list(root) {
     caption: t("sales.title"), empty: t("sales.none"),
     columns: [
       { label: t("voucher.title"), cell: (v) => h("a", { href: `/console/sales/${v.id}` }, v.title) },
-      { label: t("voucher.state"), cell: (v) => chip(...stateOf(v)) },
+      { label: t("voucher.state"), cell: (v) => h("span", {}, chip(...stateOf(v)), alerts.violated(v.id) ? [" ", chip(t("alerts.badge"), "bad")] : null) },
       { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock + (v.added_stock ?? 0))}`) },
       { label: t("voucher.begin_at"), cell: (v) => (v.begin_at ? stamp(v.begin_at) : "–") },
       { label: t("voucher.end_at"), cell: (v) => (v.end_at ? stamp(v.end_at) : "–") },
@@ -43,7 +44,11 @@ export function list(root) {
   all.load();
   const onVisible = () => document.hidden || all.load();
   document.addEventListener("visibilitychange", onVisible);
-  return () => document.removeEventListener("visibilitychange", onVisible);
+  const unsubscribe = alerts.onChange(all.refresh);
+  return () => {
+    unsubscribe();
+    document.removeEventListener("visibilitychange", onVisible);
+  };
 }
 
 const MAX_UNITS = 1_000_000_000;
