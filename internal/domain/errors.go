@@ -43,8 +43,8 @@ var (
 	ErrPassExpired = errors.New("the entry pass has expired or was revoked")
 	// ErrUnpaidLimit means that the user let as many orders of the sale expire unpaid as it allows.
 	ErrUnpaidLimit = errors.New("the user did not pay earlier orders of this sale in time")
-	// ErrUnpaidElsewhere means that the user has too many unpaid orders, over all sales, for an entry pass.
-	ErrUnpaidElsewhere = fmt.Errorf("the user has %d or more unpaid orders: pay or cancel them first", MaxUnpaidOrders)
+	// ErrUnpaidElsewhere means that the user has too many unpaid orders over all sales.
+	ErrUnpaidElsewhere = errors.New("the user has too many unpaid orders: pay or cancel some first")
 	// ErrPlaceLost means that the ticket of the waiting room was valid once, but its user left or let the turn pass.
 	ErrPlaceLost       = errors.New("the place in the waiting room is lost")
 	ErrOrderInProgress = errors.New("an order of this user is in progress")

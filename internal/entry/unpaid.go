@@ -2,11 +2,17 @@ package entry
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"seckill/internal/batch"
 	"seckill/internal/domain"
 )
+
+// maxUnpaid is the number of unpaid orders, over all sales, at which a user gets no further order of a sale without a
+// limit of its own (domain.Sale.MaxUnpaid). A higher limit_per_user takes its place.
+const maxUnpaid = 50
 
 // UnpaidStore reads the orders of users for the limits of unpaid orders. It is safe for concurrent use.
 type UnpaidStore interface {
@@ -20,8 +26,31 @@ type UnpaidStore interface {
 // Unpaid applies the limits of unpaid orders: to every purchase and before a pass is issued. Concurrent calls share
 // queries. It is safe for concurrent use.
 type Unpaid struct {
-	records *batch.Batcher[domain.SaleUser, lookup[domain.SaleRecord]]
-	unpaid  *batch.Batcher[int64, lookup[int]]
+	records   *batch.Batcher[domain.SaleUser, lookup[domain.SaleRecord]]
+	unpaid    *batch.Batcher[int64, lookup[int]]
+	purchases *purchaseCounters
+}
+
+// purchaseCounters counts the purchases of users per day, the longest time for which an order may be unpaid. A counter is
+// the day since 1970 (16 bits) and its purchases (16 bits). Users share counters, so a number may be too high, never too
+// low. They need 4 MB.
+type purchaseCounters [1 << 20]atomic.Uint32
+
+// add counts a purchase and returns the purchases of its day so far, at most 65,535.
+func (c *purchaseCounters) add(userID int64, at time.Time) int {
+	const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing: TAOCP volume 3, 6.4
+	counter := &c[uint64(userID)*golden>>(64-20)]
+	day := uint32(at.Unix()/86400) << 16
+	for {
+		old := counter.Load()
+		next := max(old, day) + 1
+		if uint16(next) == 0 {
+			return math.MaxUint16
+		}
+		if counter.CompareAndSwap(old, next) {
+			return int(uint16(next))
+		}
+	}
 }
 
 // lookup is the result of one key of a shared query.
@@ -32,7 +61,9 @@ type lookup[V any] struct {
 
 // NewUnpaid returns Unpaid.
 func NewUnpaid(store UnpaidStore) *Unpaid {
-	return &Unpaid{records: sharedLookup(store.SaleRecords), unpaid: sharedLookup(store.UnpaidOrders)}
+	return &Unpaid{
+		records: sharedLookup(store.SaleRecords), unpaid: sharedLookup(store.UnpaidOrders), purchases: new(purchaseCounters),
+	}
 }
 
 // sharedLookup returns a batcher whose calls share queries. A key that read does not return has the zero value.
@@ -51,18 +82,32 @@ func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V,
 }
 
 // MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders allow the purchase. Where a pass is
-// needed, it reads nothing until an unpaid order of the sale has returned its unit. Errors: ErrUnpaidLimit,
-// ErrUnpaidElsewhere (only in an open sale; elsewhere the pass was refused), ErrPassExpired, *RateLimitedError,
+// needed, it reads nothing until an unpaid order of the sale has returned its unit. In a sale without a limit it reads
+// nothing until the user has made maxUnpaid purchases in a day on this server. Errors: ErrUnpaidLimit,
+// ErrUnpaidElsewhere (where a pass is needed, the pass was refused), ErrPassExpired, *RateLimitedError,
 // *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
+func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
+	limited, open := v.Sale.MaxUnpaid() > 0, v.Sale.Entry.Mode == domain.EntryOpen
+	if v.Sale.EndedUnpaid || open && limited {
+		if err := u.mayOrderOf(p, v); err != nil {
+			return err
+		}
+	}
+	switch {
+	case limited && open:
+		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), domain.MaxUnpaidOrders)
+	case !limited && u.purchases.add(p.UserID, p.At) > maxUnpaid:
+		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), max(maxUnpaid, v.Sale.LimitPerUser))
+	}
+	return nil
+}
+
+// mayOrderOf applies the limits that depend on the user's orders of the sale.
 //
 // *DuplicateOrderError closes a gap: an order that is active when it is read could expire before the new one is
 // committed, and would not be counted. ErrPassExpired keeps returned units for the line of a waiting room: the pass of
 // the order that returned its unit is spent.
-func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
-	open := v.Sale.Entry.Mode == domain.EntryOpen && v.Sale.MaxUnpaid() > 0
-	if !v.Sale.EndedUnpaid && !open {
-		return nil
-	}
+func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	r := u.records.Do(0, domain.SaleUser{UserID: p.UserID, VoucherID: p.VoucherID}, p.Deadline)
 	switch {
 	case r.err != nil:
@@ -76,10 +121,7 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 	if v.Sale.Entry.Mode == domain.EntryRoom && spent(r.value.LastReturn, p.PassExpiry, v.Sale) {
 		return domain.ErrPassExpired
 	}
-	if !open {
-		return nil
-	}
-	return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline))
+	return nil
 }
 
 // spent reports whether a unit was returned after the pass with this expiry was issued.
@@ -87,9 +129,9 @@ func spent(lastReturn, expiry time.Time, s *domain.Sale) bool {
 	return !lastReturn.IsZero() && !lastReturn.Before(expiry.Add(-s.Entry.PassTTL))
 }
 
-// tooMany returns the error for a user with so many unpaid orders.
-func tooMany(n lookup[int]) error {
-	if n.err == nil && n.value >= domain.MaxUnpaidOrders {
+// tooMany returns the error for a user with so many unpaid orders, if they reach the limit.
+func tooMany(n lookup[int], limit int) error {
+	if n.err == nil && n.value >= limit {
 		return domain.ErrUnpaidElsewhere
 	}
 	return n.err
@@ -111,5 +153,5 @@ func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, 
 		}
 		lastReturn = r.value.LastReturn
 	}
-	return lastReturn, tooMany(u.unpaid.DoContext(ctx, 0, userID))
+	return lastReturn, tooMany(u.unpaid.DoContext(ctx, 0, userID), domain.MaxUnpaidOrders)
 }

@@ -182,7 +182,7 @@ func (l *limits) visit(c *gin.Context) error {
 	return l.spend(c, l.addresses, byAddress(c), 1)
 }
 
-func newLimits(on bool, shared *ratelimit.Shared) *limits {
+func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
@@ -192,14 +192,14 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
-		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
-		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
-		exports:   perKey(byUser, ratelimit.New("exports", exportInterval, exportBurst, shared)),
-		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, shared)),
-		users:     ratelimit.New("users", userInterval, userBurst, nil),
-		addresses: ratelimit.New("addresses", addressInterval, addressBurst, nil),
-		rows:      ratelimit.New("rows", rowInterval, rowBurst, shared),
+		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, now, nil)),
+		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, now, nil)),
+		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, now, shared)),
+		exports:   perKey(byUser, ratelimit.New("exports", exportInterval, exportBurst, now, shared)),
+		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, now, shared)),
+		users:     ratelimit.New("users", userInterval, userBurst, now, nil),
+		addresses: ratelimit.New("addresses", addressInterval, addressBurst, now, nil),
+		rows:      ratelimit.New("rows", rowInterval, rowBurst, now, shared),
 		delayed:   make(chan struct{}, maxDelayed),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -68,60 +67,59 @@ func (p *person) login(sent answer, code string) answer {
 // stranger behind the owner's address also uses up the logins of that address, once the owner's device is known.
 func TestStrangerCannotLockOwnerOut(t *testing.T) {
 	t.Parallel()
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		shared := &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: slog.New(slog.DiscardHandler)}
-		for name, tc := range map[string]struct {
-			phone, stranger string
-			cookies         bool
-			flood           bool
-		}{
-			"page":                            {phone: phone, stranger: "198.51.100.9", cookies: true},
-			"app without cookies":             {phone: "13800000002", stranger: "198.51.100.9"},
-			"admin":                           {phone: adminPhone, stranger: "198.51.100.9", cookies: true},
-			"page behind the same address":    {phone: "13800000003", stranger: "203.0.113.7", cookies: true, flood: true},
-			"stranger in the same IPv4 /24":   {phone: "13800000004", stranger: "203.0.113.8", cookies: true},
-			"page, stranger with an IPv6 /48": {phone: "13800000005", stranger: "2001:db8::1", cookies: true},
-		} {
-			t.Run(name, func(t *testing.T) {
-				one := newEnv(t, sqlite, behindProxy, func(s *setup) { s.shared = shared })
-				two := newEnv(t, sqlite, behindProxy, func(s *setup) { s.store, s.shared = one.store, shared })
-				owner := &person{client: one.guest().at("203.0.113.7"), phone: tc.phone, cookies: tc.cookies}
-				attack := func(second int) {
-					stranger := &person{client: two.guest().at(tc.stranger), phone: tc.phone}
-					if tc.stranger == "2001:db8::1" {
-						stranger.client = two.guest().at(fmt.Sprintf("2001:db8:0:%x00::1", second%256))
-					}
-					for range 2 {
-						two.tryCode(tc.phone, "000000")
-						stranger.post("/api/v1/auth/login", map[string]string{"phone": tc.phone, "code": "000001"})
-					}
-					if sent := stranger.send(); sent.status == http.StatusOK {
-						stranger.login(sent, "000002")
-					}
+	rdb := testenv.StartRedis(t).Client(t)
+	shared := &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: slog.New(slog.DiscardHandler)}
+	for name, tc := range map[string]struct {
+		phone, stranger string
+		cookies         bool
+		flood           bool
+	}{
+		"page":                            {phone: phone, stranger: "198.51.100.9", cookies: true},
+		"app without cookies":             {phone: "13800000002", stranger: "198.51.100.9"},
+		"admin":                           {phone: adminPhone, stranger: "198.51.100.9", cookies: true},
+		"page behind the same address":    {phone: "13800000003", stranger: "203.0.113.7", cookies: true, flood: true},
+		"stranger in the same IPv4 /24":   {phone: "13800000004", stranger: "203.0.113.8", cookies: true},
+		"page, stranger with an IPv6 /48": {phone: "13800000005", stranger: "2001:db8::1", cookies: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := newEnv(t, sqlite, behindProxy, func(s *setup) { s.shared = shared })
+			two := newEnv(t, sqlite, behindProxy, func(s *setup) { s.store, s.shared = one.store, shared })
+			owner := &person{client: one.guest().at("203.0.113.7"), phone: tc.phone, cookies: tc.cookies}
+			attack := func(second int) {
+				stranger := &person{client: two.guest().at(tc.stranger), phone: tc.phone}
+				if tc.stranger == "2001:db8::1" {
+					stranger.client = two.guest().at(fmt.Sprintf("2001:db8:0:%x00::1", second%256))
 				}
-				for login := range 6 {
-					sent := owner.send().want(http.StatusOK)
-					code := one.outbox.code(tc.phone)
-					for second := range 8 {
-						attack(8*login + second)
-						one.clock.advance(time.Second)
-						two.clock.advance(time.Second)
-					}
-					if tc.flood && owner.known != nil {
-						stranger := one.guest().at(tc.stranger)
-						guess := map[string]string{"phone": "13800000009", "code": "000000"}
-						untilLimited(t, 1000, func() answer { return stranger.post("/api/v1/auth/login", guess) })
-					}
-					owner.login(sent, code).want(http.StatusOK)
-					for _, key := range rdb.Keys(t.Context(), "*").Val() { // two minutes pass
-						rdb.PExpire(t.Context(), key, max(time.Millisecond, rdb.PTTL(t.Context(), key).Val()-2*time.Minute))
-					}
-					one.clock.advance(2 * time.Minute)
-					two.clock.advance(2 * time.Minute)
+				for range 2 {
+					two.tryCode(tc.phone, "000000")
+					stranger.post("/api/v1/auth/login", map[string]string{"phone": tc.phone, "code": "000001"})
 				}
-			})
-		}
-	})
+				if sent := stranger.send(); sent.status == http.StatusOK {
+					stranger.login(sent, "000002")
+				}
+			}
+			for login := range 6 {
+				sent := owner.send().want(http.StatusOK)
+				code := one.outbox.code(tc.phone)
+				for second := range 8 {
+					attack(8*login + second)
+					one.clock.advance(time.Second)
+					two.clock.advance(time.Second)
+				}
+				if tc.flood && owner.known != nil {
+					stranger := one.guest().at(tc.stranger)
+					guess := map[string]string{"phone": "13800000009", "code": "000000"}
+					untilLimited(t, 1000, func() answer { return stranger.post("/api/v1/auth/login", guess) })
+				}
+				owner.login(sent, code).want(http.StatusOK)
+				for _, key := range rdb.Keys(t.Context(), "*").Val() { // two minutes pass
+					rdb.PExpire(t.Context(), key, max(time.Millisecond, rdb.PTTL(t.Context(), key).Val()-2*time.Minute))
+				}
+				one.clock.advance(2 * time.Minute)
+				two.clock.advance(2 * time.Minute)
+			}
+		})
+	}
 }
 
 // Twenty strangers at different addresses use up the codes of a phone for strangers. Its owner, whose device is known,

@@ -134,9 +134,9 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrUnpaidLimit, "未支付的订单过多",
-		"The user leaves orders unpaid. Either as many orders of this sale expired unpaid as its `unpaid_limit` allows; or, at the request of a pass or at the purchase in a sale without passes that has an `unpaid_limit`, the user has five or more unpaid orders over all sales. `detail` names the reason. Nothing was changed.",
+		"The user leaves orders unpaid. Either as many orders of this sale expired unpaid as its `unpaid_limit` allows; or the user has too many unpaid orders over all sales: five at the request of a pass, or at the purchase in a sale without passes that has an `unpaid_limit`; fifty at the purchase in a sale without `unpaid_limit`. `detail` names the reason. Nothing was changed.",
 		"Do not repeat the request. Show the user's unpaid orders: the sale accepts the user again when they are paid, cancelled or expired. Orders of this sale that expired unpaid continue to count.",
-		"该用户有订单未支付：要么该秒杀中超时未付的订单已达 `unpaid_limit`；要么在领取入场凭证时（或购买设有 `unpaid_limit` 的无凭证秒杀时），所有秒杀中待支付的订单合计已有五个或更多。`detail` 说明了原因。没有产生任何变更。",
+		"该用户有订单未支付：要么该秒杀中超时未付的订单已达 `unpaid_limit`；要么所有秒杀中待支付的订单合计过多：领取入场凭证时（或购买设有 `unpaid_limit` 的无凭证秒杀时）上限为五个，购买未设 `unpaid_limit` 的秒杀时上限为五十个。`detail` 说明了原因。没有产生任何变更。",
 		"不要重发。展示该用户的待支付订单：支付、取消或超时关闭之后，即可再次参与。该秒杀中超时未付的订单会一直计入。",
 	},
 	{

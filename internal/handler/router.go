@@ -93,7 +93,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits := newLimits(cfg.RateLimit, cfg.SharedLimits)
+	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
 	press := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Aggregator)}
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)

@@ -146,6 +146,25 @@ func TestPauseAfterCancellation(t *testing.T) {
 	})
 }
 
+// Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
+func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	user := e.buyer(1)
+	first := user.place(e.sale(9))
+	for range 49 {
+		user.place(e.sale(9))
+	}
+	v := e.sale(9)
+	p := user.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, "the user has too many unpaid orders: pay or cancel some first", p.Detail)
+	e.buyer(2).place(v)
+	user.post(first.path()+"/cancel", nil).want(http.StatusOK)
+	user.place(v)
+	user.post(e.sale(9).orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	e.checkInvariants()
+}
+
 // A user with five unpaid orders gets no pass, no place in a waiting room and no order of an open sale with a limit until
 // one of them is paid or cancelled.
 func TestUnpaidOrdersOverAllSales(t *testing.T) {
@@ -158,7 +177,7 @@ func TestUnpaidOrdersOverAllSales(t *testing.T) {
 			orders = append(orders, user.place(e.sale(9)))
 		}
 		p := user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
-		assert.Equal(t, "the user has 5 or more unpaid orders: pay or cancel them first", p.Detail)
+		assert.Equal(t, "the user has too many unpaid orders: pay or cancel some first", p.Detail)
 		// A room follows the clock of the database.
 		room := e.sale(9, with("entry", map[string]any{"mode": "room"}), with("begin_at", time.Now()), with("end_at", time.Now().Add(time.Hour)))
 		user.post(room.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")

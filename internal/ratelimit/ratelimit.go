@@ -52,19 +52,20 @@ type Limit struct {
 	interval time.Duration
 	burst    int
 	buckets  *otter.Cache[string, *rate.Limiter]
+	now      func() time.Time
 
 	name   string
 	shared *Shared // nil: this process only
 	failed rate.Sometimes
 }
 
-// New returns a limit. With shared, it holds over all processes that use the same name, and interval should be a whole
+// New returns a limit whose local buckets follow the clock now. With shared, it holds over all processes that use the same name, and interval should be a whole
 // number of milliseconds; without, the name has no effect.
 //
 // At most maxBuckets local buckets are kept; an evicted key starts again with a full bucket.
-func New(name string, interval time.Duration, burst int, shared *Shared) *Limit {
+func New(name string, interval time.Duration, burst int, now func() time.Time, shared *Shared) *Limit {
 	return &Limit{
-		interval: interval, burst: burst, name: name, shared: shared, failed: rate.Sometimes{Interval: logInterval},
+		interval: interval, burst: burst, now: now, name: name, shared: shared, failed: rate.Sometimes{Interval: logInterval},
 		buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
 			MaximumSize:      maxBuckets,
 			ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](bucketIdle),
@@ -96,10 +97,11 @@ func (l *Limit) takeLocal(key string, n int) (wait time.Duration) {
 	bucket, _ := l.buckets.ComputeIfAbsent(key, func() (*rate.Limiter, bool) {
 		return rate.NewLimiter(rate.Every(l.interval), l.burst), false
 	})
-	if bucket.AllowN(time.Now(), n) {
+	now := l.now()
+	if bucket.AllowN(now, n) {
 		return 0
 	}
-	return max(time.Millisecond, time.Duration((float64(n)-bucket.Tokens())*float64(l.interval)))
+	return max(time.Millisecond, time.Duration((float64(n)-bucket.TokensAt(now))*float64(l.interval)))
 }
 
 func (l *Limit) takeShared(ctx context.Context, key string, n int) (wait time.Duration, err error) {

@@ -35,7 +35,7 @@ const address = "203.0.113.7"
 
 // server returns the limit as another server has it.
 func server(rdb redis.Scripter) *ratelimit.Limit {
-	return ratelimit.New("codes", interval, burst, &ratelimit.Shared{
+	return ratelimit.New("codes", interval, burst, time.Now, &ratelimit.Shared{
 		Redis: rdb, Timeout: time.Minute, Secret: []byte("a secret"), Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -115,7 +115,7 @@ func TestCallIsAllowedAfterWait(t *testing.T) {
 // A call that counts as n takes n tokens or none, in this process and in Redis.
 func TestCallOfManyTokens(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, nil)} {
+		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, time.Now, nil)} {
 			require.Zero(t, l.TakeN(t.Context(), address, burst-1), name)
 			other := l
 			if name == "shared" {
@@ -198,7 +198,7 @@ func TestLocalLimitWithoutRedis(t *testing.T) {
 			t.Parallel()
 			r := testenv.StartRedis(t)
 			var log bytes.Buffer
-			l := ratelimit.New("logins", interval, 3, &ratelimit.Shared{
+			l := ratelimit.New("logins", interval, 3, time.Now, &ratelimit.Shared{
 				Redis:   r.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 }),
 				Timeout: 50 * time.Millisecond,
 				Secret:  []byte("a secret"), Log: slog.New(slog.NewTextHandler(&log, nil)),

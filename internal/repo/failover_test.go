@@ -2,11 +2,13 @@ package repo
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
@@ -52,7 +54,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.NoError(t, s.Ping(t.Context()))
 		return s
 	}
-	buyers, watched, privileged := open(name), open(name), open("root")
+	buyers, committing, late, watched, privileged := open(name), open(name), open(name), open(name), open("root")
 	const conns = 5
 	var held [conns]*sql.Conn
 	for i := range held {
@@ -63,13 +65,31 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 
-	execSQL(t, oldDSN, "SET GLOBAL read_only = 1")
+	_, err = committing.Order(t.Context(), 2, 2)
+	require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open")
+	err = committing.db.Write(t.Context(), func(tx *gorm.DB) error {
+		defer execSQL(t, oldDSN, "SET GLOBAL read_only = 1")
+		return tx.Exec("UPDATE vouchers SET title = 'changed'").Error
+	})
+	require.ErrorIs(t, err, driver.ErrBadConn, "COMMIT is refused")
 	for _, s := range []*Store{watched, privileged} {
 		err := s.Ping(t.Context())
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.ErrorContains(t, err, "read-only")
 	}
+	_, err = placeOrder(t.Context(), late, newOrder(2, 2, 1), 1)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	require.NoError(t, late.db.Write(t.Context(), func(*gorm.DB) error { return nil }), "a transaction without a change succeeds on the old primary")
+	_, err = late.Order(t.Context(), 2, 2)
+	require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open, and idle from here on")
+
 	alias.Lead(promoted.Addr)
+	_, err = placeOrder(t.Context(), late, newOrder(2, 2, 1), 1)
+	require.NoError(t, err)
+	for _, s := range []*Store{late, committing} {
+		_, err = s.Order(t.Context(), 2, 2)
+		require.NoError(t, err, "the connection for reads was left, after the first success or the refused COMMIT")
+	}
 	require.NoError(t, watched.Ping(t.Context()), "a read-only server keeps no connection in the pool")
 
 	reading, err := buyers.Pools()["read"].Conn(t.Context())
@@ -91,5 +111,5 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	for _, conn := range held {
 		require.NoError(t, conn.Close())
 	}
-	requireTotals(t, buyers, 1, 99, 1)
+	requireTotals(t, buyers, 1, 98, 2)
 }

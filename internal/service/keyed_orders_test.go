@@ -132,12 +132,13 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 		recent, soldOut  error // nil: an order
 		recentID, soldID int64
 	}{
-		"placed before":  {found: earlier, recentID: 5, soldID: 5},
-		"mismatch":       {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, recent: domain.ErrIdempotencyMismatch, soldOut: domain.ErrIdempotencyMismatch},
-		"new, at limit":  {found: domain.Placed{Err: domain.ErrNotFound}, active: 1, recent: &domain.DuplicateOrderError{OrderID: 99}, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
-		"new, allowed":   {found: domain.Placed{Err: domain.ErrNotFound}, recentID: 9, soldOut: domain.ErrSoldOut},
-		"no key lookup":  {lookupErr: domain.ErrUnavailable, active: 1, recentID: 9, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
-		"no order count": {found: domain.Placed{Err: domain.ErrNotFound}, activeErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrSoldOut},
+		"placed before":          {found: earlier, recentID: 5, soldID: 5},
+		"mismatch":               {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, recent: domain.ErrIdempotencyMismatch, soldOut: domain.ErrIdempotencyMismatch},
+		"new, at limit":          {found: domain.Placed{Err: domain.ErrNotFound}, active: 1, recent: &domain.DuplicateOrderError{OrderID: 99}, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
+		"new, allowed":           {found: domain.Placed{Err: domain.ErrNotFound}, recentID: 9, soldOut: domain.ErrSoldOut},
+		"no key lookup":          {lookupErr: domain.ErrUnavailable, active: 1, recentID: 9, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
+		"no order count":         {found: domain.Placed{Err: domain.ErrNotFound}, activeErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
+		"no key lookup, allowed": {lookupErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &orderKeyStore{found: tc.found, err: tc.lookupErr, store: store{

@@ -297,8 +297,8 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	return domain.Order{}, false, domain.ErrSoldOut
 }
 
-// answerUnsure is answerSoldOut for a user with a possible but unknown order. If too many lookups are running or
-// they fail, it returns ErrSoldOut.
+// answerUnsure is answerSoldOut for a user with a possible but unknown order. If too many lookups are running, it
+// returns ErrSoldOut. If they fail it does not, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
 ) (o domain.Order, replayed bool, err error) {
@@ -309,10 +309,10 @@ func (s *Orders) answerUnsure(
 	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
 	}
-	if err = s.checkLimit(ctx, store, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
-		return domain.Order{}, false, err
+	if errors.Is(err, domain.ErrNotFound) {
+		err = domain.ErrSoldOut
 	}
-	return domain.Order{}, false, domain.ErrSoldOut
+	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, store, p, v), err)
 }
 
 // answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and

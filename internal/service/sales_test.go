@@ -247,8 +247,8 @@ func TestSoldOutReadsStoreForBuyersOnly(t *testing.T) {
 	require.Equal(t, 3, queries)
 }
 
-// If the list of buyers is too long, each purchase costs a query. If too many queries run or the store is unavailable,
-// the answer is ErrSoldOut.
+// If the list of buyers is too long, each purchase costs a query. If too many queries run, the answer is ErrSoldOut.
+// If the store is unavailable it is not, because the buyer may hold an order.
 func TestSoldOutWithoutList(t *testing.T) {
 	queries := 0
 	orders := soldOutOrders(t, &store{
@@ -272,7 +272,7 @@ func TestSoldOutWithoutList(t *testing.T) {
 		active: func() (int, int64, error) { return 0, 0, domain.ErrUnavailable },
 	})
 	_, err = orders.Place(t.Context(), 7, 1, 0)
-	require.ErrorIs(t, err, domain.ErrSoldOut)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 
 // testBuyers runs a test in a synctest bubble with a sold-out sale of 1,000 buyers. reads counts the reads of the list

@@ -23,7 +23,7 @@ type DB struct {
 	writePool, readPool *gorm.DB
 	dialect             dialect
 	generation          *atomic.Int64 // of the connections of all pools on MySQL, see leaveServer
-	settled             atomic.Int64  // the generation of which a transaction has succeeded
+	settled             atomic.Int64  // the generation that settle began
 	longLived           longLivedPool
 }
 
@@ -35,6 +35,8 @@ type dialect struct {
 	translate func(error) fault
 	// ping returns nil if the server of a pool answers and accepts writes.
 	ping func(ctx context.Context, pool *sql.DB) error
+	// writable returns nil if the server of a connection accepts writes. It is called only if servers were left.
+	writable func(ctx context.Context, conn gorm.ConnPool) error
 	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
 	openLongLived func() (*sql.DB, error)
 	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is
@@ -115,10 +117,13 @@ func (db *DB) beganNow() int64 {
 	return db.generation.Load()
 }
 
-// succeeded is called after a transaction of a generation. After the first one it leaves the connections that were opened
-// while the name or the proxy still led to the old server, which serves reads without end.
-func (db *DB) succeeded(generation int64) {
-	if generation != db.settled.Load() && db.generation.CompareAndSwap(generation, generation+1) {
+// unsettled reports whether servers were left since the last call of settle.
+func (db *DB) unsettled(generation int64) bool { return generation != db.settled.Load() }
+
+// settle is called when a connection of a generation has led to a server that accepts writes. It leaves the connections
+// that were opened while the name or the proxy still led to the old server, which serves reads without end.
+func (db *DB) settle(generation int64) {
+	if db.unsettled(generation) && db.generation.CompareAndSwap(generation, generation+1) {
 		db.settled.Store(generation + 1)
 	}
 }

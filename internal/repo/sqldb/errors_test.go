@@ -77,24 +77,16 @@ func TestUnansweredCommitStaysBelowFiveSeconds(t *testing.T) {
 	require.Greater(t, mysqlIOTimeout, 2*time.Second, "a statement may wait for a lock, see innodb_lock_wait_timeout")
 }
 
-// The connections that were opened between the last refusal and the switch of the proxy lead to the old server: they are
-// left when the first transaction succeeds, and only then.
+// settle leaves the connections of before once, and only if no server was left meanwhile.
 func TestConnectionsOfSwitchAreLeft(t *testing.T) {
-	db := &DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}
-	run := func(results ...error) int64 {
-		_ = Access{db}.retry(t.Context(), func() (err error) {
-			err, results = results[0], results[1:]
-			return err
-		})
-		return db.generation.Load()
-	}
-	require.Zero(t, run(nil))
-	require.EqualValues(t, 1, run(errReadOnly, errReadOnly))
-	require.EqualValues(t, 2, run(nil))
-	require.EqualValues(t, 2, run(nil))
-	require.EqualValues(t, 4, run(errReadOnly, nil))
-	require.EqualValues(t, 4, run(nil))
+	db := &DB{generation: new(atomic.Int64)}
+	require.False(t, db.unsettled(db.beganNow()))
 	db.leaveServer()
-	db.succeeded(4) // it began before the refusal
-	require.EqualValues(t, 5, db.generation.Load())
+	require.True(t, db.unsettled(db.beganNow()))
+	db.settle(0) // it began before the refusal
+	require.EqualValues(t, 1, db.generation.Load())
+	db.settle(1)
+	db.settle(2)
+	require.EqualValues(t, 2, db.generation.Load())
+	require.False(t, db.unsettled(db.beganNow()))
 }

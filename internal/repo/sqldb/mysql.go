@@ -73,7 +73,7 @@ func OpenMySQL(dsn string) (*DB, error) {
 		return func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, generation) }
 	}
 	return &DB{writePool: writePool, readPool: readPool, generation: generation, dialect: dialect{
-		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open(generation),
+		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, writable: writableMySQL, openLongLived: open(generation),
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
 			return lockMySQLSchema(ctx, open(nil), schemaLease)
@@ -111,16 +111,21 @@ func mysqlPool(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*s
 }
 
 // pingMySQL returns an error if the server is read-only, as a replica is, or if it begins no transaction, as a Galera
-// node without a majority. Users with the privilege READ ONLY ADMIN or SUPER could still write to a read-only server,
-// but get the same error, because the setting means that writes belong elsewhere.
+// node without a majority.
 func pingMySQL(ctx context.Context, pool *sql.DB) error {
 	tx, err := pool.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	var flags [2]string                  // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
-	err = tx.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
+	return writableMySQL(ctx, tx)
+}
+
+// writableMySQL returns an error if the server is read-only. Users with the privilege READ ONLY ADMIN or SUPER could
+// still write to it, but get the same error, because the setting means that writes belong elsewhere.
+func writableMySQL(ctx context.Context, conn gorm.ConnPool) error {
+	var flags [2]string // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
+	err := conn.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
 	if err != nil {
 		return err
 	}

@@ -82,17 +82,17 @@ func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 func (a Access) retry(ctx context.Context, fn func() error) error {
 	moved := false
 	for try := 1; ; try++ {
-		generation := a.beganNow()
 		err := fn()
 		if err == nil {
-			a.succeeded(generation)
 			return nil
 		}
 		kind := a.dialect.translate(err).kind
-		if kind == faultRefused && !moved && !isCommitError(err) {
-			moved = true
+		if kind == faultRefused {
 			a.leaveServer()
-			continue
+			if !moved && !isCommitError(err) {
+				moved = true
+				continue
+			}
 		}
 		if kind != faultRetry || try == maxTxTries {
 			return a.Translate(err)
@@ -107,6 +107,7 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 
 // RunTx runs fn in one transaction.
 func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	generation := a.beganNow()
 	tx := a.writePool.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return tx.Error
@@ -120,9 +121,13 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if err := fn(tx); err != nil {
 		return err
 	}
+	arrived := a.unsettled(generation) && a.dialect.writable(ctx, tx.Statement.ConnPool) == nil
 	done = true
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{err}
+	}
+	if arrived {
+		a.settle(generation)
 	}
 	return nil
 }
