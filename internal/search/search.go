@@ -135,7 +135,7 @@ func (s *Service) Find(ctx context.Context, f Filter) ([]Order, error) {
 
 // merge adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
 func merge(stored, waiting []domain.Order, limit int) []domain.Order {
-	all := append(stored, waiting...)
+	all := slices.Concat(stored, waiting)
 	slices.SortStableFunc(all, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 	all = slices.CompactFunc(all, func(a, b domain.Order) bool { return a.ID == b.ID })
 	return all[:min(len(all), limit)]

@@ -52,7 +52,7 @@ export function start() {
   let shown = "";
   const render = () => {
     const all = sentences();
-    const words = JSON.stringify(all.map((s) => s.outerHTML ?? s));
+    const words = JSON.stringify(all.map((s) => (s.href ? [s.href, s.textContent] : s)));
     if (words !== shown) list.replaceChildren(...all.map((s) => h("li", {}, s))); // an unchanged text is not announced again
     shown = words;
     show(banner, all.length > 0);
