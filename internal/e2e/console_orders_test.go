@@ -170,7 +170,7 @@ func TestConsoleAlerts(t *testing.T) {
 	for name, stack := range map[string]func(*testing.T) *stack{"embedded": embeddedStack, "real": realStack} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stack(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
+			s := stack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
 			p := s.serve(t, "").shop(t)
 			f := p.startFront(t)
 			sale := p.publish(t, offer{Stock: 5})
