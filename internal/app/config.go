@@ -133,8 +133,8 @@ func (c Config) Finish() (Config, error) {
 			problems = append(problems, fmt.Errorf("  "+format, args...))
 		}
 	}
-	rule(isAddr(c.Addr), "--addr: %q is not host:port", c.Addr)
-	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port", c.OpsAddr)
+	rule(isAddr(c.Addr), "--addr: %q is not host:port, such as 127.0.0.1:8080", c.Addr)
+	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port, such as 127.0.0.1:9090", c.OpsAddr)
 	addrsOnly := c
 	addrsOnly.RedisCA = "" // its errors are reported below
 	if !c.EmbeddedRedis() {

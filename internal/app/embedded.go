@@ -130,7 +130,7 @@ func RunningRedis(dir string) (*RedisInfo, error) {
 // makeDataDir creates the data directory, readable only by its owner because it holds the signing secret.
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the data directory (--data-dir): %w", err)
+		return fmt.Errorf("--data-dir: cannot create the folder %s; name one that this user may write to (%w)", dir, err)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func SigningSecrets(cfg Config) (domain.Keyring, error) {
 	// Link publishes the complete file at once, or fails if another process has created one.
 	tmp, err := os.CreateTemp(cfg.DataDir, SecretFile+"-*")
 	if err != nil {
-		return nil, fmt.Errorf("signing secret: %w", err)
+		return nil, fmt.Errorf("--data-dir: cannot write to the folder %s; name another, or change its permissions (%w)", cfg.DataDir, err)
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.WriteString(rand.Text() + rand.Text() + "\n")

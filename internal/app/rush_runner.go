@@ -128,7 +128,7 @@ func (r *rushRunner) finish(change func(*domain.Rush)) {
 func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
 	now := time.Now().UTC()
 	shop, pay, actual, begin, end := int64(1), int64(100), int64(200), now.Add(-time.Minute), now.Add(rushWindow)
-	title := "Rush of " + now.Format(time.DateTime)
+	title := rush.SaleTitle(stock)
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{
 			ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &actual, BeginAt: &begin, EndAt: &end,

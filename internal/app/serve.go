@@ -21,17 +21,20 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/connlimit"
+	"seckill/internal/demo"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
+	"seckill/internal/picture"
 	"seckill/internal/queue"
 	"seckill/internal/redisconn"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/shop"
 	"seckill/internal/tracing"
 )
 
@@ -91,6 +94,9 @@ func Serve(e *Env) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	if err := refuseUnsafe(e); err != nil {
+		return err
+	}
+	if err := checkPorts(e.Ctx, cfg); err != nil {
 		return err
 	}
 	secrets, err := SigningSecrets(cfg)
@@ -188,12 +194,16 @@ func prepareDatabase(e *Env, store *repo.Store) error {
 	if !e.Config.IsDemo() {
 		return nil
 	}
-	shops, vouchers := demoData(time.Now())
-	seeded, err := store.SeedDemo(ctx, shops, vouchers)
-	if seeded {
-		e.Log.Info("demo data stored", "shops", len(shops), "vouchers", len(vouchers))
+	seeded, err := store.SeedDemo(ctx, func(ctx context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+		return demo.Content(ctx, time.Now())
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	if seeded {
+		e.Log.Info("demo data stored")
+	}
+	return (&demo.Renewal{Store: store, Changed: func(int64) {}, Now: time.Now}).Run(ctx)
 }
 
 // server is a wired server.
@@ -270,9 +280,9 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 // run serves until ctx ends, and then for Config.Drain while /readyz is red. It then ends the streams and completes the
 // requests in progress, for up to shutdownTimeout.
 func (s *server) run(ctx context.Context, out io.Writer) error {
-	listener, err := drain.Listen(ctx, s.cfg.Addr)
+	listener, err := listen(ctx, "--addr", s.cfg.Addr)
 	if err != nil {
-		return fmt.Errorf("listen (--addr): %w", err)
+		return err
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -300,9 +310,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if s.cfg.OpsAddr != "" {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.OpsAddr)
+		l, err := listen(ctx, "--ops-addr", s.cfg.OpsAddr)
 		if err != nil {
-			return errors.Join(fmt.Errorf("listen (--ops-addr): %w", err), listener.Close())
+			return errors.Join(err, listener.Close())
 		}
 		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
 		defer func() { _ = ops.Close() }() // after the public port, so that the last requests are counted
@@ -372,7 +382,7 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers
-  curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
+  curl -s  %s/api/v1/vouchers/<id>/orders -X POST -H 'Authorization: Bearer <access_token>'
 `, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 

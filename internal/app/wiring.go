@@ -11,6 +11,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/codesender"
+	"seckill/internal/demo"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
 	"seckill/internal/entry"
@@ -73,10 +74,11 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, fmt.Errorf("load the revoked sessions: %w", err)
 	}
 	var factors *auth.SecondFactors // nil in demo mode
-	if !cfg.IsDemo() {
-		if factors, err = NewSecondFactors(b.secrets); err != nil {
-			return nil, err
-		}
+	var roles map[string]domain.Role
+	if cfg.IsDemo() {
+		roles = demo.Roles()
+	} else if factors, err = NewSecondFactors(b.secrets); err != nil {
+		return nil, err
 	}
 	phones, err := phone.New(cfg.SMSCountries)
 	if err != nil {
@@ -97,7 +99,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: sender,
-		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now, SecondFactors: factors, Log: log,
+		AdminPhones: cfg.AdminPhones, DemoRoles: roles, Quota: quota, Now: now, SecondFactors: factors, Log: log,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -152,12 +154,12 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 
 	draining := new(drain.Drain)
-	demoAdmin := ""
+	var accounts []demo.Account // offered by the login dialog
 	if cfg.IsDemo() {
-		demoAdmin = DemoAdmin
+		accounts = demo.Accounts(cfg.AdminPhones[0], cfg.SMSCountries)
 	}
 	site, missing, err := pages.New(pages.Config{
-		Vouchers: vouchers, Shops: b.store, Zone: zone, DemoAdmin: demoAdmin, Sandbox: cfg.PaymentURL == "",
+		Vouchers: vouchers, Shops: b.store, Zone: zone, DemoAccounts: accounts, Sandbox: cfg.PaymentURL == "",
 	})
 	if err != nil {
 		return nil, err
@@ -195,6 +197,10 @@ func newServer(e *Env, b backends) (*server, error) {
 	if provider.remote != nil {
 		inquiry := payment.Inquiry{Store: b.store, Query: provider.remote.Query, Settle: payments.Settle, Log: log}
 		background = append(background, inquiry.Run)
+	}
+	if cfg.IsDemo() {
+		renewal := demo.Renewal{Store: b.store, Changed: vouchers.Changed, Now: now}
+		background = append(background, loop.Task{Name: "renew the sales of the demo", Every: 5 * time.Second, Log: log, Run: renewal.Run}.Loop)
 	}
 	if cfg.EventsURL != "" {
 		background = append(background, newOutbox(cfg, b.store, now, log).Run)

@@ -111,8 +111,9 @@ type Config struct {
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
-	AdminPhones []string         // users with these phones are admins, even if the database has another role
-	Quota       *ratelimit.Quota // of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited
+	AdminPhones []string               // users with these phones are admins, even if the database has another role
+	DemoRoles   map[string]domain.Role // by phone, in demo mode: roles of users who are buyers by the database
+	Quota       *ratelimit.Quota       // of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited
 	Now         func() time.Time
 
 	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.
@@ -180,6 +181,9 @@ func (a *Service) configuredRole(u domain.User) domain.Role {
 		if p == u.Phone {
 			return domain.RoleAdmin
 		}
+	}
+	if role, ok := a.cfg.DemoRoles[u.Phone]; ok && u.Role == domain.RoleBuyer {
+		return role
 	}
 	return u.Role
 }

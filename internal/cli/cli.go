@@ -16,11 +16,14 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/redisconn"
+	"seckill/internal/version"
 )
 
 // cli is the command line. All commands share the flags and variables of the configuration.
 type cli struct {
 	app.Config `group:"Settings of the server:"`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version of the program."`
 
 	Serve       serveCmd       `cmd:"" default:"1" help:"Run the server (default command)."`
 	Migrate     migrateCmd     `cmd:"" help:"Migrate the database schema, or show its migrations."`
@@ -34,6 +37,20 @@ type cli struct {
 	Version     versionCmd     `cmd:"" help:"Print the version of the program."`
 	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
 	Torture     tortureCmd     `cmd:"" help:"Fault campaign: start private servers, a database and a Redis, let them fail once a second under buyers, and check the invariants. Exit code 1: a violation; 2: the campaign was not possible."`
+}
+
+// rushSettings are the variables of the settings that the rush command needs. The others are accepted, because they may be set for
+// a server, but its help omits them.
+var rushSettings = []string{"SECKILL_ADDR", "SECKILL_ADMIN_PHONES", "SECKILL_DATA_DIR", "SECKILL_LOG_LEVEL"}
+
+// printHelp prints the help of a command, with the settings that it needs.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if ctx.Selected() != nil && ctx.Selected().Name == "rush" {
+		for _, flag := range ctx.Model.Flags {
+			flag.Hidden = flag.Hidden || len(flag.Envs) > 0 && !slices.Contains(rushSettings, flag.Envs[0])
+		}
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // failureCode returns the exit code for an error without a code of its own. For verify, reconcile, doctor,
@@ -92,11 +109,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	var c cli
 	unsetEmptyVariables()
 	exit := -1 // set by kong's --help
-	parser, err := kong.New(&c,
+	parser, err := kong.New(&c, append(valueMappers(),
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }),
-		kong.Resolvers(kong.ResolverFunc(secretFile)), kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }), kong.Vars{"version": version.String()},
+		kong.Resolvers(kong.ResolverFunc(secretFile)), kong.UsageOnError(), kong.Help(printHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+	)...)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)
 		return 1
@@ -107,7 +125,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	}
 	failure := failureCode(command, err)
 	if err != nil {
-		fmt.Fprintln(stderr, "seckill:", withVariables(err), "\nTry: seckill --help")
+		fmt.Fprintln(stderr, "seckill:", parseError(err))
 		return failure
 	}
 	cfg, err := c.Finish()
@@ -117,7 +135,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	redisconn.LogTo(log)
-	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: stdout, Log: log, Tuning: t})
+	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: colored(stdout), Log: log, Tuning: t})
 	if err == nil {
 		return 0
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,7 +23,10 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"address":                {[]string{"--addr", "nonsense"}, []string{"--addr (SECKILL_ADDR)"}},
+		"address":                {[]string{"--addr", "nonsense"}, []string{"--addr (SECKILL_ADDR)", "127.0.0.1:8080"}},
+		"address elsewhere":      {[]string{"--addr", "192.0.2.1:8080"}, []string{"--addr (SECKILL_ADDR): cannot listen at 192.0.2.1:8080; name an address of this machine"}},
+		"ops address elsewhere":  {[]string{"--addr", "127.0.0.1:0", "--ops-addr", "192.0.2.1:9"}, []string{"--ops-addr (SECKILL_OPS_ADDR): cannot listen at 192.0.2.1:9"}},
+		"folder is a file":       {[]string{"--addr", "127.0.0.1:0", "--data-dir", "config_test.go/data"}, []string{"--data-dir (SECKILL_DATA_DIR): cannot create the folder config_test.go/data"}},
 		"port":                   {[]string{"--addr", ":99999"}, []string{"--addr (SECKILL_ADDR)"}},
 		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"--ops-addr (SECKILL_OPS_ADDR)"}},
 		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)"}},
@@ -52,7 +57,12 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
 		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
-		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"duration":               {[]string{"--pay-timeout", "15"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT): \"15\" is not a number with its unit, such as 90s or 15m\nTry: seckill serve --help"}},
+		"log level":              {[]string{"--log-level", "loud"}, []string{"--log-level (SECKILL_LOG_LEVEL): \"loud\" is not debug, info, warn or error"}},
+		"number":                 {[]string{"--queue-backlog", "x"}, []string{"--queue-backlog (SECKILL_QUEUE_BACKLOG): \"x\" is not a whole number, such as 1000"}},
+		"no value":               {[]string{"--pay-timeout"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT) needs a value: a number with its unit"}},
+		"no text":                {[]string{"--addr"}, []string{"--addr (SECKILL_ADDR) needs a value: string"}},
+		"unknown command":        {[]string{"frobnicate"}, []string{`"frobnicate" is not a command or argument here`}},
 		"short second secret":    {[]string{"--jwt-secret", strings.Repeat("s", 32) + ",short"}, []string{"--jwt-secret (SECKILL_JWT_SECRET)", "32"}},
 		"only separators":        {[]string{"--payment-secret", " , "}, []string{"--payment-secret (SECKILL_PAYMENT_SECRET)"}},
 		"unsafe name":            {[]string{"--unsafe", "demo,sandbx"}, []string{"--unsafe (SECKILL_UNSAFE)", `"sandbx"`, "sandbox"}},
@@ -89,6 +99,43 @@ func TestHelpListsEverySetting(t *testing.T) {
 	}
 	for _, command := range []string{"serve", "migrate", "seed", "verify", "rush"} {
 		require.Contains(t, stdout.String(), "  "+command)
+	}
+}
+
+func TestInvalidVariableIsNamedOnce(t *testing.T) {
+	t.Setenv("SECKILL_DEMO", "maybe")
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, 1, Run(t.Context(), nil, &stdout, &stderr, app.Tuning{}))
+	require.Equal(t, "seckill: --demo (SECKILL_DEMO): must be true, 1, yes, false, 0 or no but got \"maybe\"\nTry: seckill serve --help\n", stderr.String())
+}
+
+// TestUnusablePortChangesNothing starts a server on a port in use. It must not create the data directory.
+func TestUnusablePortChangesNothing(t *testing.T) {
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer other.Close()
+	dir := filepath.Join(t.TempDir(), "data")
+	for _, flag := range []string{"--addr", "--ops-addr"} {
+		var stdout, stderr bytes.Buffer
+		args := []string{"serve", "--addr", "127.0.0.1:0", flag, other.Addr().String(), "--data-dir", dir}
+		require.Equal(t, 1, Run(t.Context(), args, &stdout, &stderr, app.Tuning{}))
+		require.Contains(t, stderr.String(), flag+" (SECKILL_"+strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))+"): cannot listen at "+other.Addr().String()+"; another program")
+		require.NoDirExists(t, dir)
+	}
+}
+
+func TestHelpBeginsWithOwnFlags(t *testing.T) {
+	for command, own := range map[string]string{
+		"rush": "--buyers", "seed": "--users", "doctor": "--instances", "reconcile": "--apply", "torture": "--seed", "room verify": "--number", "admin enroll": "--phone",
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Zero(t, Run(t.Context(), append(strings.Fields(command), "--help"), &stdout, &stderr, app.Tuning{}))
+		flags, settings, ok := strings.Cut(stdout.String(), "Settings of the server:")
+		require.True(t, ok, command)
+		require.Contains(t, flags, own)
+		require.NotContains(t, flags, "($SECKILL_", command)
+		require.Contains(t, settings, "--addr")
+		require.Equal(t, command == "rush", !strings.Contains(settings, "--jwt-secret"), command)
 	}
 }
 

@@ -346,8 +346,8 @@ func (r doctorReport) print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d checks: %d ok, %d warnings, %d failed, %d skipped\n",
-		len(r.Findings), r.OK, r.Warnings, r.Failed, r.Skipped)
+	_, err := fmt.Fprintf(out, "%s: %d ok, %s, %d failed, %d skipped\n",
+		count(len(r.Findings), "check"), r.OK, count(r.Warnings, "warning"), r.Failed, r.Skipped)
 	return err
 }
 
@@ -355,11 +355,11 @@ func (r doctorReport) print(out io.Writer) error {
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:
-		return &exitError{ExitUnchecked, fmt.Errorf("%d checks got no answer, %d failed in total; docs/doctor.md explains each check", r.Unasked, r.Failed)}
+		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/doctor.md explains each check", count(r.Unasked, "check"), r.Failed)}
 	case r.Failed > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%d checks failed; docs/doctor.md explains each check", r.Failed)}
+		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/doctor.md explains each check", count(r.Failed, "check"))}
 	case strict && r.Warnings > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%d warnings, which --strict counts as failures; docs/doctor.md explains each check", r.Warnings)}
+		return &exitError{ExitViolation, fmt.Errorf("%s, counted as a failure by --strict; docs/doctor.md explains each check", count(r.Warnings, "warning"))}
 	}
 	return nil
 }

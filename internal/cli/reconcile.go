@@ -143,11 +143,11 @@ func printReports(out io.Writer, reports []reconcile.Report) error {
 		return err
 	}
 	if busy > 0 {
-		fmt.Fprintf(out, "%d gates change too fast to compare all their counters\n", busy)
+		fmt.Fprintf(out, "%s changing too fast to compare all counters\n", count(busy, "gate"))
 	}
-	fmt.Fprintf(out, "%d sales reconciled: %d findings repaired, %d left\n", len(reports), repaired, left)
+	fmt.Fprintf(out, "%s reconciled: %s repaired, %d left\n", count(len(reports), "sale"), count(repaired, "finding"), left)
 	if left > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%d findings are left; docs/reconcile.md explains each", left)}
+		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/reconcile.md explains each", count(left, "finding"))}
 	}
 	return nil
 }

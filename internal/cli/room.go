@@ -45,7 +45,7 @@ func (v verifyRoomCmd) Run(e *app.Env) error {
 	fmt.Fprintf(e.Out, "places   %d\nadmitted %d, of these %d after someone behind them, because they were absent\nleft     %d\nevents   %d\n",
 		room.Joined, c.Admitted, c.Later, c.Left, len(room.Events))
 	if len(c.Faults) > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%d violations:\n  %s", len(c.Faults), strings.Join(c.Faults, "\n  "))}
+		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(c.Faults), "violation"), strings.Join(c.Faults, "\n  "))}
 	}
 	fmt.Fprintln(e.Out, "the log is consistent: nobody was admitted twice, and each admission follows the order of the line")
 	return nil

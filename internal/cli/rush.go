@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ type rushCmd struct {
 }
 
 // Run creates the sale, runs the buyers and checks the invariants.
-func (r rushCmd) Run(e *app.Env) error {
+func (r rushCmd) Run(e *app.Env) (err error) {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
 	}
@@ -54,10 +55,12 @@ func (r rushCmd) Run(e *app.Env) error {
 	if err != nil {
 		return fmt.Errorf("create the sale: %w", err)
 	}
+	defer func() { err = errors.Join(err, endSale(e, client, admin, sale.ID)) }()
 	fmt.Fprintf(e.Out, "sale %s: %d units, %d buyers, %d in parallel\n", sale.ID, r.Stock, len(tokens), r.Parallel)
+	began := time.Now()
 	buyers := &rush.Buyers{
 		Clients: []*rush.Client{client}, VoucherID: sale.ID, Stock: r.Stock, Tokens: tokens, Parallel: r.Parallel,
-		Progress: func(done, orders int) { fmt.Fprintf(e.Out, "  %d answered, %d orders\n", done, orders) },
+		Progress: func(done, orders int) { printProgress(e.Out, done, len(tokens), orders, time.Since(began)) },
 	}
 	report := buyers.Run(e.Ctx)
 	printReport(e.Out, report)
@@ -66,6 +69,28 @@ func (r rushCmd) Run(e *app.Env) error {
 		return &exitError{ExitUnchecked, err}
 	}
 	return printVerdicts(e.Out, verdicts)
+}
+
+// endSaleTimeout bounds the request that ends the sale, even after the command was interrupted.
+const endSaleTimeout = 5 * time.Second
+
+// endSale ends the sale, because the units of its unpaid orders return later: they must not be offered to buyers.
+func endSale(e *app.Env, client *rush.Client, admin, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.Ctx), endSaleTimeout)
+	defer cancel()
+	if err := client.EndSale(ctx, admin, id); err != nil {
+		return fmt.Errorf("end the sale %s: %w", id, err)
+	}
+	return nil
+}
+
+// printProgress prints a line with the estimated rest, such as "about 12s left", once some of the buyers were answered.
+func printProgress(out io.Writer, answered, buyers, orders int, elapsed time.Duration) {
+	rest := ""
+	if answered > 0 && answered < buyers {
+		rest = fmt.Sprintf(", about %s left", (elapsed * time.Duration(buyers-answered) / time.Duration(answered)).Round(time.Second))
+	}
+	fmt.Fprintf(out, "  %d of %d answered, %d orders%s\n", answered, buyers, orders, rest)
 }
 
 func printReport(out io.Writer, r *rush.Report) {
@@ -102,7 +127,7 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	}
 	_ = w.Flush()
 	if broken > 0 {
-		return fmt.Errorf("%d invariants are broken", broken)
+		return fmt.Errorf("violated: %s", count(broken, "invariant"))
 	}
 	return nil
 }
@@ -118,9 +143,9 @@ func localURL(addr string) string {
 
 // runOnServer has the server simulate the buyers, which needs none of their tokens, and prints the progress.
 func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
-	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units (its database is not the one of this configuration)\n", r.Buyers, r.Stock)
+	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units, because this command cannot reach its database\n", r.Buyers, r.Stock)
 	result, err := client.Simulate(e.Ctx, admin, r.Buyers, r.Stock, func(s rush.Simulation) {
-		fmt.Fprintf(e.Out, "  %d of %d answered, %d orders%s\n", s.Answered, s.Buyers, s.Orders, eta(s))
+		printProgress(e.Out, s.Answered, s.Buyers, s.Orders, s.Elapsed)
 	})
 	if err != nil {
 		return fmt.Errorf("simulate the buyers (alternative: --tokens): %w", err)
@@ -134,15 +159,6 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 		verdicts[i] = domain.Verdict(v)
 	}
 	return printVerdicts(e.Out, verdicts)
-}
-
-// eta returns the estimated rest of a simulation that has begun to answer, such as ", about 12s left".
-func eta(s rush.Simulation) string {
-	if s.Answered == 0 || s.Answered >= s.Buyers {
-		return ""
-	}
-	rest := s.Elapsed * time.Duration(s.Buyers-s.Answered) / time.Duration(s.Answered)
-	return fmt.Sprintf(", about %s left", rest.Round(time.Second))
 }
 
 // credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, or users

@@ -62,7 +62,7 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	fmt.Fprintf(e.Out, "%d users created; their tokens in %s are valid for %s\n", len(buyers), s.Tokens, auth.SeedTTL)
+	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %s\n", count(len(buyers), "user"), s.Tokens, auth.SeedTTL)
 	return nil
 }
 

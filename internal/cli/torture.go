@@ -10,12 +10,14 @@ import (
 )
 
 type tortureCmd struct {
-	Orders  int    `default:"10000" help:"Units on sale (${default}). There are 40 % more buyers, because some orders are cancelled."`
-	Lane    string `default:"lock" enum:"lock,batch,queue" help:"Order mode: ${enum} (${default})."`
-	Seed    uint64 `default:"1" help:"Selects the faults and what the buyers do (${default})."`
-	Servers int    `default:"3" help:"Number of servers (${default})."`
-	Rate    int    `default:"200" help:"Purchases that begin in a second (${default})."`
-	JSON    string `name:"json" placeholder:"FILE" help:"Write the report with every fault to this file."`
+	Orders   int    `default:"10000" help:"Units on sale (${default}). There are 40 % more buyers, because some orders are cancelled."`
+	Lane     string `default:"lock" enum:"lock,batch,queue" help:"Order mode: ${enum} (${default})."`
+	Redis    string `default:"sentinel" enum:"sentinel,cluster" help:"Redis: a master with a replica and 3 Sentinels, or a cluster of 3 masters with a replica each: ${enum} (${default})."`
+	Database string `default:"mariadb" enum:"mariadb,galera" help:"Database: one MariaDB, or a Galera cluster of 3: ${enum} (${default})."`
+	Seed     uint64 `default:"1" help:"Selects the faults and what the buyers do (${default})."`
+	Servers  int    `default:"3" help:"Number of servers (${default})."`
+	Rate     int    `default:"200" help:"Purchases that begin in a second (${default})."`
+	JSON     string `name:"json" placeholder:"FILE" help:"Write the report with every fault to this file."`
 }
 
 // Run runs a fault campaign on its own servers and prints the report.
@@ -25,7 +27,7 @@ func (t tortureCmd) Run(e *app.Env) (err error) {
 		return err
 	}
 	cfg := torture.Config{
-		Program: program, Out: e.Out, Lane: t.Lane, Servers: t.Servers, Orders: t.Orders, Rate: t.Rate, Seed: t.Seed,
+		Program: program, Out: e.Out, Lane: t.Lane, Redis: t.Redis, Database: t.Database, Servers: t.Servers, Orders: t.Orders, Rate: t.Rate, Seed: t.Seed,
 	}
 	if err := cfg.Check(); err != nil {
 		return &exitError{ExitUnchecked, err}

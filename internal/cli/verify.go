@@ -47,9 +47,9 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not check Redis: %w", redisErr)}
 	}
 	if len(r.violations) > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%d violations:\n  %s", len(r.violations), strings.Join(r.violations, "\n  "))}
+		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(r.violations), "violation"), strings.Join(r.violations, "\n  "))}
 	}
-	fmt.Fprintf(e.Out, "%d sales checked: all invariants hold\n", len(totals))
+	fmt.Fprintf(e.Out, "%s checked: all invariants hold\n", count(len(totals), "sale"))
 	return nil
 }
 

@@ -12,8 +12,10 @@ import (
 
 func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 	t.Setenv("SECKILL_ORDER_LANE", "nonsense")
-	var out, errs bytes.Buffer
-	require.Zero(t, Run(t.Context(), []string{"version"}, &out, &errs, app.Tuning{}))
-	require.Equal(t, version.String()+"\n", out.String())
-	require.Empty(t, errs.String())
+	for _, arg := range []string{"version", "--version"} {
+		var out, errs bytes.Buffer
+		require.Zero(t, Run(t.Context(), []string{arg}, &out, &errs, app.Tuning{}))
+		require.Equal(t, version.String()+"\n", out.String())
+		require.Empty(t, errs.String())
+	}
 }

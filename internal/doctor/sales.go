@@ -11,7 +11,9 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
+	"seckill/internal/publish"
 	"seckill/internal/reconcile"
+	"seckill/internal/shop"
 )
 
 const (
@@ -29,6 +31,7 @@ var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see
 type SalesStore interface {
 	reconcile.Store
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
+	Shop(ctx context.Context, id int64) (shop.Shop, error)
 	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
 	// Admins returns the users with a role above buyer, and those whose phone is one of phones.
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
@@ -66,6 +69,7 @@ func (s Sales) Group() Group {
 		Checks: []Check{
 			{Name: "sales.schema", Run: s.checkSchema},
 			{Name: "sales.windows", Run: s.checkWindows},
+			{Name: "sales.offers", Run: s.checkOffers},
 			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
 			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
 			{Name: "sales.queue", Run: s.checkQueue},
@@ -141,6 +145,46 @@ func (s *Sales) checkWindows(context.Context) Result {
 		return Bad(Warn, change, "%s", shorten(warnings))
 	}
 	return Good("%d sales have a valid window and units", len(s.upcoming))
+}
+
+// checkOffers reports vouchers on sale that a checklist would have kept from being published, and sales that were over
+// when they were published. The API publishes them, because it cannot know what is meant.
+func (s *Sales) checkOffers(ctx context.Context) Result {
+	now := time.Now()
+	on := domain.VoucherFilter{Status: domain.VoucherOn, Now: now, Lasts: true, Page: domain.Page{Limit: maxSales}}
+	offered, err := s.Store.ListVouchers(ctx, on)
+	if err != nil {
+		return Unanswered(err, "see database.reachable")
+	}
+	shops := map[int64]bool{} // whether they exist
+	var wrong []string
+	for i := range offered {
+		v := &offered[i]
+		if _, known := shops[v.ShopID]; !known {
+			_, err := s.Store.Shop(ctx, v.ShopID)
+			if err != nil && !errors.Is(err, domain.ErrNotFound) {
+				return Unanswered(err, "see database.reachable")
+			}
+			shops[v.ShopID] = err == nil
+		}
+		for _, p := range publish.CheckOffer(v, shops[v.ShopID]).Problems {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s %s", v.ID, p.Field, p.Detail))
+		}
+	}
+	on.Lasts, on.State = false, domain.StateEnded
+	ended, err := s.Store.ListVouchers(ctx, on)
+	if err != nil {
+		return Unanswered(err, "see database.reachable")
+	}
+	for _, v := range ended {
+		if v.Sale != nil && !v.Sale.EndAt.After(v.CreatedAt) {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: end_at was over when it was published", v.ID))
+		}
+	}
+	if len(wrong) > 0 {
+		return Bad(Warn, "the page of the sale in the console, or PATCH /api/v1/admin/vouchers/{id}", "%s", shorten(wrong))
+	}
+	return Good("%d vouchers are on sale with a shop and a sensible price", len(offered))
 }
 
 // shorten joins the first maxListed elements and the number of the others.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -86,6 +87,21 @@ func TestDocs(t *testing.T) {
 		v.goTo(path)
 		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 	}
+
+	// The page follows the language and the theme of the browser.
+	v.do(chromedp.EmulateViewport(1200, 900))
+	dark := func(scheme string) {
+		_, err := chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		require.NoError(t, err)
+	}
+	dark("dark")
+	v.goTo("/docs?lang=zh")
+	v.reads("h1", "接口文档")
+	v.until(`document.documentElement.classList.contains("dark-mode") && document.documentElement.lang === "zh-CN"`)
+	dark("light")
+	v.until(`!document.documentElement.classList.contains("dark-mode")`)
 
 	// The page ignores the URL of another document in its address.
 	v.goTo("/docs?url=https://example.com/other.json")

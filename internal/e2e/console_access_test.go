@@ -14,7 +14,8 @@ type consolePage struct{ path, ready string }
 // pagesOf returns all pages of the console, including those of the given sale and order.
 func pagesOf(sale, order string) []consolePage {
 	return []consolePage{
-		{"/console", "tbody tr"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, "form[data-form=stock]"},
+		{"/console", "tbody tr"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, `[data-do="unpublish"]`}, {"/console/sales/" + sale + "/edit", "form[data-form=stock]"},
+		{"/console/shops", "tbody tr"}, {"/console/shops/1", "form[data-form=shop]"},
 		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/letters", ".empty"}, {"/console/events", ".empty"},
 		{"/console/reconcile", ".summary"}, {"/console/audit", "tbody tr"}, {"/console/rush", "h1"},
 	}

@@ -19,7 +19,7 @@ import (
 var adminPhones = []string{
 	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
 	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016", "13811110017",
-	"13811110018", "13811110019", "13811110020", "13811110021", "13811110022", "13811110023",
+	"13811110018", "13811110019", "13811110020", "13811110021", "13811110022", "13811110023", "13811110024",
 }
 
 // withAdmins returns the stack with the demo's admin for API requests and adminPhones for the console.
@@ -124,6 +124,7 @@ func TestConsole(t *testing.T) {
 		{"passes", passesInConsole},
 		{"room", roomInConsole},
 		{"events", eventsInBrowser},
+		{"nonsense", nonsenseShown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -195,21 +196,19 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads(fieldError("make", "actual_value"), "amount")
 	v.reads(fieldError("make", "stock"), "whole number")
 	v.reads(fieldError("make", "limit_per_user"), "between 1 and 100")
+	v.reads(fieldError("make", "end_at"), "after the start") // with the others
 	for field, value := range map[string]string{"pay_value": "9.90", "actual_value": "20", "stock": "3", "limit_per_user": "1"} {
 		v.fill("make", field, value)
 	}
-	v.submit("make")
-	v.reads(fieldError("make", "end_at"), "after the start")
 	v.fill("make", "begin_at", local(begin))
 	v.fill("make", "end_at", local(end))
 	v.fill("make", "currency", "QQQ")
 	v.submit("make")
 	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")
-	v.fill("make", "currency", "CNY")
-	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button"))`))
-	v.until(`/^\/console\/sales\/\d+$/.test(location.pathname)`)
-	sale := v.at()[len("/console/sales/"):]
+	v.fill("make", "currency", "cny")
+	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button[type=submit]"))`))
+	sale := v.publishDraft()
 	v.reads("h1", t.Name())
 	made := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	assert.EqualValues(t, 990, made["pay_value"])
@@ -230,6 +229,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	buyer.reads(card(sale), "3 of 3 left")
 
 	// The page sends only the changed fields.
+	v.click(editLink(sale))
 	v.fill("change", "title", t.Name()+" changed")
 	v.fill("change", "pay_value", "5")
 	v.submit("change")
@@ -257,33 +257,31 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads(fieldError("stock", "delta"), "Only 10 units are free")
 
 	// Changes that end the sale need a confirmation.
-	for _, last := range []struct{ field, value, question string }{
-		{"end_at", local(time.Now().Add(-time.Second)), "has already passed"}, {"status", "off", "can no longer be bought"},
-	} {
-		was := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector("form[data-form=change] [name=%s]").value`, last.field))
-		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), last.value)
-		v.submit("change")
-		v.reads(dialog, last.question)
-		v.key("\x1b") // cancel
-		v.until(`!document.querySelector("dialog")`)
-		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), was)
-	}
+	v.fill("change", "end_at", local(time.Now().Add(-time.Second)))
+	v.submit("change")
+	v.reads(dialog, "has already passed")
+	v.key("\x1b") // cancel
+	v.until(`!document.querySelector("dialog")`)
+	v.click(`main header a[href="/console/sales/` + sale + `"]`)
+	v.click(`[data-do="unpublish"]`)
+	v.reads(dialog, "can no longer be bought")
+	v.key("\x1b") // cancel
+	v.until(`!document.querySelector("dialog")`)
 	kept := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	require.Equal(t, "on", kept["status"])
 	require.Equal(t, made["end_at"], kept["end_at"])
 
-	v.choose(`form[data-form="change"] [name="status"]`, "off")
-	v.submit("change")
+	v.click(`[data-do="unpublish"]`)
 	v.confirm()
 	v.reads(`main .head .chip`, "Unpublished")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
 	v.click(fmt.Sprintf(`a[href="/console/audit?voucher_id=%s"]`, sale))
-	for _, line := range []string{"Sale created", "Sale changed", "Stock adjusted", "more came in", "Staff"} {
+	for _, line := range []string{"Sale created", "status: draft -> on", "Sale changed", "Stock adjusted", "more came in", "Staff"} {
 		v.reads("table", line)
 	}
 	require.NotContains(t, v.text("table"), "too many")
-	require.Equal(t, 4, evaluate[int](v.tab, `document.querySelectorAll("tbody tr").length`))
+	require.Equal(t, 5, evaluate[int](v.tab, `document.querySelectorAll("tbody tr").length`))
 	v.choose(`form[data-form="filter"] [name="kind"]`, "request")
 	v.fill("filter", "target", sale)
 	v.submit("filter")
@@ -303,7 +301,7 @@ func stockChangedOnce(t *testing.T, c *consoleTest) {
 	f := c.startFront(t)
 	f.watch("/api/v1/admin/")
 	v := c.visit(f.URL, "en")
-	v.enter("/console/sales/"+sale, c.phone)
+	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
 	f.respondWith("half")

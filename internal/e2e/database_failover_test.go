@@ -35,13 +35,36 @@ func TestGaleraFailover(t *testing.T) {
 	}
 }
 
+// TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in every lane.
+// It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
+func TestGaleraWriterFrozen(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	g := testenv.StartGalera(t)
+	at := testenv.StartProxy(t, g.Addrs(0)...)
+	start := func(t *testing.T, lane string) (*stack, []*process) {
+		s := serverStack(t, g.DSN(t)).in(lane)
+		s = s.with(led(s, g.Nodes[0], at.Addr))
+		return s, []*process{s.serve(t, "")}
+	}
+	together(t, start, func() { require.NoError(t, g.Nodes[0].Pause()) }, func() {
+		g.Verdict(t, 2)
+		at.Lead(g.Addrs(1)...)
+		require.NoError(t, g.Nodes[0].Resume())
+	})
+	require.NoError(t, g.Formed(t.Context(), 0, 3))
+}
+
 // TestSemiSyncFailover promotes a replica in mid-rush, with sales in every lane, when it has executed what it received.
-// The primary is killed, or becomes read-only and keeps its connections.
+// The primary is killed, becomes read-only and keeps its connections, or is frozen and goes on when the replica has
+// replaced it. It then waits for the answer of a replica until the end of the test, as with AFTER_SYNC and a timeout that
+// is longer than any outage.
 func TestSemiSyncFailover(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
 	for name, end := range map[string]func(t *testing.T, primary *testenv.MariaDB){
 		"killed": func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
+		"frozen": func(t *testing.T, primary *testenv.MariaDB) { require.NoError(t, primary.Pause()) },
 		"read-only": func(t *testing.T, primary *testenv.MariaDB) {
 			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
 		},
@@ -55,7 +78,13 @@ func TestSemiSyncFailover(t *testing.T) {
 				s = s.with(led(s, primary, at.Addr))
 				return s, []*process{s.serve(t, "")}
 			}
-			together(t, start, func() { end(t, primary) }, func() { promote(t, replica); at.Lead(replica.Addr) })
+			together(t, start, func() { end(t, primary) }, func() {
+				promote(t, replica)
+				at.Lead(replica.Addr)
+				if name == "frozen" {
+					require.NoError(t, primary.Resume())
+				}
+			})
 		})
 	}
 }

@@ -129,8 +129,8 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	v.fill("make", "entry.pass_ttl", "30")
 	v.fill("make", "pay_timeout", "")
 	v.submit("make")
+	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "With a pass")
-	sale := v.at()[len("/console/sales/"):]
 	entry := func() any { return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"] }
 	require.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 30.0}, entry())
 	v.reads(`[data-fact="unpaid_limit"]`, "2")
@@ -145,6 +145,7 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	_, err = c.PlaceWithPass(t.Context(), token, sale, pass)
 	requireCode(t, "entry_required", err)
 
+	v.click(editLink(sale))
 	v.fill("change", "unpaid_limit", "")
 	v.submit("change")
 	v.reads(fieldError("change", "unpaid_limit"), "Please fill this in")
@@ -156,5 +157,7 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	stored := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})
 	require.Equal(t, map[string]any{"mode": "open"}, entry())
+	v.click(`main header a[href="/console/sales/` + sale + `"]`)
+	v.reads(`[data-fact="entry.mode"]`, "Open")
 	v.until(`!document.querySelector('[data-do="revoke"]').checkVisibility()`)
 }

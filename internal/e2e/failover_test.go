@@ -93,6 +93,20 @@ func userOf(t *testing.T, token string) string {
 	return claims.Subject
 }
 
+// TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
+// until it learns that it is none.
+func TestRedisClusterMasterFrozen(t *testing.T) {
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	cluster.AddReplicas(t)
+	s = s.in("queue")
+	failover(t, s, []*process{s.serve(t, "")}, fault{
+		units: 3000, kill: func() { require.NoError(t, cluster.Nodes[0].Pause()) },
+		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
+	})
+	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
+}
+
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
@@ -106,6 +120,19 @@ func TestRedisSentinelFailover(t *testing.T) {
 			failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
+}
+
+// TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
+// for the 10 s that the Sentinels need to make it a replica.
+func TestRedisSentinelMasterFrozen(t *testing.T) {
+	t.Parallel()
+	s, sentinel := sentinelStack(t)
+	s = s.in("queue")
+	failover(t, s, []*process{s.serve(t, "")}, fault{
+		units: 3000, kill: func() { require.NoError(t, sentinel.Master.Pause()) },
+		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
+	})
+	require.NoError(t, sentinel.Master.Replicating(t.Context()))
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.

@@ -244,3 +244,32 @@ func codesOf(document any) map[string]bool {
 	visit(document)
 	return found
 }
+
+// demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
+// shop, console and documentation.
+func demoAccounts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	v := visit(p.url, "zh-CN")
+	v.goTo("/")
+	choose := func(role string) {
+		v.click(`[data-do="login"]`)
+		v.click(dialog + fmt.Sprintf(` [data-role=%q]`, role))
+		v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="logout"]')`)
+	}
+	for role, console := range map[string]bool{"buyer": false, "viewer": true, "redeemer": true, "operator": true, "admin": true} {
+		choose(role)
+		v.until(`Boolean(document.querySelector('#nav a[href="/console"]')) === %t`, console)
+		v.click(`[data-do="logout"]`)
+		v.until(`document.querySelector('[data-do="login"]')`)
+	}
+	choose("viewer")
+	v.click(`#more a[href="/console"]`)
+	v.reads("h1", "秒杀活动")
+	v.click(`#more a[href="/docs?lang=zh"]`)
+	v.reads("h1", "接口文档")
+	v.click(`nav a[href="/problems?lang=zh"]`)
+	v.reads("h1", "错误码")
+	v.click(`nav a[href="/console"]`)
+	v.reads("h1", "秒杀活动")
+	v.click(`#more a[href="/"]`)
+	v.reads("h1", "限时秒杀")
+}

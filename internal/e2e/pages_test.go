@@ -105,7 +105,7 @@ func TestPages(t *testing.T) {
 		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
 		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
 		"texts": texts, "queued": queued, "payment refused": paymentRefused, "room journey": roomJourney,
-		"account": account, "log out everywhere": logoutEverywhere,
+		"account": account, "log out everywhere": logoutEverywhere, "demo accounts": demoAccounts,
 		"sale page": salePage, "ready at the start": readyAtStart, "expired": expiredOrder, "limit above one": limitAboveOne,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -242,8 +242,8 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.reads(fieldError("make", "entry.opens_at"), "must not open after the start")
 	v.fill("make", "entry.opens_at", "")
 	v.submit("make")
+	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "Waiting room")
-	sale := v.at()[len("/console/sales/"):]
 	entry := func() map[string]any {
 		return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"].(map[string]any)
 	}
@@ -275,9 +275,14 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	figure("rate", "25")
 	require.Equal(t, 25.0, entry()["rate"])
 
-	v.fill("change", "begin_at", local(time.Now().Add(-time.Minute)))
-	v.submit("change")
-	v.reads("main", "Saved.")
+	// Live updates keep unsaved input and the focus.
+	v.fill("message", "message", "half written")
+	seconds := evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.seconds`)
+	v.until(`document.querySelector("[data-live]").dataset.seconds - %s > 3`, seconds)
+	require.Equal(t, "message", evaluate[string](v.tab, `document.activeElement.name`))
+	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
+
+	c.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute)})
 	buyer.reads(buyOf(sale), "Your position: 1") // nobody is admitted
 	figure("waiting", "1")
 	v.legible(t, "room")

@@ -23,7 +23,7 @@ func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) 
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅">`)
+	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅 · Osmanthus Tea House">`)
 	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.url+"/sales/"+sale+`">`)
 
 	v := visit(p.url, "en")

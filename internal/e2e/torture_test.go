@@ -28,13 +28,18 @@ func tortureStack(t *testing.T) *stack {
 	}}
 }
 
-// TestTorture runs a short fault campaign in every lane, in which every kind of fault occurs.
+// TestTorture runs a short fault campaign in every lane, in which every kind of fault occurs, on a cluster of Redis or of
+// the database.
 func TestTorture(t *testing.T) {
 	t.Parallel()
-	for _, lane := range lanes {
+	for lane, systems := range map[string][]string{
+		"lock":  {"--redis", "cluster"},
+		"batch": {"--database", "galera"},
+		"queue": {"--redis", "cluster", "--database", "galera"},
+	} {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			code, out := tortureStack(t).run(t, "torture", "--orders", "600", "--rate", "60", "--lane", lane)
+			code, out := tortureStack(t).run(t, append([]string{"torture", "--orders", "600", "--rate", "60", "--lane", lane}, systems...)...)
 			require.Zero(t, code, out)
 			require.Contains(t, out, "lane `"+lane+"`")
 			require.Regexp(t, `\n[6-9][0-9]{2} orders of 840 buyers`, out, "every unit was sold")

@@ -38,17 +38,18 @@ type purchaseCounters [1 << 20]atomic.Uint32
 
 // add counts a purchase and returns the purchases of its day so far, at most 65,535.
 func (c *purchaseCounters) add(userID int64, at time.Time) int {
-	const golden = 0x9E3779B97F4A7C15 // Fibonacci hashing: TAOCP volume 3, 6.4
-	counter := &c[uint64(userID)*golden>>(64-20)]
-	day := uint32(at.Unix()/86400) << 16
+	const golden = 0x9E3779B97F4A7C15             // Fibonacci hashing: TAOCP volume 3, 6.4
+	counter := &c[uint64(userID)*golden>>(64-20)] //nolint:gosec // any bits will do
+	day := uint32(at.Unix()/86400) << 16          //nolint:gosec // 16 bits suffice until 2149
 	for {
 		old := counter.Load()
 		next := max(old, day) + 1
-		if uint16(next) == 0 {
+		n := int(next & math.MaxUint16)
+		if n == 0 {
 			return math.MaxUint16
 		}
 		if counter.CompareAndSwap(old, next) {
-			return int(uint16(next))
+			return n
 		}
 	}
 }

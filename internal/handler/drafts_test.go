@@ -96,6 +96,8 @@ func TestPublish(t *testing.T) {
 		require.Equal(t, published.UpdatedAt, again.UpdatedAt, "publishing again changes nothing")
 		operator.patch(draft.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		operator.post(draft.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
+		off := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
+		require.Equal(t, list, off, "the same as before it was published")
 		operator.post("/api/v1/admin/vouchers/99/publish", nil).problem(http.StatusNotFound, "not_found")
 		log := decode[listView[struct{ Detail string }]](operator.get("/api/v1/admin/audit?voucher_id=" + draft.ID).want(http.StatusOK)).Items
 		require.Contains(t, log[1].Detail, "status: draft -> on")

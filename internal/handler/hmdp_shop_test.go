@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
+	"seckill/internal/picture"
 	"seckill/internal/shop"
 )
 
@@ -25,7 +28,9 @@ func (e *env) shops(n int) {
 		one.Y += 0.001
 		shops = append(shops, one)
 	}
-	seeded, err := e.store.SeedDemo(e.t.Context(), shops, nil)
+	seeded, err := e.store.SeedDemo(e.t.Context(), func(context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+		return shops, nil, nil, nil
+	})
 	require.NoError(e.t, err)
 	require.True(e.t, seeded)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/text/currency"
 
+	"seckill/internal/demo"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/service"
@@ -20,11 +21,11 @@ import (
 
 // Config is the content of the pages that the API and the store supply.
 type Config struct {
-	Vouchers  *service.Vouchers
-	Shops     shop.Store
-	Zone      *time.Location // of times in previews
-	DemoAdmin string         // offered by the login dialog; empty outside the demo
-	Sandbox   bool           // payments move no money
+	Vouchers     *service.Vouchers
+	Shops        shop.Store
+	Zone         *time.Location // of times in previews
+	DemoAccounts []demo.Account // offered by the login dialog; none outside demo mode
+	Sandbox      bool           // payments move no money
 }
 
 // New returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses.
@@ -38,8 +39,12 @@ func New(cfg Config) (pages map[string]http.Handler, missing http.Handler, err e
 	for i, p := range problems {
 		all[i] = web.Problem(p)
 	}
+	accounts := make([]web.Account, len(cfg.DemoAccounts))
+	for i, a := range cfg.DemoAccounts {
+		accounts[i] = web.Account{Role: string(a.Role), Phone: a.Phone}
+	}
 	find := salePreviews{cfg.Vouchers, newShopNames(cfg.Shops), cfg.Zone}.find
-	return web.Routes(web.Config{Problems: all, Sale: find, DemoAdmin: cfg.DemoAdmin, Sandbox: cfg.Sandbox})
+	return web.Routes(web.Config{Problems: all, Sale: find, Accounts: accounts, Sandbox: cfg.Sandbox})
 }
 
 // salePreviews finds the sales whose pages are previewed.

@@ -49,6 +49,15 @@ func (s *Service) shopExists(ctx context.Context, id int64) (bool, error) {
 }
 
 func (s *Service) check(v *domain.Voucher, shopExists bool) Checklist {
+	list := CheckOffer(v, shopExists)
+	if v.Sale != nil {
+		s.checkSale(v, &list)
+	}
+	return list
+}
+
+// CheckOffer returns the checklist of a voucher apart from its sale: shop, prices, currency and picture.
+func CheckOffer(v *domain.Voucher, shopExists bool) Checklist {
 	var problems, warnings domain.InvalidError
 	if !shopExists {
 		problems.Add("shop_id", "is not the id of a shop")
@@ -67,13 +76,12 @@ func (s *Service) check(v *domain.Voucher, shopExists bool) Checklist {
 	if v.ImageID == "" {
 		warnings.Add("image_id", "is missing: the sale has no picture")
 	}
-	if v.Sale != nil {
-		s.checkSale(v, &problems, &warnings)
-	}
 	return Checklist{problems.Fields, warnings.Fields}
 }
 
-func (s *Service) checkSale(v *domain.Voucher, problems, warnings *domain.InvalidError) {
+// checkSale adds what concerns the sale of a voucher.
+func (s *Service) checkSale(v *domain.Voucher, list *Checklist) {
+	problems, warnings := domain.InvalidError{Fields: list.Problems}, domain.InvalidError{Fields: list.Warnings}
 	now := s.Now()
 	switch {
 	case !v.Sale.EndAt.After(now):
@@ -81,7 +89,9 @@ func (s *Service) checkSale(v *domain.Voucher, problems, warnings *domain.Invali
 	case !v.Sale.BeginAt.After(now):
 		warnings.Add("begin_at", "is over: the sale begins at once")
 	}
-	failure, warning := v.CheckSale(s.PayTimeout)
+	draft := *v // that a sale is off is not the fault of its fields
+	draft.Status = domain.VoucherDraft
+	failure, warning := draft.CheckSale(s.PayTimeout)
 	switch {
 	case v.Sale.Stock < 1:
 		problems.Add("stock", "must be more than 0")
@@ -90,6 +100,7 @@ func (s *Service) checkSale(v *domain.Voucher, problems, warnings *domain.Invali
 	case warning != "":
 		warnings.Add("sale", "%s", warning)
 	}
+	list.Problems, list.Warnings = problems.Fields, warnings.Fields
 }
 
 // errPublished means that the voucher is on already.

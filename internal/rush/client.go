@@ -208,15 +208,25 @@ type Voucher struct {
 	State string `json:"state"`
 }
 
+// SaleTitle returns the title of a load simulation's sale, in both languages of the pages.
+func SaleTitle(stock int64) string {
+	return fmt.Sprintf("Load simulation of %d units · 模拟抢购 %[1]d 份", stock)
+}
+
 // CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.
 func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64) (Voucher, error) {
 	now := time.Now().UTC()
 	var v Voucher
 	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
-		"shop_id": "1", "title": "Rush of " + now.Format(time.DateTime), "pay_value": 100, "actual_value": 200,
+		"shop_id": "1", "title": SaleTitle(stock), "pay_value": 100, "actual_value": 200,
 		"stock": stock, "begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
 	}, &v)
 	return v, err
+}
+
+// EndSale ends a sale for good.
+func (c *Client) EndSale(ctx context.Context, adminToken, voucherID string) error {
+	return c.ChangeVoucher(ctx, adminToken, voucherID, map[string]any{"status": "expired"})
 }
 
 // Voucher reads a sale.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,14 +19,15 @@ const galeraNodes = 3
 // galeraProviders are where Debian and Fedora put the replication library.
 var galeraProviders = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so"}
 
-// Galera is a cluster of three MariaDB nodes with wsrep_sync_wait=1. Each can be killed and paused. A killed node does
-// not come back: its Restart fails, because no method of state transfer is installed.
+// Galera is a cluster of three MariaDB nodes with wsrep_sync_wait=1. Each can be killed, paused and restarted, one at a
+// time: two missing nodes stop the cluster. A node that starts again receives what it missed, or all data with rsync if
+// the others keep no longer what it missed; one that resumes must not have missed more than the 16 MiB of gcache.size.
 type Galera struct {
 	Nodes []*MariaDB
 }
 
 // RunGalera starts a cluster. ctx and a timeout of 30 s bound only the start; the nodes run until Stop. options are
-// appended to wsrep_provider_options, such as "evs.suspect_timeout=PT2S". If a program or library is missing, the error
+// appended to wsrep_provider_options, such as "evs.suspect_timeout=PT4S". If a program or library is missing, the error
 // wraps [exec.ErrNotFound].
 func RunGalera(ctx context.Context, options ...string) (*Galera, error) {
 	g := &Galera{}
@@ -69,20 +71,25 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 		}
 		s := &Process{bin: bin, dir: dir, ready: galeraReady}
 		g.Nodes = append(g.Nodes, &MariaDB{Process: s})
-		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1]} {
+		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1], &s.peerPorts[2]} {
 			if *p, err = reservePort(ctx); err != nil {
 				return err
 			}
 		}
 		g.Nodes[i].Addr = s.addr()
 		peers = append(peers, s.peerPorts[0].addr())
-		if err := writeGaleraState(s, template, i); err != nil {
+		if err := errors.Join(writeGaleraState(s, template, i), transferAsRoot(s)); err != nil {
 			return err
 		}
 	}
 	for _, n := range g.Nodes {
+		position := galeraState + ":0"
 		n.args = func(s *Process) []string {
-			return append(mariaDBArgs(s), galeraArgs(s, provider, peers, options)...)
+			return append(mariaDBArgs(s), galeraArgs(s, provider, position, peers, options)...)
+		}
+		n.before = func(ctx context.Context, s *Process) (err error) {
+			position, err = galeraPosition(ctx, s, position)
+			return err
 		}
 	}
 	errs := make([]error, len(g.Nodes))
@@ -103,13 +110,46 @@ func galeraProvider() (string, error) {
 	return "", fmt.Errorf("galera-4 is not installed (\"make test\" installs it): %w", exec.ErrNotFound)
 }
 
-func galeraArgs(s *Process, provider string, peers, options []string) []string {
+// galeraPosition returns the last transaction of a node that ran before. A killed node has not stored it, and would
+// otherwise receive all data anew.
+func galeraPosition(ctx context.Context, s *Process, first string) (position string, err error) {
+	if _, err := os.Stat(filepath.Join(s.dataDir(), "galera.cache")); errors.Is(err, os.ErrNotExist) {
+		return first, nil
+	}
+	out, err := exec.CommandContext(ctx, s.bin, append(s.args(s), "--wsrep-recover")...).CombinedOutput() //nolint:gosec // FindBinary looked it up
+	found := recoveredPosition.FindSubmatch(out)
+	if err != nil || found == nil {
+		return "", fmt.Errorf("find the last transaction of a node of Galera: %w\n%s", err, lastLines(out, 25))
+	}
+	return string(found[1]), nil
+}
+
+// recoveredPosition matches the result of mariadbd --wsrep-recover.
+var recoveredPosition = regexp.MustCompile(`WSREP: Recovered position: (\S+)`)
+
+// transferAsRoot makes the state transfer of a node work as root: its rsync daemon would write as another user. The
+// script of the transfer reads a file first that calls the daemon in another way.
+func transferAsRoot(s *Process) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	file := filepath.Join(s.dir.path, "rsync")
+	s.env = append(os.Environ(), "BASH_ENV="+file)
+	return os.WriteFile(file, []byte(`rsync() {
+  case "$*" in *--daemon*) exec rsync --dparam=uid=root --dparam=gid=root "$@" ;; esac
+  command rsync "$@"
+}
+`), 0o600)
+}
+
+func galeraArgs(s *Process, provider, position string, peers, options []string) []string {
 	return []string{
 		"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--innodb-buffer-pool-size=32M",
-		"--wsrep-on=ON", "--wsrep-provider=" + provider, "--wsrep-sst-method=skip", "--wsrep-sync-wait=1",
+		"--wsrep-on=ON", "--wsrep-provider=" + provider, "--wsrep-sync-wait=1",
+		"--wsrep-sst-method=rsync", "--wsrep-sst-receive-address=" + s.peerPorts[2].addr(),
 		"--wsrep-cluster-name=" + peers[0], "--wsrep-cluster-address=gcomm://" + strings.Join(peers, ","),
 		"--wsrep-node-address=" + s.peerPorts[0].addr(), "--wsrep-node-incoming-address=" + s.addr(),
-		"--wsrep-start-position=" + galeraState + ":0",
+		"--wsrep-start-position=" + position,
 		"--wsrep-provider-options=" + strings.Join(append([]string{
 			"gmcast.listen_addr=tcp://" + s.peerPorts[0].addr(), "ist.recv_addr=" + s.peerPorts[1].addr(), "gcache.size=16M",
 		}, options...), ";"),
@@ -165,10 +205,10 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 	return nil
 }
 
-// Formed waits until the last node has formed a cluster of n nodes without the others. Error: ctx ended first.
-func (g *Galera) Formed(ctx context.Context, n int) error {
+// Formed waits until a node is in sync with a cluster of n nodes. Error: ctx ended first.
+func (g *Galera) Formed(ctx context.Context, node, n int) error {
 	for {
-		err := galeraSize(ctx, g.Nodes[len(g.Nodes)-1].Addr, n)
+		err := galeraSize(ctx, g.Nodes[node].Addr, n)
 		if err == nil || !sleep(ctx, 20*time.Millisecond) {
 			return err
 		}

@@ -52,6 +52,29 @@ func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
 	return &MariaDB{Process: s, Addr: s.addr()}, nil
 }
 
+// SetDiskFull keeps every file of the server from growing beyond the size of the largest one, until it is called with
+// false or the server is restarted. Linux alone supports it.
+func (m *MariaDB) SetDiskFull(full bool) error {
+	var size uint64
+	if full {
+		files, err := os.ReadDir(m.dataDir())
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
+				size = max(size, uint64(info.Size())) //nolint:gosec // not negative
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.child.alive() {
+		return fmt.Errorf("mariadbd on port %d is not running", m.port.number)
+	}
+	return limitFiles(m.child.proc, size)
+}
+
 // mariaDBArgs returns the default arguments of mariadbd: private to this machine, small, and durable.
 func mariaDBArgs(s *Process) []string {
 	args := []string{

@@ -3,6 +3,7 @@ package servers
 import (
 	"errors"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 
 // childAttr makes the kernel kill the child when the thread that started it ends. Ctrl-C does not reach the child's own
 // process group, so the test process can stop it in order.
+//
+// Children ignore SIGXFSZ, which would end those that limitFiles keeps from writing.
 func childAttr() *syscall.SysProcAttr {
+	signal.Ignore(unix.SIGXFSZ)
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
@@ -36,6 +40,18 @@ func freeze(p *os.Process, paused bool) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// limitFiles limits the size of the files that a child writes. 0: no limit.
+func limitFiles(p *os.Process, size uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(p.Pid, unix.RLIMIT_FSIZE, nil, &limit); err != nil {
+		return err
+	}
+	if limit.Cur = size; size == 0 {
+		limit.Cur = limit.Max
+	}
+	return unix.Prlimit(p.Pid, unix.RLIMIT_FSIZE, &limit, nil)
 }
 
 // freeMemory returns the free bytes of the tmpfs at dir, or zero.

@@ -3,6 +3,7 @@
 package servers
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -17,5 +18,7 @@ func freeze(p *os.Process, paused bool) error {
 	}
 	return p.Signal(syscall.SIGCONT)
 }
+
+func limitFiles(*os.Process, uint64) error { return errors.ErrUnsupported }
 
 func freeMemory(string) uint64 { return 0 }

@@ -23,12 +23,14 @@ type Process struct {
 	bin  string
 	args func(s *Process) []string
 	env  []string // nil: that of this process
+	// before is called before args at each start; nil: nothing is.
+	before func(ctx context.Context, s *Process) error
 	// ready returns nil if the server answers and is the process c. If the port was taken, another server answers.
 	ready func(ctx context.Context, s *Process, c *child) error
 	dir   *folder
 	port  *port // reserved until Stop; nil before run
 
-	peerPorts [2]*port // further ports for other servers; nil if it needs none
+	peerPorts [3]*port // further ports for other servers; nil if it needs none
 
 	mu     sync.Mutex
 	child  *child
@@ -135,7 +137,7 @@ func (s *Process) Stop() error {
 	defer s.mu.Unlock()
 	s.kill()
 	err := s.dir.remove()
-	for _, p := range []*port{s.port, s.peerPorts[0], s.peerPorts[1]} {
+	for _, p := range append(s.peerPorts[:], s.port) {
 		if p != nil {
 			err = errors.Join(err, p.release())
 		}
@@ -166,6 +168,11 @@ func (s *Process) start(ctx context.Context) error {
 	var logged int64
 	if info, err := os.Stat(s.logPath()); err == nil {
 		logged = info.Size()
+	}
+	if s.before != nil {
+		if err := s.before(ctx, s); err != nil {
+			return err
+		}
 	}
 	env := s.env
 	if env == nil {

@@ -26,18 +26,22 @@ type RedisSentinel struct {
 	Sentinels []*Redis
 }
 
-// RedisRunner starts a node of a RedisSentinel, or a Sentinel, with more arguments.
+// RedisRunner starts a Redis node, or a Sentinel, with more arguments.
 type RedisRunner func(ctx context.Context, args ...string) (*Redis, error)
 
 // RedisStarter calls run once, with args and more arguments, and may change the address that is announced.
 type RedisStarter func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error)
+
+func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) {
+	return run(ctx, args...)
+}
 
 // RunRedisSentinel starts the servers and returns when a failover is possible. ctx and a timeout of 30 s bound only the
 // start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
 // down. Every server is started by start, unless that is nil.
 func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisStarter) (*RedisSentinel, error) {
 	if start == nil {
-		start = func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) { return run(ctx, args...) }
+		start = startPlainly
 	}
 	s := &RedisSentinel{}
 	if err := s.run(ctx, downAfter, start); err != nil {

@@ -2,59 +2,36 @@ package testenv
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/loop"
 	"seckill/internal/servers"
 )
 
-const (
-	clusterNodes = 3
-	clusterSlots = 16384
-)
-
-// RedisCluster is a Redis Cluster of three masters, without replicas unless AddReplicas was called. Each node can be
-// killed, paused and restarted. The slots of a node that is down are unavailable.
+// RedisCluster is a Redis Cluster of three masters of a test, without replicas unless AddReplicas was called.
 type RedisCluster struct {
+	*servers.RedisCluster
+
 	Nodes    []*Redis // masters at the start
 	Replicas []*Redis // the replica of each, or empty
-
-	start starter
-	args  []string
 }
-
-// starter is StartRedis, or starts servers with further settings.
-type starter func(tb testing.TB, args ...string) *Redis
 
 // StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
 func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	tb.Helper()
-	return startCluster(tb, StartRedis, args...)
+	return startCluster(tb, nil, args...)
 }
 
-func startCluster(tb testing.TB, start starter, args ...string) *RedisCluster {
+// startCluster is StartRedisCluster with servers that start in another way, if it is not nil.
+func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *RedisCluster {
 	tb.Helper()
-	c := &RedisCluster{start: start, args: append([]string{
-		"--cluster-enabled", "yes",
-		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
-		"--cluster-node-timeout", "2000",
-	}, args...)}
-	for range clusterNodes {
-		c.Nodes = append(c.Nodes, start(tb, c.args...))
-	}
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
-	defer cancel()
-	if err := c.form(ctx); err != nil {
-		tb.Fatalf("form a Redis cluster: %v", err)
+	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
+	need(tb, err)
+	stopAtCleanup(tb, s)
+	c := &RedisCluster{RedisCluster: s}
+	for _, n := range s.Nodes {
+		c.Nodes = append(c.Nodes, &Redis{Redis: n})
 	}
 	return c
 }
@@ -75,117 +52,21 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 	return rdb
 }
 
-// form assigns the slots to the nodes and returns when every node has the complete slot map.
-func (c *RedisCluster) form(ctx context.Context) error {
-	nodes := make([]*redis.Client, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = redis.NewClient(servers.RedisOptions(n.Addr))
-		defer func() { _ = nodes[i].Close() }()
-	}
-	for i, rdb := range nodes {
-		first, next := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
-		if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
-			return err
-		}
-		// Nodes with the same epoch need seconds to resolve the conflict.
-		if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-			return err
-		}
-	}
-	for _, n := range c.Nodes[1:] {
-		host, port, err := net.SplitHostPort(n.Announced)
-		if err != nil {
-			return err
-		}
-		if err := nodes[0].ClusterMeet(ctx, host, port).Err(); err != nil {
-			return err
-		}
-	}
-	return untilFormed(ctx, nodes)
-}
-
 // WaitFormed returns when every node of the start reports that the cluster is complete.
 func (c *RedisCluster) WaitFormed(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	nodes := make([]*redis.Client, len(c.Nodes))
-	for i, n := range c.Nodes {
-		nodes[i] = n.Client(tb)
-	}
-	need(tb, untilFormed(ctx, nodes))
-}
-
-// untilFormed waits until every node reports that the cluster is complete.
-func untilFormed(ctx context.Context, nodes []*redis.Client) error {
-	for _, rdb := range nodes {
-		if err := nodeFormed(ctx, rdb); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func nodeFormed(ctx context.Context, rdb *redis.Client) error {
-	for {
-		info, err := rdb.ClusterInfo(ctx).Result()
-		if err != nil {
-			return err
-		}
-		if strings.Contains(info, "cluster_state:ok") &&
-			strings.Contains(info, "cluster_size:"+strconv.Itoa(clusterNodes)) &&
-			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
-			return nil
-		}
-		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
-			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
-		}
-	}
+	need(tb, c.Formed(ctx))
 }
 
 // AddReplicas starts a replica of each master and returns when all have their master's data.
 func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	errs := make([]error, len(c.Nodes))
-	for i, master := range c.Nodes {
-		replica := c.start(tb, append(c.args, "--repl-diskless-sync-delay", "0")...)
-		c.Replicas = append(c.Replicas, replica)
-		from, to := master.Client(tb), replica.Client(tb)
-		wg.Go(func() { errs[i] = replicate(ctx, master.Announced, from, to) })
+	need(tb, c.RedisCluster.AddReplicas(tb.Context()))
+	for _, n := range c.RedisCluster.Replicas {
+		c.Replicas = append(c.Replicas, &Redis{Redis: n})
 	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		tb.Fatalf("add replicas to a Redis cluster: %v", err)
-	}
-}
-
-// replicate adds a node to the cluster of the master at addr as its replica.
-func replicate(ctx context.Context, addr string, master, replica *redis.Client) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
-	if err := replica.ClusterMeet(ctx, host, port).Err(); err != nil {
-		return err
-	}
-	id, err := master.Do(ctx, "CLUSTER", "MYID").Text()
-	if err != nil {
-		return err
-	}
-	for err := errors.New("not met"); err != nil; err = replica.ClusterReplicate(ctx, id).Err() {
-		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
-			return errors.Join(ctx.Err(), err)
-		}
-	}
-	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
-			return fmt.Errorf("no link to the master: %w", ctx.Err())
-		}
-	}
-	return nil
 }
 
 // Verdict waits until the replica of node i has taken over its slots.
@@ -193,10 +74,5 @@ func (c *RedisCluster) Verdict(tb testing.TB, i int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	rdb := c.Replicas[i].Client(tb)
-	for rdb.InfoMap(ctx, "replication").Item("Replication", "role") != "master" {
-		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
-			tb.Fatal("no failover in the cluster")
-		}
-	}
+	need(tb, c.Replicas[i].Promoted(ctx))
 }

@@ -15,7 +15,7 @@ type Galera struct {
 }
 
 // StartGalera starts a private cluster and stops it at cleanup. options are appended to wsrep_provider_options, such as
-// "evs.suspect_timeout=PT2S".
+// "evs.suspect_timeout=PT4S".
 func StartGalera(tb testing.TB, options ...string) *Galera {
 	tb.Helper()
 	s, err := servers.RunGalera(tb.Context(), options...)
@@ -33,7 +33,7 @@ func (g *Galera) Verdict(tb testing.TB, n int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if err := g.Formed(ctx, n); err != nil {
+	if err := g.Formed(ctx, len(g.Nodes)-1, n); err != nil {
 		tb.Fatalf("no new cluster: %v", err)
 	}
 }

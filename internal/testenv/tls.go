@@ -49,20 +49,25 @@ func StartTLSRedis(tb testing.TB, c Certificates, args ...string) *Redis {
 // StartTLSRedisCluster is StartRedisCluster with nodes that use TLS between each other.
 func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
 	tb.Helper()
-	return startCluster(tb, func(tb testing.TB, args ...string) *Redis { return StartTLSRedis(tb, c, args...) }, "--tls-cluster", "yes")
+	return startCluster(tb, c.starter(tb), "--tls-cluster", "yes")
 }
 
 // StartTLSRedisSentinel is StartRedisSentinel with servers that use TLS between each other.
 func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
 	tb.Helper()
-	return startSentinel(tb, downAfter, func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+	return startSentinel(tb, downAfter, c.starter(tb))
+}
+
+// starter returns a function that starts servers that use TLS between each other.
+func (c Certificates) starter(tb testing.TB) servers.RedisStarter {
+	return func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
 		addr, settings := c.listen(tb) //nolint:contextcheck // the address is reserved until the end of the test
 		r, err := run(ctx, append(settings, args...)...)
 		if err == nil {
 			r.Announced = addr
 		}
 		return r, err
-	})
+	}
 }
 
 // listen reserves an address until cleanup and returns it with the arguments for a redis-server that listens there with

@@ -11,7 +11,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
-	"seckill/internal/servers"
 )
 
 // checkTimeout bounds a check during the campaign, when the database may not answer.
@@ -102,7 +101,8 @@ func (c *campaign) settle(ctx context.Context) error {
 	if c.cfg.Lane != "queue" {
 		return nil
 	}
-	rdb, err := app.SharedRedis(app.Config{RedisAddrs: c.system.sentinel.Addrs(), RedisSentinel: servers.SentinelMaster})
+	addrs, master := c.system.redis.addrs()
+	rdb, err := app.SharedRedis(app.Config{RedisAddrs: addrs, RedisSentinel: master})
 	if err != nil {
 		return err
 	}

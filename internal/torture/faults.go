@@ -3,9 +3,8 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -48,7 +47,41 @@ const stopTimeout = 25 * time.Second
 // maxClockOffset bounds how wrong the clock of a server is, in both directions.
 const maxClockOffset = 5 * time.Minute
 
-// kinds are all kinds of faults.
+// kindsOf returns the kinds of faults of a campaign.
+func kindsOf(cfg Config) []kind {
+	if cfg.Database == Galera {
+		return slices.Concat(kinds, galeraKinds)
+	}
+	return slices.Concat(kinds, mariaDBKinds)
+}
+
+// faultTimeout bounds the failover and the return of a server.
+const faultTimeout = time.Minute
+
+func kill[P interface{ Kill() }](p P) error             { p.Kill(); return nil }
+func restart[P interface{ Restart() error }](p P) error { return p.Restart() }
+func freeze[P pausable](p P) error                      { return p.Pause() }
+func resume[P pausable](p P) error                      { return p.Resume() }
+
+// pausable is a process that SIGSTOP stops and SIGCONT resumes.
+type pausable interface {
+	Pause() error
+	Resume() error
+}
+
+var galeraKinds = []kind{
+	{"freeze of the database until another takes over", 0, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
+		return s.database.takeAway(freeze, resume, hold)
+	}},
+}
+
+var mariaDBKinds = []kind{
+	{"full disk of the database", 300 * time.Millisecond, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
+		return s.database.diskFull(hold)
+	}},
+}
+
+// kinds are the kinds of faults of every campaign. A number selects the master of a cluster.
 var kinds = []kind{
 	{"kill server", 0, time.Second, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
 		s.servers[n].Kill()
@@ -69,20 +102,28 @@ var kinds = []kind{
 		s.servers[n].clock.Store(int64(hold - maxClockOffset))
 		return s.startAgain(s.servers[n])
 	}},
-	{"flush Redis", 0, 0, one, nameRedis, func(s *system, _ int, _ time.Duration) error {
-		return s.onMaster(func(ctx context.Context, rdb *redis.Client, _ int) error { return rdb.FlushAll(ctx).Err() })
+	{"flush Redis", 0, 0, countMasters, nameRedis, func(s *system, n int, _ time.Duration) error {
+		return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
+			return onRedis(node, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+		})
 	}},
-	{"stop Redis", 100 * time.Millisecond, 900 * time.Millisecond, one, nameRedis, func(s *system, _ int, hold time.Duration) error {
-		return s.onMaster(func(_ context.Context, _ *redis.Client, node int) error { return pause(s.sentinel.Nodes[node], hold) })
+	{"stop Redis", 100 * time.Millisecond, 900 * time.Millisecond, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
+		return s.onMaster(n, func(_ context.Context, node *servers.Redis) error { return pause(node, hold) })
 	}},
-	{"failover of Redis", 0, 0, one, nameRedis, func(s *system, _ int, _ time.Duration) error { return s.failover() }},
+	{"no memory for Redis", 100 * time.Millisecond, time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
+		return s.fillRedis(n, hold)
+	}},
+	{"failover of Redis", 0, 2 * time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
+		return s.failover(n, kill, restart, true, hold)
+	}},
+	{"freeze of Redis until its failover", 0, 2 * time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
+		return s.failover(n, freeze, resume, false, hold)
+	}},
 	{"kill database", 0, time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
-		s.mariadb.Kill()
-		time.Sleep(hold)
-		return s.mariadb.Restart()
+		return s.database.takeAway(kill, restart, hold)
 	}},
 	{"stop database", 300 * time.Millisecond, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
-		return pause(s.mariadb, hold)
+		return pause(s.database.nodes[s.database.writer], hold)
 	}},
 	{"cut connections", 0, 0, countLinks, nameLink, func(s *system, n int, _ time.Duration) error {
 		s.link(n).Cut()
@@ -103,10 +144,13 @@ var kinds = []kind{
 }
 
 // losesRedis reports whether faults of a kind lose data of Redis.
-func losesRedis(kind string) bool { return kind == "flush Redis" || kind == "failover of Redis" }
+func losesRedis(kind string) bool {
+	return slices.Contains([]string{"flush Redis", "failover of Redis", "freeze of Redis until its failover"}, kind)
+}
 
 func one(*system) int            { return 1 }
 func countServers(s *system) int { return len(s.servers) }
+func countMasters(s *system) int { return len(s.redis.nodes()) / 2 }
 
 func countLinks(s *system) int {
 	links, _ := s.links()
@@ -118,7 +162,10 @@ func nameServer(_ *system, n int) (name, resource string) {
 	return name, name
 }
 
-func nameRedis(*system, int) (name, resource string)    { return "Redis", "Redis" }
+// All masters of Redis are one resource: a cluster that lost two of three would not elect others.
+func nameRedis(_ *system, n int) (name, resource string) {
+	return "Redis " + strconv.Itoa(n+1), "Redis"
+}
 func nameDatabase(*system, int) (name, resource string) { return "database", "database" }
 
 func nameLink(s *system, n int) (name, resource string) {
@@ -132,10 +179,7 @@ func (s *system) link(n int) *servers.Proxy {
 }
 
 // pause stops a process with SIGSTOP for some time.
-func pause(p interface {
-	Pause() error
-	Resume() error
-}, hold time.Duration) error {
+func pause(p pausable, hold time.Duration) error {
 	if err := p.Pause(); err != nil {
 		return err
 	}
@@ -143,49 +187,8 @@ func pause(p interface {
 	return p.Resume()
 }
 
-// onMaster calls f with a client of the Redis master and the index of its node.
-func (s *system) onMaster(f func(ctx context.Context, rdb *redis.Client, node int) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	node, err := s.sentinel.Master(ctx)
-	if err != nil {
-		return err
-	}
-	return s.onRedis(node, func(rdb *redis.Client) error { return f(ctx, rdb, node) })
-}
-
-// failover kills the Redis master, waits until its replica is promoted, and adds the old master as the new replica.
-func (s *system) failover() error {
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	old, err := s.sentinel.Master(ctx)
-	if err != nil {
-		return err
-	}
-	s.sentinel.Nodes[old].Kill()
-	err = s.sentinel.Promoted(ctx, 1-old)
-	if err := errors.Join(err, s.sentinel.Nodes[old].Restart()); err != nil {
-		return err
-	}
-	host, port, err := net.SplitHostPort(s.sentinel.Nodes[1-old].Announced)
-	if err != nil {
-		return err
-	}
-	return s.onRedis(old, func(rdb *redis.Client) error {
-		if err := rdb.ReplicaOf(ctx, host, port).Err(); err != nil {
-			return err
-		}
-		for rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-			if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
-				return fmt.Errorf("the old master does not replicate: %w", err)
-			}
-		}
-		return nil
-	})
-}
-
 // schedule returns the faults of a seed, one after the other. Every kind occurs once in each round.
-func schedule(seed uint64) func() (Fault, kind) {
+func schedule(seed uint64, kinds []kind) func() (Fault, kind) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var round []int
 	number := 0
@@ -208,22 +211,23 @@ func schedule(seed uint64) func() (Fault, kind) {
 type injector struct {
 	system *system
 	seed   uint64
+	kinds  []kind
 	began  time.Time
 
-	busy map[string]*sync.Mutex // by resource; used by run alone
+	busy map[string]chan struct{} // by resource: has an element while a fault has it; used by run alone
 
 	mu  sync.Mutex
 	log []*Fault // that have ended
 }
 
-func newInjector(s *system, seed uint64, began time.Time) *injector {
-	return &injector{system: s, seed: seed, began: began, busy: map[string]*sync.Mutex{}}
+func newInjector(s *system, cfg Config, began time.Time) *injector {
+	return &injector{system: s, seed: cfg.Seed, kinds: kindsOf(cfg), began: began, busy: map[string]chan struct{}{}}
 }
 
 // run injects a fault each faultInterval until ctx ends, and returns when all of them have ended. A fault waits until its
-// target has recovered from the one before.
+// target has recovered from the one before; those that still wait when ctx ends are left out after the first round.
 func (i *injector) run(ctx context.Context) {
-	next := schedule(i.seed)
+	next := schedule(i.seed, i.kinds)
 	var running sync.WaitGroup
 	defer running.Wait()
 	for loop.Sleep(ctx, faultInterval) == nil {
@@ -232,12 +236,20 @@ func (i *injector) run(ctx context.Context) {
 		var resource string
 		f.Target, resource = k.target(i.system, n)
 		if i.busy[resource] == nil {
-			i.busy[resource] = &sync.Mutex{}
+			i.busy[resource] = make(chan struct{}, 1)
 		}
 		busy := i.busy[resource]
 		running.Go(func() {
-			busy.Lock()
-			defer busy.Unlock()
+			waiting := ctx
+			if f.Number <= len(i.kinds) {
+				waiting = context.WithoutCancel(ctx)
+			}
+			select {
+			case busy <- struct{}{}:
+			case <-waiting.Done():
+				return
+			}
+			defer func() { <-busy }()
 			f.Begin = time.Since(i.began)
 			if err := k.inject(i.system, n, f.Hold); err != nil {
 				f.Error = err.Error()

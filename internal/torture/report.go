@@ -18,6 +18,8 @@ import (
 // Report is the result of a campaign. Durations are in nanoseconds in JSON.
 type Report struct {
 	Lane       string           `json:"lane"`
+	Redis      string           `json:"redis"`
+	Database   string           `json:"database"`
 	Seed       uint64           `json:"seed"`
 	Servers    int              `json:"servers"`
 	Buyers     int              `json:"buyers"`
@@ -69,7 +71,7 @@ var ErrNotInjected = errors.New("faults could not be injected")
 func (c *campaign) report(elapsed time.Duration) *Report {
 	l := c.ledger
 	r := &Report{
-		Lane: c.cfg.Lane, Seed: c.cfg.Seed, Servers: c.cfg.Servers, Buyers: len(c.purchases), Orders: len(l.placed), Elapsed: elapsed,
+		Lane: c.cfg.Lane, Redis: c.cfg.Redis, Database: c.cfg.Database, Seed: c.cfg.Seed, Servers: c.cfg.Servers, Buyers: len(c.purchases), Orders: len(l.placed), Elapsed: elapsed,
 		Faults: c.faults, Answers: l.codes, Followed: map[string]int{}, Changes: len(l.changes), Checks: c.checks,
 		Restarts:   int(c.system.failedStarts.Load()),
 		Violations: l.violations, Further: l.further,
@@ -89,7 +91,7 @@ func (c *campaign) report(elapsed time.Duration) *Report {
 	for _, f := range c.faults {
 		f.Pause = longestPause(answered, f.Begin, min(f.End, last.Sub(l.began)))
 	}
-	for _, k := range kinds {
+	for _, k := range kindsOf(c.cfg) {
 		r.Kinds = append(r.Kinds, kindReport(k.name, c.faults))
 	}
 	for _, id := range []string{"I1", "I2", "I3", "I4", "I5", "I6"} {
@@ -148,7 +150,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-	line("# Fault campaign: lane `%s`, seed %d\n", r.Lane, r.Seed)
+	line("# Fault campaign: lane `%s`, Redis %s, database %s, seed %d\n", r.Lane, r.Redis, r.Database, r.Seed)
 	line("%d orders of %d buyers on %d servers in %s, %.0f a second; %d checks meanwhile, %d changes of the stock by admins.\n",
 		r.Orders, r.Buyers, r.Servers, seconds(r.Elapsed), float64(r.Orders)/r.Elapsed.Seconds(), r.Checks, r.Changes)
 	line("| promise | | |\n|---|---|---|")

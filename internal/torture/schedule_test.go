@@ -12,7 +12,7 @@ import (
 )
 
 func faultsOf(seed uint64, n int) (faults []Fault) {
-	next := schedule(seed)
+	next := schedule(seed, kindsOf(Config{}))
 	for range n {
 		f, _ := next()
 		faults = append(faults, f)
@@ -37,6 +37,7 @@ func TestSeedRepeatsFaultsAndFates(t *testing.T) {
 
 func TestEveryKindOccursInEachRound(t *testing.T) {
 	t.Parallel()
+	kinds := kindsOf(Config{})
 	faults := faultsOf(1, 3*len(kinds))
 	for round := range 3 {
 		seen := map[string]bool{}

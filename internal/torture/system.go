@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/app"
 	"seckill/internal/auth"
@@ -31,18 +29,16 @@ import (
 
 // system are the processes of a campaign and the proxies between them.
 type system struct {
-	program  string
-	dataDir  string
-	env      []string // of the servers
-	dsn      string   // of the database, without the proxy
-	store    *repo.Store
-	db       *sql.DB // of the same database
-	signer   *auth.Tokens
-	mariadb  *servers.MariaDB
-	sentinel *servers.RedisSentinel
-	redis    []*servers.Proxy // of the nodes
-	database *servers.Proxy
-	servers  []*instance
+	program    string
+	dataDir    string
+	env        []string // of the servers
+	store      *repo.Store
+	db         *sql.DB // of the same database
+	signer     *auth.Tokens
+	redis      redisServers
+	redisLinks []*servers.Proxy // of the nodes
+	database   *database
+	servers    []*instance
 
 	failedStarts atomic.Int64 // of servers, which were repeated
 }
@@ -73,31 +69,29 @@ func (s *system) start(ctx context.Context, cfg Config) (err error) {
 	if s.dataDir, err = os.MkdirTemp("", "seckill-torture-"); err != nil {
 		return err
 	}
-	if s.sentinel, err = servers.RunRedisSentinel(ctx, downAfter, s.startRedis); err != nil {
+	if err := s.startRedis(ctx, cfg.Redis == Cluster); err != nil {
 		return err
 	}
-	if s.mariadb, err = servers.RunMariaDB(ctx); err != nil {
+	if s.database, err = startDatabase(ctx, cfg.Database == Galera); err != nil {
 		return err
 	}
-	if s.database, err = servers.StartProxy(ctx, s.mariadb.Addr); err != nil {
+	if s.store, err = app.OpenStore(app.Config{MySQLDSN: s.database.dsn}); err != nil { //nolint:contextcheck // it connects later
 		return err
 	}
-	if s.dsn, err = s.mariadb.CreateDatabase(ctx, "seckill"); err != nil {
+	if s.db, err = openDatabase(s.database.dsn); err != nil {
 		return err
 	}
-	if s.store, err = app.OpenStore(app.Config{MySQLDSN: s.dsn}); err != nil { //nolint:contextcheck // it connects later
-		return err
-	}
-	if s.db, err = openDatabase(s.dsn); err != nil {
+	dsn, err := withAddr(s.database.dsn, s.database.link.Addr)
+	if err != nil {
 		return err
 	}
 	secret, demo := rand.Text()+rand.Text(), true
 	if s.signer, err = app.NewSigner(app.Config{JWTSecret: secret, Demo: &demo}); err != nil {
 		return err
 	}
+	addrs, master := s.redis.addrs()
 	s.env = append(foreignEnv(),
-		"SECKILL_MYSQL_DSN="+strings.Replace(s.dsn, s.mariadb.Addr, s.database.Addr, 1),
-		"SECKILL_REDIS_ADDRS="+strings.Join(s.sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster,
+		"SECKILL_MYSQL_DSN="+dsn, "SECKILL_REDIS_ADDRS="+strings.Join(addrs, ","), "SECKILL_REDIS_SENTINEL="+master,
 		"SECKILL_ORDER_LANE="+cfg.Lane, "SECKILL_DATA_DIR="+s.dataDir, "SECKILL_JWT_SECRET="+secret,
 		"SECKILL_DEMO=true", "SECKILL_UNSAFE=all", "SECKILL_RATE_LIMIT=off", "SECKILL_DRAIN=500ms",
 		"SECKILL_PAY_TIMEOUT=24h", "SECKILL_SANDBOX=delay=100ms,repeat=1", "SECKILL_LOG_LEVEL=warn",
@@ -123,32 +117,6 @@ func openDatabase(dsn string) (*sql.DB, error) {
 	}
 	return sql.OpenDB(connector), nil
 }
-
-// startRedis starts a node of Redis behind a proxy, or a Sentinel.
-func (s *system) startRedis(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
-	if len(s.redis) == redisNodes {
-		return run(ctx, args...)
-	}
-	p, err := servers.StartProxy(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.redis = append(s.redis, p)
-	host, port, err := net.SplitHostPort(p.Addr)
-	if err != nil {
-		return nil, err
-	}
-	r, err := run(ctx, append(args, "--replica-announce-ip", host, "--replica-announce-port", port)...)
-	if err != nil {
-		return nil, err
-	}
-	p.Lead(r.Addr)
-	r.Announced = p.Addr
-	return r, nil
-}
-
-// redisNodes is the number of Redis servers besides the Sentinels.
-const redisNodes = 2
 
 func (s *system) addServer(ctx context.Context) error {
 	front, err := servers.StartProxy(ctx)
@@ -192,15 +160,12 @@ func (s *system) stop() error {
 		_ = s.db.Close()
 	}
 	if s.database != nil {
-		s.database.Close()
+		errs = append(errs, s.database.stop())
 	}
-	if s.mariadb != nil {
-		errs = append(errs, s.mariadb.Stop())
+	if s.redis != nil {
+		errs = append(errs, s.redis.Stop())
 	}
-	if s.sentinel != nil {
-		errs = append(errs, s.sentinel.Stop())
-	}
-	for _, p := range s.redis {
+	for _, p := range s.redisLinks {
 		p.Close()
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.dataDir))...)
@@ -219,8 +184,8 @@ func (s *system) links() (proxies []*servers.Proxy, names []string) {
 	for n, i := range s.servers {
 		proxies, names = append(proxies, i.front), append(names, "server "+strconv.Itoa(n+1))
 	}
-	proxies, names = append(proxies, s.database), append(names, "database")
-	for n, p := range s.redis {
+	proxies, names = append(proxies, s.database.link), append(names, "database")
+	for n, p := range s.redisLinks {
 		proxies, names = append(proxies, p), append(names, "Redis "+strconv.Itoa(n+1))
 	}
 	return proxies, names
@@ -229,7 +194,7 @@ func (s *system) links() (proxies []*servers.Proxy, names []string) {
 // command runs a command of the program with the configuration of the servers, past the database's proxy.
 func (s *system) command(ctx context.Context, args ...string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, s.program, args...) //nolint:gosec // this program
-	cmd.Env = slices.Concat(s.env, []string{"SECKILL_MYSQL_DSN=" + s.dsn})
+	cmd.Env = slices.Concat(s.env, []string{"SECKILL_MYSQL_DSN=" + s.database.dsn})
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
@@ -283,7 +248,7 @@ func (s *system) heal(ctx context.Context) error {
 		l.Delay(0)
 		l.Heal()
 	}
-	if err := s.startMissing(); err != nil { //nolint:contextcheck // each start is bounded
+	if err := errors.Join(s.database.heal(ctx), s.startMissing()); err != nil { //nolint:contextcheck // each start is bounded
 		return err
 	}
 	for n, i := range s.servers {
@@ -299,10 +264,7 @@ func (s *system) heal(ctx context.Context) error {
 // startMissing starts the processes that a failed injection has left down, and the servers with a wrong clock.
 func (s *system) startMissing() error {
 	var errs []error
-	if !s.mariadb.Answers() {
-		errs = append(errs, s.mariadb.Restart())
-	}
-	for _, r := range s.sentinel.Nodes {
+	for _, r := range s.redis.nodes() {
 		if !r.Answers() {
 			errs = append(errs, r.Restart())
 		}
@@ -331,11 +293,4 @@ func (i *instance) ready(ctx context.Context) error {
 		return fmt.Errorf("/readyz answers %d", res.StatusCode)
 	}
 	return nil
-}
-
-// onRedis calls f with a client of a Redis node, past its proxy.
-func (s *system) onRedis(node int, f func(*redis.Client) error) error {
-	rdb := redis.NewClient(servers.RedisOptions(s.sentinel.Nodes[node].Addr))
-	defer func() { _ = rdb.Close() }()
-	return f(rdb)
 }

@@ -18,11 +18,22 @@ type Config struct {
 	Program string    // path of the seckill binary
 	Out     io.Writer // receives the progress
 	Lane    string    // of the orders
-	Servers int
-	Orders  int    // units on sale. There are 40 % more buyers, because some orders are cancelled.
-	Rate    int    // purchases that begin in a second
-	Seed    uint64 // of the faults and of the buyers
+
+	Redis    string // Sentinel or Cluster
+	Database string // MariaDB or Galera
+	Servers  int
+	Orders   int    // units on sale. There are 40 % more buyers, because some orders are cancelled.
+	Rate     int    // purchases that begin in a second
+	Seed     uint64 // of the faults and of the buyers
 }
+
+// The systems of a campaign.
+const (
+	Sentinel = "sentinel" // a Redis master with a replica and three Sentinels
+	Cluster  = "cluster"  // a Redis Cluster of three masters with a replica each
+	MariaDB  = "mariadb"  // one MariaDB
+	Galera   = "galera"   // a cluster of three MariaDB nodes, of which one is written to
+)
 
 // Check returns an error if a parameter is out of range.
 func (c Config) Check() error {
@@ -53,12 +64,12 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, fmt.Errorf("prepare the campaign: %w", err)
 	}
 	defer c.close()
-	fmt.Fprintf(cfg.Out, "%d servers in lane %s, %d units for %d buyers, seed %d, database %s\n",
-		cfg.Servers, cfg.Lane, cfg.Orders, len(c.purchases), cfg.Seed, s.dsn)
+	fmt.Fprintf(cfg.Out, "%d servers in lane %s, %d units for %d buyers, seed %d, Redis %s, %s, database %s\n",
+		cfg.Servers, cfg.Lane, cfg.Orders, len(c.purchases), cfg.Seed, cfg.Redis, cfg.Database, s.database.dsn)
 
 	began := c.ledger.began
 	shopping, endShopping := context.WithCancel(ctx)
-	injector := newInjector(s, cfg.Seed, began)
+	injector := newInjector(s, cfg, began)
 	background := []func(context.Context){injector.run, c.administrate, c.checkRepeatedly, c.printProgress(cfg.Out, injector)}
 	done := make(chan struct{})
 	for _, f := range background {
@@ -127,8 +138,12 @@ func newCampaign(ctx context.Context, cfg Config, s *system) (*campaign, error) 
 		stock := int64(cfg.Orders*(i+1)/numberOfSales - cfg.Orders*i/numberOfSales)
 		now := time.Now().UTC()
 		var v rush.Voucher
+		segments := 1
+		if cfg.Redis == Cluster && i == 0 {
+			segments = 8
+		}
 		err := c.clients[0].Send(ctx, http.MethodPost, "/admin/vouchers", c.adminToken(), "", map[string]any{
-			"shop_id": "1", "title": fmt.Sprint("Torture ", i+1), "pay_value": 100, "actual_value": 200, "stock": stock,
+			"shop_id": "1", "title": fmt.Sprint("Torture ", i+1), "pay_value": 100, "actual_value": 200, "stock": stock, "segments": segments,
 			"begin_at": now.Add(-24 * time.Hour), "end_at": now.Add(24 * time.Hour), // a server's clock may be wrong
 		}, &v)
 		if err != nil {

@@ -17,12 +17,14 @@ const docsPolicy = basePolicy
 // permissions turns off what no page uses, so that an injected script cannot use it either.
 const permissions = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 
-// page is an HTML document.
+// appFrame is the template of the pages, below static.
+const appFrame = "app.html"
+
+// page is an HTML document whose content its modules create.
 type page struct {
-	frame    string   // its template, below static
 	patterns []string // its paths as router patterns; the first is its home
-	main     string   // of app.html: the entry module
-	styles   []string // of app.html: additional style sheets
+	main     string   // the entry module
+	styles   []string // additional style sheets
 	modules  []string // prefixes of the modules to preload, below static
 	policy   string   // its Content-Security-Policy
 }
@@ -32,17 +34,13 @@ const storefront = "shop/main.js"
 
 var pages = []page{
 	{ // the storefront
-		frame: "app.html", patterns: []string{"/", "/orders", "/orders/:id"},
-		main: storefront, styles: []string{"shop/shop.css"},
+		patterns: []string{"/", "/orders", "/orders/:id"},
+		main:     storefront, styles: []string{"shop/shop.css"},
 		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: shopPolicy,
 	},
-	{ // the API's documentation
-		frame: "docs.html", patterns: []string{"/docs"}, policy: docsPolicy,
-	},
 	{ // the console
-		frame: "app.html",
 		patterns: []string{
-			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
+			"/console", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			"/console/letters", // former path of the dead letters, for bookmarks
 			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
 		},

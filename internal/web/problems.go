@@ -29,7 +29,7 @@ const problemPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data
 // languages of the problem pages. The first one is the default.
 var languages = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// problemView is the data of the template. Problem is nil on the page that lists all.
+// problemView is the data of the templates that exist in each language. Problem is nil but on the page of a problem.
 type problemView struct {
 	Assets  string
 	ZH      bool
@@ -37,40 +37,52 @@ type problemView struct {
 	All     []Problem
 }
 
-// problemPages returns the handlers of the list of problems and of the page of each problem, by router pattern.
+// problemPages returns the handlers of the API's documentation, of the list of problems and of the page of each problem, by
+// router pattern.
 func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Handler, error) {
-	t, err := template.New("problems.html").Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, "problems.html")
-	if err != nil {
+	routes := map[string]http.Handler{}
+	add := func(pattern, frame, policy string, p *Problem) (err error) {
+		routes[pattern], err = s.inLanguages(root, frame, policy, problemView{Problem: p, All: problems})
+		return err
+	}
+	if err := add("/docs", "docs.html", docsPolicy, nil); err != nil {
 		return nil, err
 	}
-	routes := map[string]http.Handler{}
-	add := func(pattern string, p *Problem) error {
-		var inLanguage [2]*file
-		for i := range inLanguage {
-			var text bytes.Buffer
-			if err := t.Execute(&text, problemView{Assets: "/assets/" + s.version, ZH: i == 1, Problem: p, All: problems}); err != nil {
-				return err
-			}
-			if inLanguage[i], err = newFile("problems.html", text.Bytes(), problemPolicy); err != nil {
-				return err
-			}
-		}
-		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, i := language.MatchStrings(languages, r.URL.Query().Get("lang"), r.Header.Get("Accept-Language"))
-			w.Header().Add("Vary", "Accept-Language")
-			inLanguage[i].serve(w, r, revalidate)
-		})
-		return nil
-	}
-	if err := add("/problems", nil); err != nil {
+	if err := add("/problems", "problems.html", problemPolicy, nil); err != nil {
 		return nil, err
 	}
 	for i := range problems {
-		if err := add("/problems/"+problems[i].Code, &problems[i]); err != nil {
+		if err := add("/problems/"+problems[i].Code, "problems.html", problemPolicy, &problems[i]); err != nil {
 			return nil, err
 		}
 	}
 	return routes, nil
+}
+
+// inLanguages returns the handler of a page that is rendered in each language. The query parameter lang selects one, and
+// the browser's preference otherwise.
+func (s *site) inLanguages(root fs.FS, frame, policy string, view problemView) (http.Handler, error) {
+	t, err := template.New(frame).Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, frame)
+	if err != nil {
+		return nil, err
+	}
+	view.Assets = "/assets/" + s.version
+	var inLanguage [2]*file
+	for i := range inLanguage {
+		view.ZH = i == 1
+		var text bytes.Buffer
+		if err := t.Execute(&text, view); err != nil {
+			return nil, err
+		}
+		if inLanguage[i], err = newFile(frame, text.Bytes(), policy); err != nil {
+			return nil, err
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, i := language.MatchStrings(languages, r.URL.Query().Get("lang"), r.Header.Get("Accept-Language"))
+		w.Header().Add("Vary", "Accept-Language")
+		inLanguage[i].serve(w, r, revalidate)
+	}), nil
 }
 
 // codeIn escapes text and turns the parts between backquotes into code elements.

@@ -50,12 +50,17 @@ func newPreview(s Sale, r *http.Request) *preview {
 }
 
 // salePage returns the handler of /sales/{id}: the storefront with the preview of the sale. While the sale cannot be read,
-// it has no preview; the modules of the page show the error.
+// it has no preview; the modules of the page show the error. With the query "preview", in which staff sees a sale before it
+// is published, the page is the storefront without a preview, whether or not there is a sale.
 func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), missing http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := strconv.ParseInt(path.Base(r.URL.Path), 10, 64)
 		if err != nil || id <= 0 {
 			missing.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Query().Has("preview") {
+			s.pages["/"].ServeHTTP(w, r)
 			return
 		}
 		sale, ok, err := find(r.Context(), id)

@@ -21,7 +21,7 @@ func TestSalePageHasPreview(t *testing.T) {
 		`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
 		`<meta property="og:url" content="https://example.com/sales/7">`,
 		`<meta property="og:image" content="https://example.com/assets/current/icon-512.png">`,
-		`data-demo-admin="13800000000" data-sandbox`,
+		`data-demo="buyer 13800000001;admin 13800000000;" data-sandbox`,
 	} {
 		assert.Contains(t, text, tag)
 	}
@@ -36,6 +36,9 @@ func TestSalePageWithoutSale(t *testing.T) {
 		assert.Equal(t, http.StatusNotFound, r.StatusCode, path)
 		assert.Contains(t, body(t, r), `href="/orders"`)
 	}
+	draft := get(t, "/sales/9?preview") // whether it exists is for the API to say
+	assert.Equal(t, http.StatusOK, draft.StatusCode)
+	assert.NotContains(t, body(t, draft), "og:")
 	r := get(t, "/sales/8")
 	assert.Equal(t, http.StatusOK, r.StatusCode)
 	assert.Contains(t, body(t, r), "<title>Seckill</title>")

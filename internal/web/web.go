@@ -68,11 +68,13 @@ type Config struct {
 	Problems []Problem
 	// Sale returns the published sale with an id, for the preview of its page. ok is false if there is none. The function
 	// must be safe for concurrent use.
-	Sale func(ctx context.Context, id int64) (s Sale, ok bool, err error)
-	// DemoAdmin is the phone number of the admin in demo mode; empty outside of it.
-	DemoAdmin string
-	Sandbox   bool // payments move no money
+	Sale     func(ctx context.Context, id int64) (s Sale, ok bool, err error)
+	Accounts []Account // offered by the login dialog; none outside demo mode
+	Sandbox  bool      // payments move no money
 }
+
+// Account is a phone number with which a visitor of a demo logs in, and its role.
+type Account struct{ Role, Phone string }
 
 // Routes returns the GET and HEAD handlers of all pages and assets by router pattern, including a page for each of the
 // problems, and the page for unknown addresses. The handlers are safe for concurrent use. It fails if an embedded file is
@@ -163,18 +165,19 @@ type renderer func(*preview) (*file, error)
 // renderer returns the renderer of a page. The page names all its modules, so that the browser loads them in parallel
 // instead of discovering them one import at a time.
 func (s *site) renderer(root fs.FS, p page, modules []string) (renderer, error) {
-	t, err := template.ParseFS(root, p.frame)
+	t, err := template.ParseFS(root, appFrame)
 	if err != nil {
 		return nil, err
 	}
 	in := struct {
-		Assets, Home, Main, DemoAdmin string
-		Sandbox                       bool
-		Styles, Modules               []string
-		Preview                       *preview
+		Assets, Home, Main string
+		Accounts           []Account
+		Sandbox            bool
+		Styles, Modules    []string
+		Preview            *preview
 	}{
 		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles,
-		DemoAdmin: s.cfg.DemoAdmin, Sandbox: s.cfg.Sandbox,
+		Accounts: s.cfg.Accounts, Sandbox: s.cfg.Sandbox,
 	}
 	for _, m := range modules {
 		if slices.ContainsFunc(p.modules, func(prefix string) bool { return strings.HasPrefix(m, prefix) }) {
@@ -188,7 +191,7 @@ func (s *site) renderer(root fs.FS, p page, modules []string) (renderer, error) 
 		if err := t.Execute(&text, in); err != nil {
 			return nil, err
 		}
-		return newFile(p.frame, text.Bytes(), p.policy)
+		return newFile(appFrame, text.Bytes(), p.policy)
 	}, nil
 }
 

@@ -25,7 +25,7 @@ import (
 // routesOnce builds the routes once for all tests: compression takes time. The page for unknown addresses has the pattern
 // "missing".
 var routesOnce = sync.OnceValues(func() (map[string]http.Handler, error) {
-	routes, missing, err := Routes(Config{Problems: someProblems, Sale: findSale, DemoAdmin: "13800000000", Sandbox: true})
+	routes, missing, err := Routes(Config{Problems: someProblems, Sale: findSale, Accounts: []Account{{"buyer", "13800000001"}, {"admin", "13800000000"}}, Sandbox: true})
 	if err == nil {
 		routes["/nope"] = missing
 	}
@@ -284,4 +284,26 @@ func TestPagesPreloadAllModules(t *testing.T) {
 		}
 		assert.Positive(t, named, pattern)
 	}
+}
+
+// chineseText matches a line of the Chinese texts of a module.
+var chineseText = regexp.MustCompile(`(?m)^  "?([\w.]+)"?: "(.*)",$`)
+
+// TestChineseTextsAreChinese finds texts that were left in English. A text may consist of signs, values and names.
+func TestChineseTextsAreChinese(t *testing.T) {
+	names := regexp.MustCompile(`\{\w+\}|Redis|ID\b|p\d\d|https?`)
+	count := 0
+	for _, module := range []string{"lib", "shop", "console"} {
+		text, err := fs.ReadFile(embedded, "static/"+module+"/texts.js")
+		require.NoError(t, err)
+		_, chinese, ok := strings.Cut(string(text), "\nconst zh = {\n")
+		require.True(t, ok, module)
+		for _, m := range chineseText.FindAllStringSubmatch(chinese, -1) {
+			count++
+			if !regexp.MustCompile(`\p{Han}`).MatchString(m[2]) {
+				assert.NotRegexp(t, "[A-Za-z]", names.ReplaceAllString(m[2], ""), "%s/texts.js: %s", module, m[1])
+			}
+		}
+	}
+	require.Greater(t, count, 500)
 }

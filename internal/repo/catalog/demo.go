@@ -4,14 +4,18 @@ import (
 	"context"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
+	"seckill/internal/picture"
 	"seckill/internal/shop"
 )
 
-// SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
-// processes wait for each other, and only one of them stores the data.
-func (s *Store) SeedDemo(ctx context.Context, shops []shop.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
+// SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and
+// reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
+func (s *Store) SeedDemo(
+	ctx context.Context, content func(context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error),
+) (seeded bool, err error) {
 	err = s.db.WithSchemaLock(ctx, func(ctx context.Context) error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
@@ -20,6 +24,16 @@ func (s *Store) SeedDemo(ctx context.Context, shops []shop.Shop, vouchers []doma
 			}
 			if seeded = n == 0; !seeded {
 				return nil
+			}
+			shops, pictures, vouchers, err := content(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range pictures {
+				row := imageRow(p)
+				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+					return err
+				}
 			}
 			return insertDemo(tx, shops, vouchers)
 		})

@@ -64,6 +64,7 @@ func (s Syntax) ForceIndex(index string) string { return strings.ReplaceAll(s.fo
 type fault struct {
 	kind  faultKind
 	index string // for faultDuplicate: the index that collided
+	lost  bool   // for faultUnavailable: the server did not answer, or closed the connection
 }
 
 type faultKind int
@@ -108,6 +109,10 @@ func (db *DB) Ping(ctx context.Context) error {
 // leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the
 // server again, or follow a proxy to another server. It must be called only on MySQL.
 func (db *DB) leaveServer() { db.generation.Add(1) }
+
+// leaveSilent is leaveServer after a lost connection in a transaction of a generation, once in each. The server may be one
+// that was frozen while another took over: it refuses nothing when it goes on, and serves old data to reads without end.
+func (db *DB) leaveSilent(generation int64) { db.generation.CompareAndSwap(generation, generation+1) }
 
 // beganNow returns the generation of a transaction that begins now.
 func (db *DB) beganNow() int64 {

@@ -90,3 +90,18 @@ func TestConnectionsOfSwitchAreLeft(t *testing.T) {
 	require.EqualValues(t, 2, db.generation.Load())
 	require.False(t, db.unsettled(db.beganNow()))
 }
+
+// A frozen server answers nothing, and serves reads when it goes on although another has taken over. Its connections are
+// left once, whatever number of transactions lost one.
+func TestConnectionsOfSilentServerAreLeft(t *testing.T) {
+	db := &DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}
+	lose := func(err error) int64 {
+		_ = Access{db}.retry(t.Context(), func() error { return err })
+		return db.generation.Load()
+	}
+	require.EqualValues(t, 1, lose(&commitError{mysqldriver.ErrInvalidConn}))
+	require.True(t, db.unsettled(db.beganNow()))
+	db.leaveSilent(0) // of another transaction that began before
+	require.EqualValues(t, 1, lose(&connectError{mysqldriver.ErrInvalidConn}), "there was no connection")
+	require.EqualValues(t, 1, lose(&mysqldriver.MySQLError{Number: erLockWaitTimeout}))
+}

@@ -303,8 +303,10 @@ var mysqlUnavailable = map[uint16]bool{
 func mysqlFault(err error) fault {
 	var noConn *connectError
 	switch {
-	case errors.Is(err, mysqldriver.ErrInvalidConn), errors.As(err, &noConn):
+	case errors.As(err, &noConn):
 		return fault{kind: faultUnavailable}
+	case errors.Is(err, mysqldriver.ErrInvalidConn):
+		return fault{kind: faultUnavailable, lost: true}
 	case errors.Is(err, errReadOnly), errors.Is(err, driver.ErrBadConn): // for the latter see RejectReadOnly
 		return fault{kind: faultRefused}
 	}

@@ -82,19 +82,23 @@ func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 func (a Access) retry(ctx context.Context, fn func() error) error {
 	moved := false
 	for try := 1; ; try++ {
+		generation := a.beganNow()
 		err := fn()
 		if err == nil {
 			return nil
 		}
-		kind := a.dialect.translate(err).kind
-		if kind == faultRefused {
+		f := a.dialect.translate(err)
+		if f.lost {
+			a.leaveSilent(generation)
+		}
+		if f.kind == faultRefused {
 			a.leaveServer()
 			if !moved && !isCommitError(err) {
 				moved = true
 				continue
 			}
 		}
-		if kind != faultRetry || try == maxTxTries {
+		if f.kind != faultRetry || try == maxTxTries {
 			return a.Translate(err)
 		}
 		select {

@@ -5,6 +5,7 @@ import { digits, has, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { errorBox } from "./parts.js";
+import { picture } from "./picture.js";
 
 // InvalidInput is thrown when a field's input is invalid. Its message is shown to the user.
 class InvalidInput extends Error {}
@@ -28,6 +29,12 @@ function words(input, { max }) {
 function id(input) {
   if (!/^[1-9]\d{0,18}$/.test(input)) reject("form.id");
   return input;
+}
+
+function currency(input) {
+  const code = input.toUpperCase();
+  if (!/^[A-Z]{3}$/.test(code)) reject("form.currency");
+  return code;
 }
 
 const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
@@ -86,12 +93,14 @@ const kinds = {
   amount: { read: amount, props: { type: "text", inputmode: "decimal" } },
   time: { read: time, props: { type: "datetime-local", step: 1 } },
   day: { read: day, props: { type: "date" } },
+  currency: { read: currency, props: { type: "text" } },
+  picture: { read: (input) => input, props: { type: "text" }, control: picture },
   choice: { read: (input) => input, tag: "select", props: {} },
 };
 
 // field creates a field of {name, kind, label, note, value, required, min, max, currency, options, autocomplete, empty};
 // `empty` is the value of an empty field. A field with `shown` is hidden, and not read, while shown(value) is false;
-// value(name) is what another field contains.
+// value(name) is what another field contains. A kind with a `control` shows that in place of its input.
 function field(def) {
   const ids = { input: newID(def.name), note: newID("note"), error: newID("error") };
   const kind = kinds[def.kind];
@@ -101,19 +110,21 @@ function field(def) {
     "aria-required": def.required && "true", ...kind.props,
   }, ...options);
   input.value = def.value ?? "";
-  const error = h("p", { id: ids.error, class: "error" });
-  const element = h("div", { class: "field", "data-field": def.name },
-    h("label", { for: ids.input }, def.label), input,
-    h("p", { id: ids.note, class: "note" }, def.note ?? ""), error);
-  show(element.querySelector(".note"), def.note);
+  const error = h("p", { id: ids.error, class: "error", role: kind.control && "alert" });
   const showError = (sentence) => {
     text(error, sentence);
-    attr(input, "aria-invalid", sentence ? "true" : null);
+    attr(focusable, "aria-invalid", sentence ? "true" : null);
   };
+  const control = kind.control?.(input, showError);
+  const focusable = control?.focusable ?? input;
+  const element = h("div", { class: "field", "data-field": def.name },
+    h("label", { for: ids.input }, def.label), control?.element ?? input,
+    h("p", { id: ids.note, class: "note" }, def.note ?? ""), error);
+  show(element.querySelector(".note"), def.note);
   let initial = input.value;
   let asRead = initial;
   return {
-    def, element, input, showError,
+    def, element, input, showError, focus: () => focusable.focus(), refresh: () => control?.refresh(),
     changed: () => input.value !== initial,
     // markSaved makes the value that was read last the unchanged one. Edits made since then remain edits.
     markSaved() {
@@ -128,6 +139,7 @@ function field(def) {
     },
     // read returns the value, or undefined if the field is empty. Invalid input throws InvalidInput.
     read() {
+      if (control?.uploading) reject("picture.wait");
       asRead = input.value;
       const raw = asRead.trim();
       if (raw !== "") return kind.read(raw, def);
@@ -148,7 +160,7 @@ export function forget() {
 
 // form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
 // which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
-// `changes` only edited fields are read.
+// `changes` these are those of edited fields only; check receives all.
 export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [] }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
@@ -158,7 +170,10 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     h("div", { class: "actions" }, send));
 
   function showFields() {
-    for (const f of all.values()) if (f.def.shown) show(f.element, f.def.shown(api.value));
+    for (const f of all.values()) {
+      if (f.def.shown) show(f.element, f.def.shown(api.value));
+      f.refresh();
+    }
   }
 
   // showErrors shows {field: sentence} beside the fields, and returns false if there is none.
@@ -166,7 +181,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     let first = null;
     for (const [field, f] of all) {
       f.showError(errors[field] ?? "");
-      if (errors[field]) first ??= f.input;
+      if (errors[field]) first ??= f;
     }
     first?.focus();
     return first !== null;
@@ -175,18 +190,21 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
   // read returns the values, or shows errors and returns null.
   function read() {
     const values = {};
+    const complete = {};
     const errors = {};
     for (const [field, f] of all) {
       if (f.element.hidden) continue;
       try {
         const value = f.read();
-        if (value !== undefined && (!changes || f.changed())) values[field] = value;
+        if (value === undefined) continue;
+        complete[field] = value;
+        if (!changes || f.changed()) values[field] = value;
       } catch (err) {
         if (!(err instanceof InvalidInput)) throw err;
         errors[field] = err.message;
       }
     }
-    return showErrors({ ...check?.(values, api), ...errors }) ? null : values;
+    return showErrors({ ...check?.(complete, api), ...errors }) ? null : values;
   }
 
   element.addEventListener("submit", singleFlight(send, out, async () => {
@@ -225,6 +243,11 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
       for (const field of names) all.get(field).markSaved();
     },
     showErrors,
+    // focus moves to a field; false if the form does not have it.
+    focus(field) {
+      all.get(field)?.focus();
+      return all.has(field);
+    },
   };
   element.addEventListener("change", showFields);
   const key = `${session.user()?.id} ${name}`; // edits belong to one user

@@ -8,6 +8,7 @@ import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import * as audit from "./audit.js";
 import * as deadLetters from "./dead_letters.js";
+import * as edit from "./edit.js";
 import * as events from "./events.js";
 import { forget } from "./form.js";
 import * as orders from "./orders.js";
@@ -16,6 +17,7 @@ import * as reconcile from "./reconcile.js";
 import * as rush from "./rush.js";
 import * as sale from "./sale.js";
 import * as sales from "./sales.js";
+import * as shops from "./shops.js";
 import texts from "./texts.js";
 
 let sessionKnown = false;
@@ -39,7 +41,7 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
 
 // The permissions of each page by its path in the navigation.
 const permissions = {
-  "/console": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/reconcile": ["read"],
+  "/console": ["read"], "/console/shops": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/reconcile": ["read"],
   "/console/audit": ["read"], "/console/rush": ["administer"],
 };
 
@@ -51,6 +53,9 @@ frame.start({
     page(/^\/console$/, "sales.title", sales.list, "/console"),
     page(/^\/console\/new$/, "sales.new", sales.make, "/console", ["operate"]),
     page(/^\/console\/sales\/(\d+)$/, "sale.title", sale.mount, "/console"),
+    page(/^\/console\/sales\/(\d+)\/edit$/, "sale.change", edit.mount, "/console", ["operate"]),
+    page(/^\/console\/shops$/, "shops.title", shops.list, "/console/shops"),
+    page(/^\/console\/shops\/(\d+)$/, "shops.one", shops.one, "/console/shops", ["operate"]),
     page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
     page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders", ["read"]),
     page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
@@ -60,7 +65,7 @@ frame.start({
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
   links: (user) => [
-    ["/console", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
+    ["/console", "sales.nav"], ["/console/shops", "shops.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
     ["/console/events", "events.nav"], ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
   ].filter(([path]) => !user?.permissions || !permissions[path] || permissions[path].some(session.may)),
   foot: () => t("foot", { zone: zone() }),

@@ -54,7 +54,7 @@ export function refunds(id) {
     // render shows the button if the voucher is not open: the units would be sold again.
     render(v) {
       ({ title } = v);
-      show(start, session.may("operate") && v.type === "seckill" && (v.status !== "on" || v.state === "ended"));
+      show(start, session.may("operate") && v.type === "seckill" && v.status !== "draft" && (v.status !== "on" || v.state === "ended"));
     },
     end() {
       ended = true;

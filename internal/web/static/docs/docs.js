@@ -1,5 +1,11 @@
 // The API documentation: Swagger UI over this server's own document. No request goes to another server.
 
+// Swagger UI has a dark theme, which a class selects.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const followTheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", followTheme);
+followTheme();
+
 const ui = SwaggerUIBundle({
   url: "/api/v1/openapi.json",
   dom_id: "#api",

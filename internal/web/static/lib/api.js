@@ -4,7 +4,7 @@
 import { observeDate } from "./clock.js";
 import { session } from "./session.js";
 
-const BASE = "/api/v1";
+export const BASE = "/api/v1";
 const TIMEOUT = 10_000; // the server answers within 5 s, even if a dependency is down
 
 // Problem is an error response of the API (RFC 9457). `code` is one of the API's codes, or "network" if there was no
@@ -19,7 +19,8 @@ export class Problem extends Error {
 // codeOf derives the code of an error response from its status, for responses of a proxy in front of the server.
 const codeOf = (status) => (status === 429 ? "rate_limited" : status >= 502 && status <= 504 ? "unavailable" : "internal");
 
-async function problemOf(response) {
+// problemOf returns the Problem of an error response.
+export async function problemOf(response) {
   let body = {};
   try {
     body = await response.json();
@@ -70,13 +71,13 @@ export async function send(method, path, { body, key, token, headers, signal, ti
 
 // asUser is send with the visitor's access token. An expired token is renewed once. Problems of its own:
 // "unauthenticated" without a session, and "other_user" if `as` is given and the session belongs to another user by the
-// time the token is available. In the latter case nothing is sent.
-export async function asUser(method, path, { as, ...options } = {}) {
+// time the token is available. In the latter case nothing is sent. `by` replaces send.
+export async function asUser(method, path, { as, by = send, ...options } = {}) {
   let token = "";
   const attempt = async () => {
     token = await session.token();
     if (as && session.user()?.id !== as) throw new Problem({ code: "other_user" });
-    return send(method, path, { ...options, token });
+    return by(method, path, { ...options, token });
   };
   try {
     return await attempt();

@@ -91,11 +91,23 @@ function accountOf(phone) {
   return h("button", { type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount }, label);
 }
 
+// more returns the links of the footer: the other pages of this server. Only a demo leads its visitors to the console.
+function more() {
+  const home = document.querySelector(".brand").getAttribute("href");
+  const demo = "demo" in document.documentElement.dataset;
+  const lang = i18n.language();
+  const to = [["/", "more.shop", home !== "/"], ["/console", "console", home !== "/console" && demo], [`/docs?lang=${lang}`, "more.docs", true], [`/problems?lang=${lang}`, "more.problems", true]];
+  return to.filter(([, , shown]) => shown).map(([href, key]) => h("a", { href }, t(key)));
+}
+
 // render fills in the frame's texts and controls.
 function render() {
   text(document.getElementById("brand"), t("brand"));
   text(document.getElementById("skip"), t("skip"));
   text(document.getElementById("foot"), foot());
+  const elsewhere = document.getElementById("more");
+  attr(elsewhere, "aria-label", t("more.nav"));
+  elsewhere.replaceChildren(...more());
   attr(nav, "aria-label", t("nav"));
   const user = session.user();
   nav.replaceChildren(...links(user).map(([href, key]) => h("a", { href }, t(key))));

@@ -15,14 +15,15 @@ export function login({ again = false } = {}) {
   return open;
 }
 
-// demoNumbers offers the numbers that log in to a demo, as buyer and as admin; null outside of demo mode.
-function demoNumbers(phone) {
-  const admin = document.documentElement.dataset.demoAdmin;
-  if (!admin) return null;
-  const offer = (role, number) => h("button", {
-    type: "button", class: "link", "data-role": role, onclick: () => { phone.value = number; phone.focus(); },
-  }, t(`login.demo.${role}`, { number }));
-  return h("p", { class: "note" }, t("login.demoNumbers"), " ", offer("buyer", "13800000001"), " · ", offer("admin", admin));
+// demoAccounts offers the accounts of a demo, each of which logs in with one press; null outside of demo mode.
+function demoAccounts(choose) {
+  const accounts = (document.documentElement.dataset.demo ?? "").split(";").filter(Boolean).map((a) => a.split(" "));
+  if (accounts.length === 0) return null;
+  return h("div", { class: "demo note" },
+    h("p", {}, t("login.demoAccounts")),
+    h("ul", {}, accounts.map(([role, number]) => h("li", {}, h("button", {
+      type: "button", class: "quiet", "data-role": role, onclick: () => choose(number),
+    }, t(`role.${role}`), " ", h("span", { class: "number" }, number))))));
 }
 
 function openDialog(again) {
@@ -52,7 +53,7 @@ function openDialog(again) {
       h("h2", { id: ids.title }, t("login.title")),
       h("p", { class: "note" }, t(again ? "login.ended" : "login.why")),
       h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
-        h("p", { id: ids.format, class: "note" }, t("login.format")), demoNumbers(phone)),
+        h("p", { id: ids.format, class: "note" }, t("login.format")), demoAccounts(enterAs)),
       second, third, error,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
@@ -119,16 +120,34 @@ function openDialog(again) {
       tick();
     }
 
-    function send() {
-      return work(async () => {
-        const answer = await session.sendCode(phone.value.trim());
-        sent = true;
-        loginID = answer.login_id;
-        render();
-        text(note, answer.demo ? t("login.demo", { code: answer.demo }) : t("login.sent"));
-        if (answer.demo) code.value = answer.demo;
-        countDown(answer.resend_after * 1000);
-        code.focus();
+    async function sendCode() {
+      const answer = await session.sendCode(phone.value.trim());
+      sent = true;
+      loginID = answer.login_id;
+      render();
+      text(note, answer.demo ? t("login.demo", { code: answer.demo }) : t("login.sent"));
+      if (answer.demo) code.value = answer.demo;
+      countDown(answer.resend_after * 1000);
+      code.focus();
+    }
+
+    async function enter() {
+      await session.login(phone.value.trim(), code.value.trim(), loginID, totp.value.trim());
+      done = true;
+      dialog.close();
+    }
+
+    const send = () => work(sendCode);
+
+    // enterAs logs in to a demo, whose server returns the code.
+    function enterAs(number) {
+      if (working) return;
+      phone.value = number;
+      code.value = "";
+      sent = false;
+      work(async () => {
+        await sendCode();
+        await enter();
       });
     }
 
@@ -143,11 +162,7 @@ function openDialog(again) {
         send();
         return;
       }
-      work(async () => {
-        await session.login(phone.value.trim(), code.value.trim(), loginID, totp.value.trim());
-        done = true;
-        dialog.close();
-      });
+      work(enter);
     }
 
     function closed() {

@@ -131,7 +131,7 @@ export function card(id, alone = false) {
     showTime(v, state, now);
     const a = action(v, state);
     showAction(a);
-    if (!a.href && !a.busy) human.prepare(v, state, now);
+    if (!a.href && !a.busy && !v.preview) human.prepare(v, state, now);
     if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
     was = a.say;
     const from = message(v, state);
@@ -185,6 +185,7 @@ export function card(id, alone = false) {
 // action returns the label and function of a sale's button and the note below it. `say` is the text for screen readers:
 // it changes with events, not with every second.
 function action(v, state) {
+  if (v.preview) return { label: t(state === "on_sale" ? "buy.now" : `button.${state}`), disabled: true, note: t("sale.preview"), say: "" };
   const p = buy.purchase(v.id);
   const held = mine.holding(v.id);
   const order = held[0] ?? (p.order && mine.order(p.order));

@@ -1,7 +1,7 @@
 // The sales, polled from the server while a page shows them.
 
 import * as clock from "../lib/clock.js";
-import { get, json, Problem, send } from "../lib/api.js";
+import { asUser, get, json, Problem, send } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 
 const PAGE = 100;
@@ -44,9 +44,9 @@ let quiet = 0; // polls since the last change
 
 // request reads from the API. An unchanged answer is not sent again (ETag): the browser repeats it with new headers. So the
 // time is that of the header, not that of the body.
-async function request(path) {
+async function request(path, by = send) {
   const sent = performance.now();
-  const response = await send("GET", path, { cache: "no-cache" });
+  const response = await by("GET", path, { cache: "no-cache" });
   clock.observe(response.headers.get("X-Server-Time"), sent, response.got);
   const tag = response.headers.get("ETag");
   if (tags.get(path) !== tag) quiet = 0;
@@ -65,7 +65,9 @@ async function read() {
   const found = new Map();
   const began = performance.now();
   if (only) {
-    const v = await request(`/vouchers/${encodeURIComponent(only)}`);
+    const path = `/vouchers/${encodeURIComponent(only)}`;
+    const preview = new URLSearchParams(location.search).has("preview"); // staff sees a sale as if it were published
+    const v = preview ? { ...(await request(path, asUser)), status: "on", preview } : await request(path);
     if (v.type !== "seckill") throw new Problem({ code: "not_found", status: 404 });
     found.set(only, v);
   } else {
@@ -78,7 +80,7 @@ async function read() {
     cursor = after;
     const now = clock.now();
     // What ends while the page is open stays, so that no card moves. What was unpublished leaves.
-    for (const [id, v] of sales) if (!found.has(id) && Date.parse(v.end_at) <= now) found.set(id, v);
+    for (const [id, v] of sales) if (!found.has(id) && !v.preview && Date.parse(v.end_at) <= now) found.set(id, v);
   }
   if (!only) sales.clear();
   for (const [id, v] of found) sales.set(id, began < soldOutAt.get(id) ? { ...v, stock: 0 } : v);
@@ -112,7 +114,7 @@ export function refresh() {
       failures = 0;
       error = null;
     } catch (problem) {
-      if (id && (problem.status === 404 || problem.status === 400)) {
+      if (id && [400, 401, 403, 404].includes(problem.status)) {
         sales.delete(id);
         missing = id;
       } else if (++failures > 1 || !loaded || !navigator.onLine) error = problem;

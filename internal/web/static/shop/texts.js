@@ -37,6 +37,7 @@ const en = {
   "store.all": "All sales",
 
   "sale.missing": "This sale does not exist, or it has been removed.",
+  "sale.preview": "This is a preview for staff. The button works once the sale is published.",
   "sale.shop": "Shop",
   "sale.address": "Address",
   "sale.hours": "Opening hours",
@@ -196,6 +197,7 @@ const zh = {
   "store.all": "全部秒杀",
 
   "sale.missing": "活动不存在或已下架。",
+  "sale.preview": "此页仅供工作人员预览，活动发布后方可购买。",
   "sale.shop": "店铺",
   "sale.address": "地址",
   "sale.hours": "营业时间",

@@ -1,0 +1,113 @@
+package demo
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+var start = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+func TestContentHasOneSalePerState(t *testing.T) {
+	shops, images, vouchers, err := Content(t.Context(), start)
+	require.NoError(t, err)
+	states := map[domain.SaleState]int{}
+	for _, v := range vouchers {
+		require.LessOrEqual(t, v.ShopID, int64(len(shops)))
+		require.NotEmpty(t, v.ImageID)
+		for _, text := range []string{v.Title, v.SubTitle, v.Rules, shops[v.ShopID-1].Name, shops[v.ShopID-1].Address} {
+			require.Regexp(t, `\p{Han}`, text, "Chinese")
+			require.Regexp(t, `[A-Za-z]{2}`, text, "English")
+		}
+		if v.Sale != nil {
+			states[v.State(start)]++
+			require.LessOrEqual(t, v.Sale.EndAt.Sub(v.Sale.BeginAt), 24*time.Hour, "a flash sale")
+		}
+	}
+	require.Equal(t, map[domain.SaleState]int{domain.StateOnSale: 1, domain.StateUpcoming: 1, domain.StateEnded: 1}, states)
+	for _, p := range images {
+		require.Less(t, len(p.JPEG), 60<<10)
+	}
+}
+
+// shelf is a Store in memory.
+type shelf struct{ vouchers []domain.Voucher }
+
+func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {
+	for i := len(s.vouchers) - 1; i >= 0 && len(page) < f.Page.Limit; i-- {
+		if v := s.vouchers[i]; f.Page.Before == 0 || v.ID < f.Page.Before {
+			page = append(page, v)
+		}
+	}
+	return page, nil
+}
+
+func (s *shelf) Voucher(_ context.Context, id int64) (domain.Voucher, error) {
+	return s.vouchers[id-1], nil
+}
+
+func (s *shelf) ChangeVoucher(
+	_ context.Context, id int64, _ domain.Actor, change func(*domain.Voucher) (string, error),
+) (domain.Voucher, error) {
+	_, err := change(&s.vouchers[id-1])
+	return s.vouchers[id-1], err
+}
+
+// newShelf returns a demo with many newer vouchers.
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	_, _, vouchers, err := Content(t.Context(), start)
+	require.NoError(t, err)
+	for range 2*domain.MaxPageSize + 1 {
+		vouchers = append(vouchers, domain.Voucher{Title: "a merchant's", Status: domain.VoucherOn})
+	}
+	for i := range vouchers {
+		vouchers[i].ID = int64(i + 1)
+	}
+	return &shelf{vouchers}
+}
+
+// TestOneSaleIsAlwaysRunning looks at the demo every 20 minutes for a week, and once more after a month without a server.
+func TestOneSaleIsAlwaysRunning(t *testing.T) {
+	s, now, moved := newShelf(t), start, 0
+	r := Renewal{Store: s, Changed: func(int64) { moved++ }, Now: func() time.Time { return now }}
+	look := func() {
+		require.NoError(t, r.Run(t.Context()))
+		states := map[domain.SaleState]int{}
+		for _, v := range s.vouchers {
+			if v.Sale != nil {
+				states[v.State(now)]++
+			}
+		}
+		require.Equal(t, map[domain.SaleState]int{domain.StateOnSale: 1, domain.StateUpcoming: 1, domain.StateEnded: 1}, states, now)
+	}
+	for ; now.Before(start.AddDate(0, 0, 7)); now = now.Add(20 * time.Minute) {
+		look()
+	}
+	require.InDelta(t, 7*24*time.Hour/window, moved, 1)
+	now = now.AddDate(0, 1, 0)
+	look()
+}
+
+func TestRenamedAndUnpublishedSalesStay(t *testing.T) {
+	s, now := newShelf(t), start
+	r := Renewal{Store: s, Changed: func(int64) {}, Now: func() time.Time { return now }}
+	require.NoError(t, r.Run(t.Context()))
+	s.vouchers[1].Title, s.vouchers[2].Status = "Breakfast", domain.VoucherOff
+	before := []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt}
+	now = now.AddDate(0, 0, 1)
+	require.NoError(t, r.Run(t.Context()))
+	require.Equal(t, before, []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt})
+}
+
+func TestAccountsAreOfServedCountries(t *testing.T) {
+	all := Accounts("13800000000", []string{"DE", "CN"})
+	require.Len(t, all, 5)
+	require.Equal(t, Account{domain.RoleAdmin, "13800000000"}, all[4])
+	require.Equal(t, []Account{{domain.RoleAdmin, "+4915112345678"}}, Accounts("+4915112345678", []string{"DE"}))
+	require.Equal(t, domain.RoleViewer, Roles()["13800000011"])
+}

@@ -1,0 +1,107 @@
+// The forms that change a sale, and their page.
+
+import { getMine, patchMine } from "../lib/api.js";
+import { now } from "../lib/clock.js";
+import { confirm } from "../lib/confirm.js";
+import { h, show, text } from "../lib/dom.js";
+import { number, t } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import { form } from "./form.js";
+import { confirmAnother, errorBox, section, statusLine } from "./parts.js";
+import { all as allShops } from "./shops.js";
+import { body, fields, MAX_UNITS, validate, valuesOf } from "./voucher.js";
+
+// forms returns the forms of a voucher. changed(voucher) receives each answer; focus(field) moves to the field of a
+// voucher, in whichever form changes it.
+export function forms(v, shops, changed) {
+  const edit = editor(v, shops, changed);
+  const units = v.type === "seckill" ? stock(v, changed) : null;
+  return {
+    element: h("div", { class: "forms" }, section(t("sale.change"), edit.element), units && section(t("sale.stock"), units.element)),
+    reset: (v) => edit.reset(valuesOf(v)),
+    edited: () => edit.edited().length > 0,
+    focus: (field) => (field === "stock" ? units?.focus("delta") : edit.focus(field === "sale" ? "pay_timeout" : field)),
+  };
+}
+
+function editor(v, shops, changed) {
+  const status = statusLine();
+  const f = form({
+    name: "change", label: t("sale.save"), changes: true, check: validate(v), children: [status.element],
+    fields: fields(v, shops, () => v.currency),
+    work: async (values) => {
+      status.clear();
+      if (Object.keys(values).length === 0) return status.show(t("sale.same"));
+      const ends = v.status === "on" && values.end_at !== undefined && Date.parse(values.end_at) <= now();
+      if (ends && !(await confirm(t("sale.sure.end", { title: v.title }), t("sale.do.end")))) return;
+      const saved = await patchMine(`/admin/vouchers/${v.id}`, { body: body(values, f) });
+      f.markSaved(Object.keys(values));
+      changed(saved);
+      status.show(t(v.status === "on" ? "sale.saved" : "sale.savedDraft"));
+    },
+  });
+  return f;
+}
+
+function stock(v, changed) {
+  const post = intents({ lasting: true });
+  const path = `/admin/vouchers/${v.id}/stock`;
+  const status = statusLine();
+  const open = h("p", { class: "note", "data-open": true });
+  const showOpen = () => {
+    const body = post.open(path);
+    text(open, body ? t("sale.open", body) : "");
+    show(open, body);
+  };
+  const f = form({
+    name: "stock", label: t("sale.apply"), children: [open, status.element],
+    fields: [
+      { name: "delta", kind: "whole", label: t("sale.delta"), note: t("sale.deltaNote"), required: true, min: -MAX_UNITS, max: MAX_UNITS },
+      { name: "reason", kind: "text", label: t("sale.reason"), note: t("sale.reasonNote"), required: true, max: 255 },
+    ],
+    check: (values) => (values.delta === 0 ? { delta: t("form.zero") } : {}),
+    work: async (values) => {
+      status.clear();
+      if (!(await confirmAnother(post, path, values, (open) => `${open.delta}, ${open.reason}`))) return;
+      if (values.delta < 0 && !(await confirm(t("sale.sure.take", { n: number(-values.delta), title: v.title }), t("sale.apply")))) return;
+      const saved = await post(path, values).finally(showOpen).catch(async (problem) => {
+        if (problem.code !== "invalid_state" || values.delta > 0) throw problem;
+        const current = await getMine(`/vouchers/${v.id}`);
+        changed(current);
+        f.showErrors({ delta: t("sale.free", { n: number(current.stock) }) });
+      });
+      if (!saved) return;
+      f.clear();
+      changed(saved);
+      status.show(t("sale.stockUpdated", { n: number(saved.stock) }));
+    },
+  });
+  if (post.open(path) && f.edited().length === 0) f.write(Object.entries(post.open(path)));
+  showOpen();
+  return f;
+}
+
+// mount shows the page of the forms of a sale. The query's `field` takes the focus.
+export function mount(root, id) {
+  const title = h("h1", { tabindex: -1 }, t("sale.change"));
+  const out = errorBox();
+  const place = h("div", {});
+  root.replaceChildren(h("header", { class: "lead" }, title, h("a", { href: `/console/sales/${id}`, class: "link" }, t("sale.back"))), out.element, place);
+  let unmounted = false;
+  Promise.all([getMine(`/vouchers/${id}`), allShops()]).then(([v, shops]) => {
+    if (unmounted) return;
+    text(title, v.title);
+    const all = forms(v, shops, (changed) => {
+      text(title, changed.title);
+      all.reset(changed);
+    });
+    place.replaceChildren(all.element);
+    all.focus(new URLSearchParams(location.search).get("field"));
+  }, (problem) => {
+    if (!problem.code) throw problem;
+    out.show(problem);
+  });
+  return () => {
+    unmounted = true;
+  };
+}

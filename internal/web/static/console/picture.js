@@ -1,0 +1,97 @@
+// The picture in the form of a sale. It is uploaded when it is chosen; the value of the field is its id.
+
+import { announce } from "../lib/announce.js";
+import { asUser, BASE, Problem, problemOf } from "../lib/api.js";
+import { attr, h, show, text } from "../lib/dom.js";
+import { explain } from "../lib/explain.js";
+import { number, t } from "../lib/i18n.js";
+
+const TYPES = ["image/jpeg", "image/png", "image/webp"];
+const MAX_MB = 10;
+const TIMEOUT = 60_000; // ms; phones upload slowly
+
+// sendFile is send of lib/api.js for a file. It calls progress with the part that is sent, from 0 to 1. (fetch does not
+// report it.)
+function sendFile(method, path, { file, progress, token }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open(method, BASE + path);
+    request.setRequestHeader("Authorization", `Bearer ${token}`);
+    request.timeout = TIMEOUT;
+    request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
+    request.onload = () => {
+      const headers = ["Retry-After", "X-Request-Id"].map((name) => [name, request.getResponseHeader(name) ?? ""]);
+      const answer = new Response(request.responseText, { status: request.status, headers });
+      if (answer.ok) resolve(answer.json());
+      else problemOf(answer).then(reject);
+    };
+    request.onerror = request.ontimeout = () => reject(new Problem({ code: "network" }));
+    const form = new FormData();
+    form.append("image", file);
+    request.send(form);
+  });
+}
+
+// picture returns the control of a field whose hidden input holds the id of a picture, or nothing. `uploading` is true
+// while a file is being sent, refresh() shows the present value, and showError(sentence) is that of the field.
+export function picture(input, showError) {
+  const file = h("input", { type: "file", class: "sr", id: input.id, accept: TYPES.join(), "aria-describedby": input.getAttribute("aria-describedby"), onchange: onChoose });
+  const image = h("img", { alt: t("picture.alt"), class: "image" });
+  const progress = h("progress", { max: 1, "aria-label": t("picture.uploading") });
+  const choose = h("label", { class: "button quiet", for: input.id });
+  const remove = h("button", { type: "button", class: "link", "data-do": "remove-picture", onclick: onRemove }, t("picture.remove"));
+  const control = {
+    element: h("div", { class: "picture" }, input, file, image, progress, h("div", { class: "row-actions" }, choose, remove)),
+    focusable: file, uploading: false, refresh,
+  };
+  let turn = 0;
+  for (const name of ["id", "aria-describedby"]) attr(input, name, null); // those of the visible input
+  show(input, false);
+
+  function refresh() {
+    attr(image, "src", input.value === "" ? null : `${BASE}/images/${input.value}`);
+    show(image, input.value);
+    show(remove, input.value);
+    show(progress, control.uploading);
+    text(choose, t(input.value ? "picture.replace" : "picture.upload"));
+  }
+
+  function onRemove() {
+    turn++;
+    control.uploading = false;
+    input.value = "";
+    showError("");
+    refresh();
+    file.focus();
+  }
+
+  async function onChoose() {
+    const [chosen] = file.files;
+    file.value = ""; // the same file can be chosen again
+    if (!chosen) return;
+    if (!TYPES.includes(chosen.type)) return showError(t("picture.type", { name: chosen.name }));
+    if (chosen.size > MAX_MB << 20) return showError(t("picture.size", { name: chosen.name, size: number(Math.ceil(chosen.size / 2 ** 20)) }));
+    const mine = ++turn;
+    showError("");
+    control.uploading = true;
+    attr(progress, "value", 0);
+    refresh();
+    announce(t("picture.uploading"));
+    try {
+      const sent = (part) => mine === turn && attr(progress, "value", part < 1 ? part : null); // the server converts it then
+      const { id } = await asUser("POST", "/admin/images", { by: sendFile, file: chosen, progress: sent });
+      if (mine !== turn) return;
+      input.value = id;
+      announce(t("picture.uploaded"));
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      if (mine === turn) showError(problem.errors.length > 0 ? t("picture.refused", { name: chosen.name }) : explain(problem));
+    } finally {
+      if (mine === turn) control.uploading = false;
+      refresh();
+    }
+  }
+
+  refresh();
+  return control;
+}

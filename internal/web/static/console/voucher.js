@@ -1,0 +1,113 @@
+// The form fields of a voucher.
+
+import { now } from "../lib/clock.js";
+import { t, zone } from "../lib/i18n.js";
+import { formatAmount, localTime } from "./form.js";
+import { MAX_RATE } from "./room.js";
+
+export const MAX_UNITS = 1_000_000_000;
+const LOBBY = 600_000; // ms; the default of entry.opens_at is so long before the start
+const PASS_TTL = { pass: 10, room: 120 }; // the defaults
+const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
+
+// fields returns the form fields of a voucher; `v` is the voucher to change, or null for a new one, `shops` are all shops.
+export function fields(v, shops, currency) {
+  const sale = !v || v.type === "seckill";
+  const at = (hours) => localTime(Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
+  const note = t("voucher.zone", { zone: zone() });
+  const withPass = (value) => value("entry.mode") !== "open";
+  const withRoom = (value) => value("entry.mode") === "room";
+  const all = [
+    { name: "title", kind: "text", required: true, max: 255 },
+    { name: "sub_title", kind: "text", max: 255, empty: "" },
+    { name: "shop_id", kind: "choice", required: true, options: shopOptions(v, shops), note: shops.length === 0 && t("voucher.noShop") },
+    { name: "rules", kind: "area", max: 1024, empty: "" },
+    { name: "image_id", kind: "picture", note: t("voucher.image_idNote"), empty: v ? "" : undefined },
+    !v && { name: "currency", kind: "currency", required: true, value: "CNY", note: t("voucher.currencyNote") },
+    { name: "pay_value", kind: "amount", required: true, currency },
+    { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.faceValueNote") },
+    !v && { name: "stock", kind: "whole", required: true, min: 0, max: MAX_UNITS },
+    sale && { name: "begin_at", kind: "time", required: true, note, value: at(1) },
+    sale && { name: "end_at", kind: "time", required: true, note, value: at(3) },
+    sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: 1 },
+    sale && { name: "entry.mode", kind: "choice", value: "open", note: t("voucher.entry.modeNote"), options: ["open", "pass", "room"].map((m) => [m, t(`voucher.entry.${m}`)]) },
+    sale && { name: "entry.opens_at", kind: "time", empty: "", note: t("voucher.entry.opens_atNote"), shown: withRoom },
+    sale && { name: "entry.rate", kind: "whole", min: 1, max: MAX_RATE, empty: "", note: t("voucher.entry.rateNote"), shown: withRoom },
+    sale && { name: "entry.pass_ttl", kind: "whole", min: 1, max: 3600, empty: "", note: t("voucher.entry.pass_ttlNote"), shown: withPass },
+    sale && {
+      name: "entry.challenge", kind: "choice", value: "off", note: t("voucher.entry.challengeNote"), shown: withPass,
+      options: ["off", "on"].map((c) => [c, t(`voucher.entry.challenge.${c}`)]),
+    },
+    sale && { name: "pay_timeout", kind: "whole", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
+    sale && { name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
+    sale && { name: "segments", kind: "whole", required: true, min: 1, max: 16, value: 1, note: t("voucher.segmentsNote") },
+  ];
+  const own = v ? valuesOf(v) : {};
+  return all.filter(Boolean).map((f) => ({ label: t(`voucher.${f.name}`), ...f, value: own[f.name] ?? f.value ?? "" }));
+}
+
+// shopOptions are the options of the shop picker. A shop that does not exist stays chosen until another one is.
+function shopOptions(v, shops) {
+  const options = shops.map((s) => [s.id, [s.name, s.area].filter(Boolean).join(" · ")]);
+  if (!v) return [["", t("voucher.chooseShop")], ...options];
+  return shops.some((s) => s.id === v.shop_id) ? options : [[v.shop_id, t("voucher.unknownShop", { id: v.shop_id })], ...options];
+}
+
+// valuesOf returns a voucher's values as its form shows them. Defaults that follow other fields are shown as empty.
+export function valuesOf(v) {
+  const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
+  for (const name of ["pay_timeout", "unpaid_limit"]) all[name] = String(v[name] ?? "");
+  all.image_id = v.image_id ?? "";
+  all.segments = String(v.segments ?? 1);
+  for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
+  if (v.entry) {
+    const { mode, opens_at: opens, rate = "", pass_ttl: ttl, challenge = "off" } = v.entry;
+    all["entry.mode"] = mode;
+    all["entry.opens_at"] = opens && Date.parse(v.begin_at) - Date.parse(opens) !== LOBBY ? localTime(opens) : "";
+    all["entry.rate"] = String(rate);
+    all["entry.pass_ttl"] = ttl === undefined || ttl === PASS_TTL[mode] ? "" : String(ttl);
+    all["entry.challenge"] = challenge;
+  }
+  return all;
+}
+
+// copyOf returns the values of a new sale like v. It begins when a new sale does, and lasts as long as v.
+export function copyOf(v) {
+  const begin = Date.now() - (Date.now() % 60_000) + 3_600_000;
+  return {
+    ...valuesOf(v), "entry.opens_at": "", stock: String(v.initial_stock), begin_at: localTime(begin),
+    end_at: localTime(begin + Date.parse(v.end_at) - Date.parse(v.begin_at)),
+  };
+}
+
+// body returns the request body for the values of a voucher's form. The entry is sent as a whole.
+export function body(values, form) {
+  const rest = Object.fromEntries(Object.entries(values).filter(([name]) => !name.startsWith("entry.")));
+  if (Object.keys(rest).length === Object.keys(values).length) return values;
+  const entry = { mode: form.value("entry.mode") };
+  const take = (name, convert) => {
+    const input = form.value(`entry.${name}`).trim();
+    if (input !== "") entry[name] = convert(input); // an empty field selects the default
+  };
+  if (entry.mode === "room") {
+    take("opens_at", (local) => new Date(local).toISOString());
+    take("rate", Number);
+  }
+  if (entry.mode !== "open") {
+    take("pass_ttl", Number);
+    take("challenge", String);
+  }
+  return { ...rest, entry };
+}
+
+// validate checks all values of a voucher's form against each other and the clock. A published sale (`v`) may end at once.
+export const validate = (v) => (values, form) => {
+  const errors = {};
+  const [begin, end] = ["begin_at", "end_at"].map((name) => form.value(name));
+  if (begin !== undefined && new Date(end) <= new Date(begin)) errors.end_at = t("form.order");
+  else if ((!v || v.status === "draft") && new Date(end) <= now()) errors.end_at = t("form.over");
+  if (form.value("entry.mode") === "room" && new Date(form.value("entry.opens_at")) > new Date(begin)) errors["entry.opens_at"] = t("form.opens");
+  if (values.pay_value > values.actual_value) errors.pay_value = t("form.price");
+  if (NO_CURRENCY.includes(values.currency)) errors.currency = t("form.currency");
+  return errors;
+};
