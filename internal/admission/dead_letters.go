@@ -92,6 +92,24 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 	return mergeDeadLetters(cmds, limit)
 }
 
+// CountDeadLetters returns the number of dead letters of all shards. Error: domain.ErrUnavailable.
+func (g *Gate) CountDeadLetters(ctx context.Context) (n int64, err error) {
+	cmds := make([]*redis.IntCmd, schema.Shards)
+	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for s := range schema.Shards {
+			cmds[s] = p.XLen(ctx, s.Dead())
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, unavailable(err, "count the dead letters")
+	}
+	for _, c := range cmds {
+		n += c.Val()
+	}
+	return n, nil
+}
+
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
 	_, d, err := g.readDeadLetter(ctx, id)

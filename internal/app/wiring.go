@@ -30,6 +30,7 @@ import (
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
+	"seckill/internal/search"
 	"seckill/internal/service"
 	"seckill/internal/tracing"
 	"seckill/internal/webhook"
@@ -132,9 +133,10 @@ func newServer(e *Env, b backends) (*server, error) {
 		Passes:  entry.NewPasses(b.secrets.Derive("entry passes")),
 		Tickets: entry.NewTickets(b.secrets.Derive("entry tickets")),
 	}
+	codes := domain.NewRedeemCodes(b.secrets)
 	orders := service.NewOrders(service.OrdersConfig{
 		Store: b.store, Sales: sales, Lane: b.tracer.Lane(mode.orders), Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
-		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secrets), Phones: phones, Moved: movedOrders.publish,
+		MaxInFlight: maxInFlight, Codes: codes, Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
@@ -163,9 +165,10 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
+		Auth: users, Orders: orders, Search: &search.Service{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
+		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
-		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
+		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, EventFailures: b.store, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),

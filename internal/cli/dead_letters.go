@@ -62,7 +62,7 @@ type replayDeadLetterCmd struct {
 func (r replayDeadLetterCmd) Run(e *app.Env) error {
 	return withDeadLetters(e, func(ctx context.Context, store *repo.Store, deadLetters *service.DeadLetters) error {
 		return audited(ctx, store, "dead-letters replay", r.ID, func() error {
-			a, err := deadLetters.Replay(ctx, nil, r.ID)
+			a, err := deadLetters.Replay(ctx, nil, domain.Actor{Kind: domain.ActorSystem}, r.ID)
 			if err != nil {
 				return fmt.Errorf("replay dead letter %s: %w", r.ID, explain(err))
 			}
@@ -80,7 +80,7 @@ type discardDeadLetterCmd struct {
 func (d discardDeadLetterCmd) Run(e *app.Env) error {
 	return withDeadLetters(e, func(ctx context.Context, store *repo.Store, deadLetters *service.DeadLetters) error {
 		return audited(ctx, store, "dead-letters discard", d.ID, func() error {
-			if err := deadLetters.Discard(ctx, nil, d.ID); err != nil {
+			if err := deadLetters.Discard(ctx, nil, domain.Actor{Kind: domain.ActorSystem}, d.ID); err != nil {
 				return fmt.Errorf("discard dead letter %s: %w", d.ID, explain(err))
 			}
 			fmt.Fprintf(e.Out, "dead letter %s deleted\n", d.ID)
@@ -120,7 +120,9 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 	defer func() { err = errors.Join(err, store.Close()) }()
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
-	return do(ctx, store, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Reader: store.GateState})
+	return do(ctx, store, &service.DeadLetters{
+		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Log: store, Reader: store.GateState, Now: time.Now,
+	})
 }
 
 func decimal(id int64) string { return strconv.FormatInt(id, 10) }

@@ -1,22 +1,29 @@
 package handler
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/search"
 	"seckill/internal/service"
 )
 
 // adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
 // of the order, and mask phone numbers, except that of phone.
 type adminOrderHandler struct {
+	finder   *search.Service
 	orders   *service.Orders
 	payments *service.Payments
 	vouchers *service.Vouchers
+	voucher  *voucherHandler
+	audit    domain.AuditStore
 	now      func() time.Time
 	cursors  cursors
 }
@@ -29,7 +36,7 @@ type adminOrderOut struct {
 	Moves []string `json:"moves"`
 }
 
-func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
+func newAdminOrderOut(o *search.Order, caller domain.Role) adminOrderOut {
 	out := adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: domain.MaskPhone(o.Phone), Moves: []string{}}
 	if caller.May(domain.MayOperate) {
 		out.Moves = domain.AdminMoves(o.Status)
@@ -54,15 +61,30 @@ func (h *adminOrderHandler) search(c *gin.Context) error {
 	return h.find(c, in.Phone)
 }
 
+// maxSearchText bounds a text to search for, in characters.
+const maxSearchText = 255
+
 func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	page, err := h.cursors.request(c)
 	if err != nil {
 		return err
 	}
-	f := service.OrderSearch{Phone: phone, Page: page.Page}
+	f := search.Filter{
+		Phone: phone, PhoneEnd: c.Query("phone_end"), Title: c.Query("title"), Payment: c.Query("payment_ref"), Page: page.Page,
+	}
 	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
+		}
+	}
+	for name, dst := range map[string]*time.Time{"created_from": &f.From, "created_to": &f.To} {
+		if *dst, err = queryTime(c, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"title", "payment_ref"} {
+		if text := c.Query(name); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxSearchText {
+			return domain.Invalid(name, "must be at most 255 characters")
 		}
 	}
 	if s := c.Query("status"); s != "" {
@@ -71,25 +93,25 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 			return domain.Invalid("status", "is not a status of an order")
 		}
 	}
-	orders, err := h.orders.Search(c.Request.Context(), f)
+	orders, err := h.finder.Find(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
-	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
-	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
+	out := func(o *search.Order) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
+	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *search.Order) int64 { return o.ID }))
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
-func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
+func (h *adminOrderHandler) order(c *gin.Context) (search.Order, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return service.FoundOrder{}, err
+		return search.Order{}, err
 	}
 	user, err := queryID(c, "user_id")
 	if err != nil {
-		return service.FoundOrder{}, err
+		return search.Order{}, err
 	}
-	return h.orders.Find(c.Request.Context(), user, id)
+	return h.finder.One(c.Request.Context(), user, id)
 }
 
 // phone returns the full phone number of the order's user.
@@ -126,12 +148,86 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
+// redemptionOut is what a redeem code stands for.
+type redemptionOut struct {
+	Order      adminOrderOut `json:"order"`
+	Voucher    voucherOut    `json:"voucher"`
+	RedeemedBy *redeemerOut  `json:"redeemed_by,omitempty"` // absent unless the order is redeemed and the log says by which user
+}
+
+type redeemerOut struct {
+	UserID ID     `json:"user_id"`
+	Phone  string `json:"phone"` // masked; empty if the user does not exist any more
+}
+
+// previewCode shows what a redeem code stands for, before or after it was redeemed. It changes nothing.
+func (h *adminOrderHandler) previewCode(c *gin.Context) error {
+	var in struct {
+		Code string `json:"code"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	o, err := h.finder.ByCode(ctx, in.Code)
+	if err != nil {
+		return err
+	}
+	v, err := h.vouchers.Get(ctx, o.VoucherID)
+	if err != nil {
+		return err
+	}
+	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(v)}
+	if o.Status == domain.OrderRedeemed {
+		if out.RedeemedBy, err = h.redeemer(ctx, o.ID); err != nil {
+			return err
+		}
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+// redeemer returns the user who has redeemed an order, or nil if the audit log does not say.
+func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
+	log, err := h.audit.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(log, func(e domain.AuditEntry) bool { return e.Action == domain.MoveRedeem.Name && e.Actor.ID != 0 })
+	if i < 0 {
+		return nil, nil
+	}
+	id := log[i].Actor.ID
+	phone, err := h.finder.PhoneOf(ctx, id)
+	return &redeemerOut{UserID: ID(id), Phone: domain.MaskPhone(phone)}, err
+}
+
 func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.orders.CancelFor)
 }
 
 func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.RefundFor)
+}
+
+// refundable returns the number and the sum of the orders that refundAll would refund.
+func (h *adminOrderHandler) refundable(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	v, err := h.vouchers.Get(c.Request.Context(), id)
+	if err != nil {
+		return err
+	}
+	n, amount, err := h.finder.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Orders   int64  `json:"orders"`
+		Amount   int64  `json:"amount"`
+		Currency string `json:"currency"`
+	}{n, amount, v.Currency})
 }
 
 // refundAllTime is how long one request begins refunds of a sale. It is well below answerTimeout.
@@ -157,7 +253,7 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
 		More  bool `json:"more"`
 	}{More: true}
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
-		paid, err := h.orders.Search(ctx, service.OrderSearch{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
+		paid, err := h.finder.Find(ctx, search.Filter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
 		if err != nil {
 			return err
 		}

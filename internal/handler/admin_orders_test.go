@@ -1,13 +1,20 @@
 package handler_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/idgen"
 )
 
 type adminOrderView struct {
@@ -71,6 +78,134 @@ func TestAdminSearchesOrders(t *testing.T) {
 		} {
 			admin.bad().get("/api/v1/admin/orders"+query).problem(http.StatusBadRequest, "invalid_request")
 		}
+	})
+}
+
+// TestAdminFindsOrdersByWhatBuyersTell: the end of the phone number, the title, the day, the payment.
+func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) {
+			s.ids = newIDs()
+			s.ids.last.Store(idgen.First(newClock().now()))
+		})
+		start := e.clock.now()
+		title := func(title string) func(map[string]any) { return func(body map[string]any) { body["title"] = title } }
+		coffee, tea := e.sale(9, title("50% off Coffee_100!")), e.sale(9, title("Tea"))
+		a, b := e.buyer(1).place(coffee), e.buyer(10001).place(tea) // 13800000001, 13800010001
+		e.clock.advance(20 * time.Second)
+		c := e.buyer(2).paid(coffee).Order
+		admin := e.admin()
+		payment := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + c.ID).want(http.StatusOK)).Payments[0].Ref
+		later := "=" + start.Add(10*time.Second).Format(time.RFC3339)
+
+		for query, want := range map[string][]string{
+			"phone_end=0001":                                   {b.ID, a.ID},
+			"phone_end=0001&title=coffee":                      {a.ID},
+			"phone_end=0001&phone=13800010001":                 {b.ID},
+			"phone_end=0001&phone=13800000002":                 nil,
+			"phone_end=9999":                                   nil,
+			"title=COFFEE":                                     {c.ID, a.ID},
+			"title=coffee&status=paid":                         {c.ID},
+			"title=coffee&voucher_id=" + tea.ID:                nil,
+			"title=%25":                                        {c.ID, a.ID}, // literally
+			"title=_":                                          {c.ID, a.ID},
+			"title=!":                                          {c.ID, a.ID},
+			"title=nothing":                                    nil,
+			"payment_ref=" + url.QueryEscape(payment):          {c.ID},
+			"payment_ref=" + payment + "&id=" + a.ID:           nil,
+			"payment_ref=unknown":                              nil,
+			"created_from" + later:                             {c.ID},
+			"created_to" + later:                               {b.ID, a.ID},
+			"created_to" + later + "&title=coffee":             {a.ID},
+			"created_to" + later + "&phone_end=0001":           {b.ID, a.ID},
+			"created_to" + later + "&status=pending_payment":   {b.ID, a.ID},
+			"created_from" + later + "&status=pending_payment": nil,
+			"created_from=9000-01-01T00:00:00Z":                nil,
+			"created_from=2003-01-01T00:00:00%2B08:00&created_to" + later: {b.ID, a.ID},
+		} {
+			assert.Equal(t, want, admin.find("?"+query), query)
+		}
+		e.exec("UPDATE users SET deleted_at = created_at WHERE phone = '13800010001'") // an erased user has no phone number
+		viewer := e.staff("13900000007", domain.RoleViewer)
+		assert.Equal(t, []string{a.ID}, viewer.find("?phone_end=0001"), "masked numbers show these digits, too")
+		viewer.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusForbidden, "forbidden")
+		for _, query := range []string{
+			"phone_end=12", "phone_end=abcd", "phone_end=12345", "created_from=yesterday", "created_to=1999-01-01T00:00:00Z", "created_from=2026-11-11",
+			"title=" + strings.Repeat("x", 256), "title=%FF", "payment_ref=" + strings.Repeat("x", 256),
+		} {
+			p := admin.bad().get("/api/v1/admin/orders?"+query).problem(http.StatusBadRequest, "invalid_request")
+			require.Len(t, p.Errors, 1, query)
+			assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
+		}
+	})
+}
+
+// TestSearchesAreBounded: a search that would turn into too many users or vouchers is refused.
+func TestSearchesAreBounded(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		admin := e.admin()
+		users := make([]string, 1001)
+		for i := range users {
+			users[i] = fmt.Sprintf("('+49%06d7777', '', '2026-11-11', '2026-11-11')", i)
+		}
+		e.exec("INSERT INTO users (phone, nick_name, created_at, updated_at) VALUES " + strings.Join(users, ", "))
+		vouchers := slices.Repeat([]string{"(1, 'Breakfast', 1, 1, 0, 1, '2026-11-11', '2026-11-11')"}, 51)
+		e.exec("INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at) VALUES " + strings.Join(vouchers, ", "))
+		for _, query := range []string{"phone_end=7777", "title=breakfast"} {
+			p := admin.get("/api/v1/admin/orders?"+query).problem(http.StatusBadRequest, "invalid_request")
+			assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
+		}
+	})
+}
+
+// TestRedeemPreview: a code shows what it stands for, before and after it is redeemed. The preview changes nothing, is
+// recorded and limited.
+func TestRedeemPreview(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, limited)
+		v, buyer := e.sale(2), e.buyer(1)
+		o := decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK))
+		counter := e.staff("13900000004", domain.RoleRedeemer)
+		code := map[string]string{"code": strings.ToLower(o.RedeemCode)}
+		type preview struct {
+			Order      adminOrderView
+			Voucher    struct{ ID, Title string }
+			RedeemedBy *struct {
+				UserID string `json:"user_id"`
+				Phone  string
+			} `json:"redeemed_by"`
+		}
+		const path = "/api/v1/admin/redeem/preview"
+		look := func() preview { return decode[preview](counter.post(path, code).want(http.StatusOK)) }
+
+		before := e.dump()
+		p := look()
+		require.Equal(t, before, e.dump())
+		require.Equal(t, o.ID, p.Order.ID)
+		require.Equal(t, "paid", p.Order.Status)
+		require.Equal(t, "138****0001", p.Order.Phone)
+		require.Empty(t, p.Order.RedeemCode)
+		require.Equal(t, v.ID, p.Voucher.ID)
+		require.Equal(t, "100 for 80", p.Voucher.Title)
+		require.Nil(t, p.RedeemedBy)
+
+		counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
+		p = look()
+		require.Equal(t, "redeemed", p.Order.Status)
+		require.NotEmpty(t, p.Order.RedeemedAt)
+		require.Equal(t, counter.login.User.ID, p.RedeemedBy.UserID)
+		require.Equal(t, "139****0004", p.RedeemedBy.Phone)
+
+		counter.post(path, map[string]string{"code": "nonsense"}).problem(http.StatusBadRequest, "invalid_request")
+		e.staff("13900000007", domain.RoleViewer).post(path, code).problem(http.StatusForbidden, "forbidden")
+		log := string(e.admin().get("/api/v1/admin/audit?kind=request&actor_id=" + counter.login.User.ID).want(http.StatusOK).body)
+		require.Equal(t, 3, strings.Count(log, path))
+		require.NotContains(t, strings.ToUpper(log), o.RedeemCode)
+		untilLimited(t, 200, func() answer { return counter.post(path, code) })
 	})
 }
 

@@ -56,7 +56,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
-	a, err := h.deadLetters.Replay(c.Request.Context(), claim, c.Param("id"))
+	a, err := h.deadLetters.Replay(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
-	if err := h.deadLetters.Discard(c.Request.Context(), claim, c.Param("id")); err != nil {
+	if err := h.deadLetters.Discard(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id")); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

@@ -1,16 +1,21 @@
 package handler_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 )
 
 type deadLetterView struct {
@@ -90,7 +95,18 @@ func TestReplayDeadLetter(t *testing.T) {
 		buyer.post(orderPath(again)+"/cancel", nil).want(http.StatusOK)
 		require.NoError(t, e.gate.Unload(t.Context(), v.number(t))) // the replay loads the gate
 
+		admin := e.admin()
+		type entry struct {
+			Actor, Action, Detail string
+			ActorID               string `json:"actor_id"`
+			VoucherID             string `json:"voucher_id"`
+		}
+		log := func() []entry {
+			return decode[listView[entry]](admin.get("/api/v1/admin/audit?order_id=" + id).want(http.StatusOK)).Items
+		}
+		assert.Empty(t, log(), "nothing was done")
 		assert.Equal(t, queuedView{OrderID: id, Status: "queued"}, decode[queuedView](replay().want(http.StatusAccepted)))
+		assert.Equal(t, []entry{{"admin", "replay_dead_letter", letter.ID, admin.login.User.ID, v.ID}}, log())
 		replay().problem(http.StatusNotFound, "not_found")
 		e.work()
 		assert.Equal(t, "pending_payment", decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)).Status)
@@ -120,5 +136,58 @@ func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
 		e.admin().post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
 		e.admin().post(path+"/discard", nil).want(http.StatusNoContent)
 		e.admin().post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
+		log := string(e.admin().get("/api/v1/admin/audit").want(http.StatusOK).body)
+		assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
+		assert.NotContains(t, log, "replay_dead_letter")
+	})
+}
+
+// TestAlerts: the routes report violated invariants, dead letters and events that do not arrive.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		v := e.sale(5)
+		viewer := e.staff("13900000007", domain.RoleViewer)
+		type alerts struct {
+			Violations []struct {
+				VoucherID string `json:"voucher_id"`
+				Invariant string
+			}
+			CheckedAt     *time.Time `json:"checked_at"`
+			DeadLetters   *int64     `json:"dead_letters"`
+			FailingEvents int        `json:"failing_events"`
+		}
+		get := func() alerts { return decode[alerts](viewer.get("/api/v1/admin/alerts").want(http.StatusOK)) }
+		a := get()
+		require.Empty(t, a.Violations)
+		require.Nil(t, a.CheckedAt)
+		require.Zero(t, *a.DeadLetters)
+		require.Zero(t, a.FailingEvents)
+
+		e.buyer(1).queue(v)
+		e.deadLetter("poison")
+		e.exec("UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = " + v.ID)
+		for i, columns := range []string{ // status, tries, answered_at, repeated_at
+			"3, 9, '2026-11-10', NULL",         // given up
+			"1, 2, '2026-11-10', NULL",         // failing
+			"1, 1, NULL, NULL",                 // the first delivery is running
+			"1, 1, '2026-11-09', '2026-11-10'", // sent again, the delivery is running
+			"2, 1, '2026-11-10', NULL",         // delivered
+		} {
+			e.exec(fmt.Sprintf("INSERT INTO order_events (order_id, type, created_at, status, tries, answered_at, repeated_at) VALUES (%d, 'order.paid', '2026-11-09', %s)", i+1, columns))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { e.config.Reconciler.Run(ctx) })
+		defer func() { cancel(); running.Wait() }()
+		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, 30*time.Second, 20*time.Millisecond)
+		require.Equal(t, v.ID, a.Violations[0].VoucherID)
+		require.Equal(t, "I3", a.Violations[0].Invariant)
+		require.EqualValues(t, 1, *a.DeadLetters)
+		require.Equal(t, 2, a.FailingEvents)
+		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)
+		require.NotContains(t, log, "/admin/alerts", "polls fill no log")
+		e.staff("13900000004", domain.RoleRedeemer).get("/api/v1/admin/alerts").problem(http.StatusForbidden, "forbidden")
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/picture"
 	"seckill/internal/repo"
-	"seckill/internal/service"
+	"seckill/internal/search"
 	"seckill/internal/shop"
 )
 
@@ -318,7 +318,11 @@ func (s *faultyStore) RepeatEvent(ctx context.Context, claim *domain.Claim, id i
 	return err
 }
 
-func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
+func (s *faultyStore) FailingEvents(ctx context.Context, most int) (int, error) {
+	return orFault(s, func() (int, error) { return s.Store.FailingEvents(ctx, most) })
+}
+
+func (s *faultyStore) FindOrders(ctx context.Context, f search.Query) ([]domain.Order, error) {
 	return orFault(s, func() ([]domain.Order, error) { return s.Store.FindOrders(ctx, f) })
 }
 

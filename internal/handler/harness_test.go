@@ -24,6 +24,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/handler"
+	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
 	phonenumber "seckill/internal/phone"
@@ -32,6 +33,7 @@ import (
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
+	"seckill/internal/search"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
@@ -256,14 +258,15 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(s.keys), Phones: numbers, Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, Personal: e.db, PaymentList: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, EventFailures: e.db, Personal: e.db, PaymentList: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
+	cfg.Search = &search.Service{Store: e.db, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	cfg.Drafts = &publish.Service{Store: e.db, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	if s.change != nil {
 		s.change(&cfg)

@@ -192,6 +192,19 @@ func queryID(c *gin.Context, name string) (int64, error) {
 	return id, nil
 }
 
+// queryTime returns the time of a query parameter, or the zero time if it is absent. Error: *domain.InvalidError.
+func queryTime(c *gin.Context, name string) (time.Time, error) {
+	s := c.Query(name)
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.Year() < 2002 || t.Year() > 9998 {
+		return time.Time{}, domain.Invalid(name, "must be a time of RFC 3339 from 2002 to 9998")
+	}
+	return t.UTC(), nil
+}
+
 func pageLimit(c *gin.Context) (int, error) {
 	s := c.Query("limit")
 	if s == "" {

@@ -66,10 +66,15 @@ var costs = map[[2]string]cost{
 	{http.MethodPost, "/api/v1/orders/:id/refund"}: {tokens: 1, row: true},
 
 	// Lists of up to a hundred rows.
-	{http.MethodGet, "/api/v1/orders"}:             {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/orders"}:       {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/audit"}:        {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/dead-letters"}: {tokens: 5},
+	{http.MethodGet, "/api/v1/orders"}:               {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/orders"}:         {tokens: 5},
+	{http.MethodPost, "/api/v1/admin/orders/search"}: {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/audit"}:          {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/dead-letters"}:   {tokens: 5},
+	// An order, its voucher and its part of the audit log.
+	{http.MethodPost, "/api/v1/admin/redeem/preview"}: {tokens: 5},
+	// Whole sales.
+	{http.MethodGet, "/api/v1/admin/vouchers/:id/refunds"}: {tokens: 20},
 	// Whole tables.
 	{http.MethodGet, "/api/v1/admin/orders.csv"}:   {tokens: 20},
 	{http.MethodGet, "/api/v1/admin/payments.csv"}: {tokens: 20},

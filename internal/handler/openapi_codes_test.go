@@ -112,6 +112,7 @@ var testedElsewhere = map[string][]string{
 	"GET /api/v1/vouchers":                     {"unauthenticated", "token_expired", "forbidden"}, // needs status=off
 	"POST /api/v1/vouchers/{id}/orders":        {"idempotency_mismatch"},                          // needs an existing voucher
 	"POST /api/v1/admin/redeem":                {"unavailable", "not_found"},
+	"POST /api/v1/admin/redeem/preview":        {"not_found"},
 	"POST /api/v1/admin/rush":                  {"unavailable"},
 	"POST /api/v1/payments/webhook/{provider}": {"not_found"}, // needs another provider
 }

@@ -72,10 +72,10 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 			return lane.NewQueue(gate, ids, faulty, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
-			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Reader: q.state}
+			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Reader: q.state, Now: func() time.Time { return q.clock.now() }}
 			cfg.Rush, cfg.LostAfter = &fakeRusher{}, time.Second
 			cfg.Reconciler = reconcile.New(reconcile.Config{
-				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,
+				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond, Every: 20 * time.Millisecond,
 				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // the ids of these tests contain no time
 			})
 		}

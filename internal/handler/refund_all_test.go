@@ -25,12 +25,19 @@ func TestRefundAllOrders(t *testing.T) {
 		operator.post(path, nil).problem(http.StatusConflict, "invalid_state") // returned units would be sold again
 
 		operator.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		type total struct {
+			Orders, Amount int64
+			Currency       string
+		}
+		count := func() total { return decode[total](operator.get(path).want(http.StatusOK)) }
+		require.Equal(t, total{3, 24000, "CNY"}, count())
 		type progress struct {
 			Begun int
 			More  bool
 		}
 		require.Equal(t, progress{3, false}, decode[progress](operator.key("all").post(path, nil).want(http.StatusOK)))
 		require.Equal(t, progress{}, decode[progress](operator.post(path, nil).want(http.StatusOK)), "nothing is left")
+		require.Equal(t, total{0, 0, "CNY"}, count())
 		require.NoError(t, e.payments.RefundDue(t.Context()))
 		status := func(id string) string {
 			return decode[orderView](operator.get("/api/v1/admin/orders/" + id).want(http.StatusOK)).Status

@@ -22,6 +22,7 @@ import (
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
+	"seckill/internal/search"
 	"seckill/internal/service"
 	"seckill/internal/shop"
 )
@@ -31,11 +32,13 @@ type Config struct {
 	Auth            *auth.Service
 	Vouchers        *service.Vouchers
 	Orders          *service.Orders
+	Search          *search.Service
 	Entry           *entry.Service
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
 	Events          domain.EventStore
+	EventFailures   EventFailures
 	Shops           shop.Store
 	Pictures        *picture.Service
 	Drafts          *publish.Service
@@ -191,6 +194,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/vouchers/:id/stock", operate, h.keys.once(h.vouchers.changeStock))
 	v1.POST("/admin/vouchers/:id/room", operate, h.keys.once(h.vouchers.changeRoom))
 	v1.POST("/admin/vouchers/:id/refunds", operate, h.keys.once(h.adminOrders.refundAll))
+	v1.GET("/admin/vouchers/:id/refunds", read, e.wrap(h.adminOrders.refundable))
 	v1.GET("/admin/orders", read, e.wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", read, e.wrap(h.adminOrders.show))
 	v1.GET("/admin/orders/:id/phone", phones, e.wrap(h.adminOrders.phone))
@@ -198,8 +202,10 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/orders/:id/cancel", operate, h.keys.once(h.adminOrders.cancel))
 	v1.POST("/admin/orders/:id/refund", operate, h.keys.once(h.adminOrders.refund))
 	v1.POST("/admin/orders/:id/redeem", operate, h.keys.once(h.orders.redeem))
+	v1.POST("/admin/redeem/preview", redeem, e.wrap(h.adminOrders.previewCode))
 	v1.POST("/admin/redeem", redeem, h.keys.once(h.orders.redeemCode))
 	v1.GET("/admin/audit", read, e.wrap(h.auditLog.list))
+	v1.GET("/admin/alerts", read, e.wrap(h.alerts.list))
 	v1.GET("/admin/dead-letters", read, e.wrap(h.deadLetters.list))
 	v1.POST("/admin/dead-letters/:id/replay", operate, h.keys.once(h.deadLetters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", operate, h.keys.once(h.deadLetters.discard))
@@ -235,6 +241,7 @@ type handlers struct {
 	events      *eventHandler
 	payments    *paymentHandler
 	auditLog    *auditHandler
+	alerts      *alertHandler
 	exports     *exportHandler
 	deadLetters *deadLetterHandler
 	orderEvents *orderEventHandler
@@ -256,19 +263,23 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		staff.reveal(c, domain.MayRead, auth.require, e.write, denied, answer)
 	}, limits.visit)
 	return handlers{
-		staff:       staff,
-		auth:        auth,
-		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
-		shops:       newShopHandler(cfg, cursors, limits.visit),
-		images:      &imageHandler{cfg.Pictures, limits.visit},
-		vouchers:    vouchers,
-		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
-		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, vouchers: cfg.Vouchers, now: cfg.Now, cursors: cursors},
+		staff:    staff,
+		auth:     auth,
+		me:       &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
+		shops:    newShopHandler(cfg, cursors, limits.visit),
+		images:   &imageHandler{cfg.Pictures, limits.visit},
+		vouchers: vouchers,
+		orders:   &orderHandler{orders: cfg.Orders, cursors: cursors},
+		entry:    &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
+		adminOrders: &adminOrderHandler{
+			finder: cfg.Search, orders: cfg.Orders, payments: cfg.Payments, vouchers: cfg.Vouchers, voucher: vouchers, audit: cfg.AuditLog,
+			now: cfg.Now, cursors: cursors,
+		},
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
-		exports:     &exportHandler{e, cfg.Orders, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog},
+		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.EventFailures},
+		exports:     &exportHandler{e, cfg.Search, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},

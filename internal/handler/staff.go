@@ -24,6 +24,7 @@ import (
 //   - Any other read, and a request without the permission, is recorded after its answer. Of equal ones (user, route,
 //     target, status) only the first in each minute is, because pages poll. If it cannot be recorded, it is logged.
 //   - A stream of events is recorded once, when it is opened.
+//   - Alerts, which every page polls and which say nothing about buyers, are recorded only if they are refused.
 //
 // Requests of buyers are refused and not recorded.
 type staff struct {
@@ -61,7 +62,9 @@ func (s *staff) require(
 			s.recordRead(c, r)
 		case c.Request.Method == http.MethodGet && needed != domain.MaySeePhones && !strings.HasSuffix(c.FullPath(), ".csv"):
 			c.Next()
-			s.recordRead(c, r)
+			if c.FullPath() != alertsPath || c.Writer.Status() >= http.StatusBadRequest {
+				s.recordRead(c, r)
+			}
 		default:
 			if err := s.audit.RecordRequest(c.Request.Context(), &r); err != nil {
 				fail(c, err)

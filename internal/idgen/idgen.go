@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -224,4 +225,9 @@ func (g *Generator) key(t time.Time) string {
 // Time returns the second, in UTC, in which an id was generated, by the clock of the generating instance.
 func Time(id int64) time.Time {
 	return time.Unix(Epoch+id>>sequenceBits, 0).UTC()
+}
+
+// First returns the smallest id of the second of t, or that of the nearest second that ids can have.
+func First(t time.Time) int64 {
+	return min(max(t.Unix()-Epoch, 0), math.MaxInt64>>sequenceBits) << sequenceBits
 }

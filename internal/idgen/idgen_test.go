@@ -63,6 +63,12 @@ func TestEpoch(t *testing.T) {
 	assert.Equal(t, "2070-01-20T03:14:07Z", Time(math.MaxInt64).Format(time.RFC3339))
 }
 
+func TestFirst(t *testing.T) {
+	require.Equal(t, idAt(noon, 0), First(noon.Add(999*time.Millisecond)))
+	require.Zero(t, First(time.Time{}))
+	require.Equal(t, int64(math.MaxInt64)>>sequenceBits<<sequenceBits, First(time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)))
+}
+
 func TestLayoutKeyAndExpiry(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)

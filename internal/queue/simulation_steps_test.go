@@ -225,8 +225,8 @@ func (s *simulation) replay(t *rapid.T) {
 	if rapid.Bool().Draw(t, "fixed") {
 		p.poison = false
 	}
-	letters := service.DeadLetters{Store: deadLetterStore{s.back}, Reader: s.store.GateState}
-	_, err := letters.Replay(s.ctx, nil, l.ID)
+	letters := service.DeadLetters{Store: deadLetterStore{s.back}, Log: s.store, Reader: s.store.GateState, Now: time.Now}
+	_, err := letters.Replay(s.ctx, nil, domain.Actor{Kind: domain.ActorSystem}, l.ID)
 	var duplicate *domain.DuplicateOrderError
 	if errors.As(err, &duplicate) || errors.Is(err, domain.ErrSoldOut) {
 		return

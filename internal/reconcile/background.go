@@ -1,8 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"seckill/internal/loop"
@@ -33,6 +35,46 @@ type Round struct {
 	OK       bool         // the last read and repair of every voucher succeeded
 }
 
+// Violation is a violated invariant of a sale.
+type Violation struct {
+	VoucherID int64
+	Invariant Kind // KindI1 to KindI5
+	Detail    string
+}
+
+// Violations returns the violated invariants that the last round of Run knows, and when a round last compared
+// everything; the zero time stands for never.
+func (r *Reconciler) Violations() (found []Violation, checkedAt time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.violations, r.checkedAt
+}
+
+// publish makes the result of a round available to Violations, and logs the violations that it found first.
+func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
+	var found []Violation
+	for id, state := range states {
+		for _, f := range state.findings {
+			if f.Kind.invariant() {
+				found = append(found, Violation{id, f.Kind, f.Detail})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(b.VoucherID, a.VoucherID), cmp.Compare(a.Invariant, b.Invariant))
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range found {
+		if !slices.ContainsFunc(r.violations, func(w Violation) bool { return w.VoucherID == v.VoucherID && w.Invariant == v.Invariant }) {
+			r.cfg.Log.Error("an invariant is violated", "voucher_id", v.VoucherID, "invariant", string(v.Invariant), "detail", v.Detail)
+		}
+	}
+	if r.violations = found; round.OK {
+		r.checkedAt = round.At
+	}
+}
+
 // voucherState is what Run remembers of a voucher between rounds.
 type voucherState struct {
 	suspect  *snapshot // the last snapshot if it contained a difference, else nil
@@ -51,6 +93,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 	loop.Task{Name: "reconcile", Every: r.cfg.Every, Log: r.cfg.Log, Run: func(ctx context.Context) error {
 		round, err := r.round(ctx, states)
 		if ctx.Err() == nil {
+			r.publish(round, states)
 			r.cfg.Observe(round)
 		}
 		return err
@@ -63,6 +106,11 @@ func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) 
 	ids, _, err := r.recent(ctx)
 	if err != nil {
 		return round, err
+	}
+	for id, state := range states { // a violation is not forgotten when its sale is over
+		if !slices.Contains(ids, id) && slices.ContainsFunc(state.findings, func(f Finding) bool { return f.Kind.invariant() }) {
+			ids = append(ids, id)
+		}
 	}
 	current := make(map[int64]bool, len(ids))
 	var errs []error

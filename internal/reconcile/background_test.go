@@ -1,8 +1,11 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,22 +145,38 @@ func TestFailedRebuildsUseBoundedTime(t *testing.T) {
 	})
 }
 
-// TestInvariantFindingsAreReportedInEveryRound, until the sale is no longer in use.
+// TestInvariantFindingsAreReportedInEveryRound, until the invariant holds, even if the sale is over. Violations has them
+// too, and each is logged once.
 func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
-	l := newRounds(t)
-	l.facts.BadSlots = domain.NewNamed([]domain.Holder{held(103, 1103)})
-	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings)
-	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings, "a round without a snapshot")
-	l.sales = nil
-	require.Empty(t, l.round().Findings)
-	require.Empty(t, l.states)
-	for _, sales := range [][]int64{nil, {testVoucher}} {
-		l.sales, l.states = sales, map[int64]*voucherState{}
-		l.listFails, l.storeErr = sales == nil, errors.New("down")
-		round, err := l.r.round(t.Context(), l.states)
-		require.Error(t, err)
-		require.False(t, round.OK)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		var log bytes.Buffer
+		l.r.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		round := func() map[Kind]int {
+			r := l.round()
+			l.r.publish(r, l.states)
+			_, checkedAt := l.r.Violations()
+			require.Equal(t, r.At, checkedAt)
+			return r.Findings
+		}
+		l.facts.BadSlots = domain.NewNamed([]domain.Holder{held(103, 1103)})
+		require.Equal(t, map[Kind]int{KindI2: 1}, round())
+		require.Equal(t, map[Kind]int{KindI2: 1}, round(), "a round without a snapshot")
+		l.sales = nil
+		require.Equal(t, map[Kind]int{KindI2: 1}, round())
+		found, _ := l.r.Violations()
+		require.Len(t, found, 1)
+		require.Equal(t, KindI2, found[0].Invariant)
+		require.Equal(t, 1, strings.Count(log.String(), "an invariant is violated"), log.String())
+
+		l.facts.BadSlots = domain.Named{}
+		time.Sleep(snapshotInterval)
+		require.Empty(t, round())
+		found, _ = l.r.Violations()
+		require.Empty(t, found)
+		require.Empty(t, round())
+		require.Empty(t, l.states)
+	})
 }
 
 // TestRoundFailsUntilNextSuccessfulRead, even if no read is due.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -37,6 +38,9 @@ const (
 	KindUnpaid      Kind = "unpaid_not_closed"
 	KindRefunding   Kind = "refund_unfinished"
 )
+
+// invariant reports whether the kind is a violated invariant.
+func (k Kind) invariant() bool { return slices.Contains([]Kind{KindI1, KindI2, KindI3, KindI5}, k) }
 
 // Kinds returns all kinds.
 func Kinds() []Kind {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"seckill/internal/domain"
@@ -120,6 +121,10 @@ type Reconciler struct {
 	cfg Config
 	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
 	running chan struct{}
+
+	mu         sync.Mutex // guards the results of Run
+	violations []Violation
+	checkedAt  time.Time
 }
 
 // New returns a Reconciler. It reads nothing yet.

@@ -233,6 +233,18 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 	return s.withOrders(ctx, rows)
 }
 
+// failingQuery counts the events whose delivery was given up, and the pending ones whose last delivery failed.
+const failingQuery = `
+SELECT (SELECT COUNT(*) FROM (SELECT id FROM order_events WHERE status = ? LIMIT ?) f) +
+  (SELECT COUNT(*) FROM (SELECT tries, answered_at, repeated_at FROM order_events WHERE status = ? ORDER BY next_try_at LIMIT ?) p
+    WHERE tries > 0 AND answered_at IS NOT NULL AND (repeated_at IS NULL OR answered_at >= repeated_at))`
+
+// FailingEvents implements handler.EventFailures.
+func (s *Store) FailingEvents(ctx context.Context, most int) (n int, err error) {
+	err = s.db.Reader(ctx).Raw(failingQuery, domain.EventFailed, most, domain.EventPending, most).Row().Scan(&n)
+	return n, s.db.Translate(err)
+}
+
 // RepeatEvent implements domain.EventStore.
 func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
 	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {

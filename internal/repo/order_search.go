@@ -5,27 +5,31 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/search"
 )
 
-// FindOrders implements service.OrderFinder. Each kind of search walks one index from its newest end, so a page costs
-// the same with millions of orders as with a hundred.
-func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
+// FindOrders implements search.Store. Each kind of search walks one index from its newest end, so a page costs the same
+// with millions of orders as with a hundred. By time, at most the orders of search.Query's ids that were placed outside
+// of it are skipped, and by status and time those of longestPayTimeout.
+func (s *Store) FindOrders(ctx context.Context, q search.Query) ([]domain.Order, error) {
 	var rows []orderRow
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
 		switch {
-		case f.ID != 0 || f.UserID != 0: // a user has few orders
-			rows, err = findByID(tx, f)
-		case f.VoucherID != 0:
-			rows, err = s.findByVoucher(tx, f)
-		case f.Status != 0:
-			rows, err = s.findByStatus(tx, f)
+		case q.ID != 0:
+			rows, err = find(tx, q)
+		case len(q.Users) > 0: // a user has few orders
+			rows, err = find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
+		case len(q.Vouchers) > 0:
+			rows, err = s.findByVoucher(tx, q)
+		case q.Status != 0:
+			rows, err = s.findByStatus(tx, q)
 		default:
-			rows, err = findByID(tx, f)
+			rows, err = find(tx, q)
 		}
 		return err
 	})
@@ -36,49 +40,87 @@ func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain
 	return orders, s.db.Translate(err)
 }
 
-func findByID(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
-	q := tx.Order("id DESC").Limit(f.Page.Limit)
-	for column, value := range map[string]int64{
-		"id": f.ID, "user_id": f.UserID, "voucher_id": f.VoucherID, "status": int64(f.Status),
-	} {
-		if value != 0 {
-			q = q.Where(column+" = ?", value)
-		}
+// find returns the newest orders of tx that match q.
+func find(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
+	tx = within(tx, q).Order("id DESC").Limit(q.Page.Limit)
+	if q.ID != 0 {
+		tx = tx.Where("id = ?", q.ID)
 	}
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
+	if len(q.Users) > 0 {
+		tx = tx.Where("user_id IN ?", q.Users)
 	}
-	return rows, q.Find(&rows).Error
+	if len(q.Vouchers) > 0 {
+		tx = tx.Where("voucher_id IN ?", q.Vouchers)
+	}
+	if q.Status != 0 {
+		tx = tx.Where("status = ?", q.Status)
+	}
+	if q.Page.Before > 0 {
+		tx = tx.Where("id < ?", q.Page.Before)
+	}
+	return rows, tx.Find(&rows).Error
 }
 
-// findByVoucher reads the newest orders of each status and merges them: the index begins with voucher and status,
-// followed by the id.
-func (s *Store) findByVoucher(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
+// within selects the orders that were placed between From and To. The range of ids makes the database skip the others.
+func within(tx *gorm.DB, q search.Query) *gorm.DB {
+	if !q.From.IsZero() {
+		tx = tx.Where("created_at >= ?", q.From)
+	}
+	if !q.To.IsZero() {
+		tx = tx.Where("created_at < ?", q.To)
+	}
+	if len(q.Users) > 0 || q.ID != 0 { // few orders
+		return tx
+	}
+	if q.FirstID > 0 {
+		tx = tx.Where("id >= ?", q.FirstID)
+	}
+	if q.LastID > 0 {
+		tx = tx.Where("id < ?", q.LastID)
+	}
+	return tx
+}
+
+// findByVoucher reads the newest orders of each voucher and status and merges them: the index begins with voucher and
+// status, followed by the id. Once there is a page, only newer orders are read.
+func (s *Store) findByVoucher(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
 	statuses := allStatuses
-	if f.Status != 0 {
-		statuses = []domain.OrderStatus{f.Status}
+	if q.Status != 0 {
+		statuses = []domain.OrderStatus{q.Status}
 	}
-	for _, status := range statuses {
-		q := s.ordersByIndex(tx, "voucher_status").Where("voucher_id = ? AND status = ?", f.VoucherID, status).Order("id DESC").Limit(f.Page.Limit)
-		if f.Page.Before > 0 {
-			q = q.Where("id < ?", f.Page.Before)
+	one := q
+	for _, voucher := range q.Vouchers {
+		for _, status := range statuses {
+			one.Vouchers, one.Status = []int64{voucher}, status
+			some, err := find(s.ordersByIndex(tx, s.indexName("voucher_status")), one)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, some...)
+			slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(b.ID, a.ID) })
+			rows = rows[:min(len(rows), q.Page.Limit)]
+			if len(rows) == q.Page.Limit {
+				one.FirstID = rows[len(rows)-1].ID
+			}
 		}
-		var some []orderRow
-		if err := q.Find(&some).Error; err != nil {
-			return nil, err
-		}
-		rows = append(rows, some...)
 	}
-	slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(b.ID, a.ID) })
-	return rows[:min(len(rows), f.Page.Limit)], nil
+	return rows, nil
+}
+
+// indexName returns the name of an index, which begins with the table in SQLite.
+func (s *Store) indexName(name string) string {
+	if s.Dialect() == "mysql" {
+		return "idx_" + name
+	}
+	return "idx_orders_" + name
 }
 
 // ordersByIndex selects orders by the named index. Without the name, both databases sometimes choose to walk all orders
 // from the newest, or to sort those of one status, which is fast only while there are few.
 func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
-	table := "voucher_orders INDEXED BY idx_orders_" + index
+	table := "voucher_orders INDEXED BY " + index
 	if s.Dialect() == "mysql" {
-		table = "voucher_orders FORCE INDEX (idx_" + index + ")"
+		table = "voucher_orders FORCE INDEX (" + index + ")"
 	}
 	return tx.Session(&gorm.Session{}).Table(table)
 }
@@ -86,20 +128,46 @@ func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 // allStatuses are the statuses of stored orders.
 var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, domain.ActiveStatuses()...)
 
+// longestPayTimeout is the longest time between the placement of an order and its ExpiresAt.
+const longestPayTimeout = 24 * time.Hour
+
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
-func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
-	q := s.ordersByIndex(tx, "status_expires").Where("status = ?", f.Status).Order("expires_at DESC, id DESC").Limit(f.Page.Limit)
-	if f.Page.Before > 0 {
+func (s *Store) findByStatus(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
+	found := s.ordersByIndex(tx, s.indexName("status_expires")).Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
+	if !q.From.IsZero() {
+		found = found.Where("created_at >= ? AND expires_at >= ?", q.From, q.From)
+	}
+	if !q.To.IsZero() {
+		found = found.Where("created_at < ? AND expires_at < ?", q.To, q.To.Add(longestPayTimeout))
+	}
+	if q.Page.Before > 0 {
 		var last orderRow
-		err := tx.Session(&gorm.Session{}).Take(&last, f.Page.Before).Error
+		err := tx.Session(&gorm.Session{}).Take(&last, q.Page.Before).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil, domain.Invalid("cursor", "must be a next_cursor of this list")
 		}
 		if err != nil {
 			return nil, err
 		}
-		q = q.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
+		found = found.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
 	}
-	return rows, q.Find(&rows).Error
+	return rows, found.Find(&rows).Error
+}
+
+// OrderOfPayment implements search.Store.
+func (s *Store) OrderOfPayment(ctx context.Context, ref string) (int64, error) {
+	var row paymentRow
+	err := s.db.Reader(ctx).Select("order_id").Where("provider_ref = ?", ref).Take(&row).Error
+	return row.OrderID, s.db.Translate(err)
+}
+
+// CountOrders implements search.Store. With a million orders it takes seconds.
+func (s *Store) CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (int64, int64, error) {
+	var found struct{ Count, Amount int64 }
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		return s.ordersByIndex(tx, s.indexName("voucher_status")).Where("voucher_id = ? AND status = ?", voucherID, status).
+			Select("COUNT(*) AS count, COALESCE(SUM(amount), 0) AS amount").Scan(&found).Error
+	})
+	return found.Count, found.Amount, s.db.Translate(err)
 }

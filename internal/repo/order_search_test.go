@@ -3,6 +3,8 @@ package repo
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/search"
 	"seckill/internal/testenv"
 )
 
@@ -22,7 +24,8 @@ func TestFindOrdersPages(t *testing.T) {
 			v := newSale(t, s, 100, 9)
 			for i := range int64(20) {
 				o := newOrder(1+i*2+voucher, 1+i%5, v.ID)
-				o.ExpiresAt = now.Add(time.Duration(i/4) * time.Hour) // several orders with the same time
+				o.CreatedAt = now.Add(time.Duration(o.ID) * time.Second)
+				o.ExpiresAt = o.CreatedAt.Add(time.Duration(i/4) * time.Hour) // several orders with the same time
 				_, err := placeOrder(t.Context(), s, o, 9)
 				require.NoError(t, err)
 				if i%3 == 0 {
@@ -31,19 +34,27 @@ func TestFindOrdersPages(t *testing.T) {
 				}
 			}
 		}
-		for _, f := range []service.OrderSearch{
-			{}, {ID: 7}, {UserID: 3}, {VoucherID: 1}, {Status: domain.OrderCancelled}, {Status: domain.OrderPendingPayment},
-			{VoucherID: 2, Status: domain.OrderCancelled}, {UserID: 1, Status: domain.OrderCancelled}, {UserID: 2, VoucherID: 1},
-			{ID: 7, UserID: 99},
+		first, second := []int64{1}, []int64{2}
+		from, to := now.Add(20*time.Second), now.Add(31*time.Second)
+		for _, f := range []search.Query{
+			{}, {ID: 7}, {Users: []int64{3}}, {Vouchers: first}, {Status: domain.OrderCancelled}, {Status: domain.OrderPendingPayment},
+			{Vouchers: second, Status: domain.OrderCancelled}, {Users: first, Status: domain.OrderCancelled}, {Users: second, Vouchers: first},
+			{ID: 7, Users: []int64{99}}, {Users: []int64{1, 4, 99}}, {Users: []int64{1, 4}, Vouchers: second}, {Vouchers: []int64{2, 1, 99}},
+			{Vouchers: []int64{2, 1}, Status: domain.OrderPendingPayment},
+			{From: from}, {To: to}, {From: from, To: to, FirstID: 15, LastID: 35}, {From: from, To: to, Users: []int64{1, 4}},
+			{From: from, To: to, FirstID: 15, LastID: 35, Vouchers: []int64{2, 1}}, {From: from, To: to, Status: domain.OrderCancelled},
 		} {
 			var want []int64
 			where, args := []string{"1 = 1"}, []any{}
-			for column, v := range map[string]int64{"id": f.ID, "user_id": f.UserID, "voucher_id": f.VoucherID, "status": int64(f.Status)} {
-				if v != 0 {
-					where, args = append(where, column+" = ?"), append(args, v)
+			for condition, v := range map[string]any{
+				"id = ?": f.ID, "user_id IN ?": f.Users, "voucher_id IN ?": f.Vouchers, "status = ?": f.Status, "created_at >= ?": f.From, "created_at < ?": f.To,
+			} {
+				if !reflect.ValueOf(v).IsZero() {
+					where, args = append(where, condition), append(args, v)
 				}
 			}
 			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT id FROM voucher_orders WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC", args...).Scan(&want).Error)
+			require.Equal(t, slices.Contains(f.Users, 99) && f.ID == 7, len(want) == 0, "%+v", f)
 			f.Page.Limit = 3
 			var got []int64
 			for {
@@ -57,13 +68,13 @@ func TestFindOrdersPages(t *testing.T) {
 					break
 				}
 			}
-			if f.UserID == 0 && f.VoucherID == 0 && f.Status != 0 { // sorted by the time to pay
+			if f.Users == nil && f.Vouchers == nil && f.Status != 0 { // sorted by the time to pay
 				require.ElementsMatch(t, want, got, "%+v", f)
 				continue
 			}
 			require.Equal(t, want, got, "%+v", f)
 		}
-		_, err := s.FindOrders(t.Context(), service.OrderSearch{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
+		_, err := s.FindOrders(t.Context(), search.Query{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
 		require.ErrorAs(t, err, new(*domain.InvalidError))
 	})
 }
@@ -74,17 +85,26 @@ func TestFindOrdersUsesIndexes(t *testing.T) {
 	testenv.Long(t)
 	onEach(t, func(t *testing.T, s *Store) {
 		insertMany(t, s, 20_000)
+		manyUsers := make([]int64, 1000)
+		for i := range manyUsers {
+			manyUsers[i] = int64(i)
+		}
 		for _, c := range []struct {
-			f    service.OrderSearch
+			f    search.Query
 			uses string
 		}{
-			{service.OrderSearch{}, ""},
-			{service.OrderSearch{ID: 7}, "primary"},
-			{service.OrderSearch{UserID: 3}, "user"},
-			{service.OrderSearch{VoucherID: 1}, "voucher_status"},
-			{service.OrderSearch{VoucherID: 2, Status: domain.OrderRefunding}, "voucher_status"},
-			{service.OrderSearch{Status: domain.OrderRefunding}, "status_expires"},
-			{service.OrderSearch{Status: domain.OrderPaid}, "status_expires"},
+			{search.Query{}, ""},
+			{search.Query{ID: 7}, "primary"},
+			{search.Query{Users: []int64{3}}, "user"},
+			{search.Query{Users: manyUsers}, "uk_user_voucher_slot"},
+			{search.Query{Users: manyUsers, Vouchers: []int64{1, 2}}, "uk_user_voucher_slot"},
+			{search.Query{Vouchers: []int64{1}}, "voucher_status"},
+			{search.Query{Vouchers: []int64{1, 3}, From: now, FirstID: 1}, "voucher_status"},
+			{search.Query{Vouchers: []int64{2}, Status: domain.OrderRefunding}, "voucher_status"},
+			{search.Query{From: now, To: now.Add(time.Hour), FirstID: 5_000, LastID: 10_000}, "primary"},
+			{search.Query{From: now, To: now.Add(time.Hour), Status: domain.OrderPaid}, "status_expires"},
+			{search.Query{Status: domain.OrderRefunding}, "status_expires"},
+			{search.Query{Status: domain.OrderPaid}, "status_expires"},
 		} {
 			for _, before := range []int64{0, 15_000} {
 				c.f.Page = domain.Page{Before: before, Limit: 20}
@@ -94,7 +114,7 @@ func TestFindOrdersUsesIndexes(t *testing.T) {
 					if c.uses != "" || s.Dialect() == "mysql" { // SQLite scans in the order of ids without naming an index
 						require.Contains(t, plan, cmp.Or(c.uses, "primary"), "%+v", c.f)
 					}
-					if c.f.UserID == 0 {
+					if c.f.Users == nil {
 						require.NotContains(t, plan, "filesort", "%+v", c.f)
 						require.NotContains(t, plan, "temp b-tree", "%+v", c.f)
 					}
@@ -125,7 +145,7 @@ func insertMany(t *testing.T, s *Store, n int) {
 }
 
 // explainSearch returns the query plans of a search in lower case.
-func explainSearch(t *testing.T, s *Store, f service.OrderSearch) []string {
+func explainSearch(t *testing.T, s *Store, f search.Query) []string {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
 	if s.Dialect() == "mysql" {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -25,6 +26,8 @@ type DeadLetterStore interface {
 	// DeadLetters returns at most limit dead letters, newest first, after the one with the id before. An empty before
 	// starts at the newest. Error: ErrNotFound (before is not an id).
 	DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error)
+	// CountDeadLetters returns the number of dead letters.
+	CountDeadLetters(ctx context.Context) (int64, error)
 	// DeadLetter returns one dead letter. Error: ErrNotFound.
 	DeadLetter(ctx context.Context, id string) (DeadLetter, error)
 	// Replay reserves a unit for a dead letter again and puts it back into the queue. Errors: ErrNotFound,
@@ -37,6 +40,20 @@ type DeadLetterStore interface {
 	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
 }
 
+// ChangeLog is the audit log as DeadLetters uses it. Error: ErrUnavailable.
+type ChangeLog interface {
+	// RecordChange stores an entry.
+	RecordChange(ctx context.Context, e domain.AuditEntry) error
+	// AuditLog returns the matching entries, newest first.
+	AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error)
+}
+
+// The actions on dead letters in the audit log. The detail of an entry is the id of the dead letter.
+const (
+	ActionReplay  = "replay_dead_letter"
+	ActionDiscard = "discard_dead_letter"
+)
+
 // replayLoads bounds the loads of a cold gate in one replay.
 const replayLoads = 5
 
@@ -44,7 +61,9 @@ const replayLoads = 5
 type DeadLetters struct {
 	Store  DeadLetterStore
 	Notes  ResourceNoter // may be nil if no request has a key
+	Log    ChangeLog
 	Reader domain.GateReader
+	Now    func() time.Time
 }
 
 // List returns a page of dead letters, newest first. Errors: *InvalidError (before), ErrUnavailable.
@@ -61,9 +80,9 @@ func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]Dea
 //
 // If the dead letter is gone and an earlier run of the same request found it, Replay assumes that the earlier run has
 // replayed it, and returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
-// ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed; after any other error it is
-// unchanged.
-func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, id string) (domain.Admission, error) {
+// ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed, with or without an entry in the
+// audit log; after any other error it is unchanged.
+func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Actor, id string) (domain.Admission, error) {
 	earlier, err := d.noteResource(ctx, c, id)
 	if err != nil {
 		return domain.Admission{}, err
@@ -71,8 +90,11 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, id string) (d
 	for range replayLoads {
 		a, err := d.Store.Replay(ctx, id)
 		switch {
+		case err == nil:
+			return a, d.record(ctx, ActionReplay, by, id, &a)
 		case errors.Is(err, domain.ErrNotFound) && earlier != 0:
-			return domain.Admission{OrderID: earlier}, nil
+			a := domain.Admission{OrderID: earlier}
+			return a, d.recordMissing(ctx, ActionReplay, by, id, &a)
 		case !errors.Is(err, domain.ErrGateCold):
 			return a, err
 		}
@@ -84,17 +106,42 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, id string) (d
 }
 
 // Discard deletes a dead letter. It succeeds if the dead letter is gone and an earlier run of the same request found
-// it. Errors: ErrNotFound, ErrUnavailable.
-func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, id string) error {
+// it. Errors: ErrNotFound, ErrUnavailable, which means the same as in Replay.
+func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, by domain.Actor, id string) error {
 	earlier, err := d.noteResource(ctx, c, id)
 	if err != nil {
 		return err
 	}
-	err = d.Store.Discard(ctx, id)
-	if errors.Is(err, domain.ErrNotFound) && earlier != 0 {
-		return nil
+	l, err := d.Store.DeadLetter(ctx, id)
+	if err == nil {
+		err = d.Store.Discard(ctx, id)
+	}
+	switch {
+	case err == nil:
+		return d.record(ctx, ActionDiscard, by, id, l.Admission)
+	case errors.Is(err, domain.ErrNotFound) && earlier != 0:
+		return d.recordMissing(ctx, ActionDiscard, by, id, nil)
 	}
 	return err
+}
+
+// record writes the audit log after an action on a dead letter, which is in Redis and therefore cannot share a
+// transaction with the log. a is nil if it is unknown.
+func (d *DeadLetters) record(ctx context.Context, action string, by domain.Actor, id string, a *domain.Admission) error {
+	e := domain.AuditEntry{At: domain.Moment(d.Now()), Actor: by, Action: action, Detail: id}
+	if a != nil {
+		e.VoucherID, e.OrderID = a.VoucherID, a.OrderID
+	}
+	return d.Log.RecordChange(ctx, e)
+}
+
+// recordMissing is record for an action of an earlier run of the request, which may have been recorded.
+func (d *DeadLetters) recordMissing(ctx context.Context, action string, by domain.Actor, id string, a *domain.Admission) error {
+	recent, err := d.Log.AuditLog(ctx, domain.AuditFilter{ActorID: by.ID, Page: domain.Page{Limit: domain.MaxPageSize}})
+	if err != nil || slices.ContainsFunc(recent, func(e domain.AuditEntry) bool { return e.Action == action && e.Detail == id }) {
+		return err
+	}
+	return d.record(ctx, action, by, id, a)
 }
 
 // noteResource stores the order id of the dead letter with the idempotency key of the request, if it has one. It must

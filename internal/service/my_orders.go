@@ -177,6 +177,19 @@ func (s *Orders) List(ctx context.Context, f domain.OrderFilter) ([]domain.Order
 	return orders[:min(len(orders), f.Page.Limit)], nil
 }
 
+// Unstored returns the user's orders that wait in the queue or have failed, newest first. A zero status of f matches
+// both. Error: ErrUnavailable.
+func (s *Orders) Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
+	if s.cfg.Queue == nil {
+		return nil, nil
+	}
+	waiting, err := s.unstoredOrders(ctx, f)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	return s.dropStored(ctx, f.UserID, waiting)
+}
+
 // unstoredOrders returns the orders of the user's tickets that match the filter. Some may be stored meanwhile.
 func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)

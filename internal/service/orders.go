@@ -30,7 +30,6 @@ type OrderStore interface {
 	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	BuyerStore
-	OrderFinder
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
 }
@@ -78,7 +77,6 @@ type OrdersConfig struct {
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       domain.RedeemCodes
-	Phones      PhoneNumbers        // for searches
 	Moved       func(orderID int64) // see UnitReleaser
 	Observe     OrderObserver       // may be nil
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or

@@ -55,6 +55,11 @@ func Write(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	return tx.Create(&rows).Error
 }
 
+// RecordChange implements service.ChangeLog.
+func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
+	return s.db.Translate(Write(s.db.Writer(ctx), e))
+}
+
 // Find returns nil if the log has an entry about the order with this time, action and actor, and gorm.ErrRecordNotFound
 // otherwise.
 func Find(tx *gorm.DB, e domain.AuditEntry) error {

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -250,6 +251,21 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	}
 	vouchers, err := s.withSales(ctx, rows)
 	return vouchers, s.db.Translate(err)
+}
+
+// searchedTitles bounds the vouchers that a search by title reads.
+const searchedTitles = 10_000
+
+// likeText is the pattern of titles that contain a text.
+var likeText = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
+
+// VouchersByTitle implements search.Store. It searches the newest vouchers only.
+func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) (ids []int64, err error) {
+	db := s.db.Reader(ctx)
+	newest := db.Model(&voucherRow{}).Select("id", "title").Order("id DESC").Limit(searchedTitles)
+	err = db.Table("(?) AS newest", newest).Where("title LIKE ? ESCAPE '!'", "%"+likeText.Replace(text)+"%").
+		Order("id DESC").Limit(most).Pluck("id", &ids).Error
+	return ids, s.db.Translate(err)
 }
 
 // inState adds the condition of a sale state. It must match domain.Voucher.State.

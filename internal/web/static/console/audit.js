@@ -5,7 +5,8 @@ import { h } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
 import { has, stamp, t } from "../lib/i18n.js";
 import { form } from "./form.js";
-import { head, listing } from "./parts.js";
+import { download } from "./files.js";
+import { errorBox, head, listing } from "./parts.js";
 
 const filters = ["voucher_id", "order_id", "actor_id", "target"];
 
@@ -52,7 +53,11 @@ export function mount(root) {
     work: (values) => void go(`/console/audit?${new URLSearchParams(values)}`),
   });
   const log = entries({ kind, ...Object.fromEntries(filters.filter((name) => query.get(name)).map((name) => [name, query.get(name)])) });
-  root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element, log.element);
+  const out = errorBox();
+  const voucher = kind === "change" ? query.get("voucher_id") : "";
+  const path = `/admin/audit.csv?${new URLSearchParams({ kind, ...(voucher && { voucher_id: voucher }) })}`;
+  root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element,
+    h("div", { class: "bar" }, download({ path, file: kind === "change" ? "audit" : "requests", out })), out.element, log.element);
   log.load();
   return () => {};
 }

@@ -78,6 +78,13 @@ export function localTime(at) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
+// day reads a day of the browser's zone.
+function day(input) {
+  const year = Number(input.slice(0, 4));
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(input) || year < 2003 || year > 9997) reject("form.day");
+  return input;
+}
+
 const kinds = {
   text: { read: words, props: { type: "text" } },
   area: { read: words, tag: "textarea", props: { rows: 3 } },
@@ -85,6 +92,7 @@ const kinds = {
   id: { read: id, props: { type: "text", inputmode: "numeric" } },
   amount: { read: amount, props: { type: "text", inputmode: "decimal" } },
   time: { read: time, props: { type: "datetime-local", step: 1 } },
+  day: { read: day, props: { type: "date" } },
   currency: { read: currency, props: { type: "text" } },
   picture: { read: (input) => input, props: { type: "text" }, control: picture },
   choice: { read: (input) => input, tag: "select", props: {} },
@@ -168,6 +176,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     }
   }
 
+  // showErrors shows {field: sentence} beside the fields, and returns false if there is none.
   function showErrors(errors) {
     let first = null;
     for (const [field, f] of all) {

@@ -5,6 +5,7 @@ import * as frame from "../lib/frame.js";
 import { t, zone } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import * as alerts from "./alerts.js";
 import * as audit from "./audit.js";
 import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
@@ -71,6 +72,7 @@ frame.start({
 });
 
 session.on(frame.reload);
+alerts.start();
 session.start().finally(() => {
   sessionKnown = true;
   if (!session.user()) frame.reload();

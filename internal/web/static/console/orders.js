@@ -2,13 +2,14 @@
 
 import { getMine, postMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
-import { h, text } from "../lib/dom.js";
+import { h, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { go } from "../lib/frame.js";
 import { has, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import * as audit from "./audit.js";
+import { download } from "./files.js";
 import { form } from "./form.js";
 import { button, chip, errorBox, facts, head, listing, section, statusLine, table } from "./parts.js";
 
@@ -20,28 +21,48 @@ const statusChip = (o) => chip(t(`status.${o.status}`), kindOf(o.status));
 // pathOf returns the page of an order. An order that is not in the database is found only together with its user.
 const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
 
-// list shows the order search. Filters live in the URL, except the phone number: URLs end up in proxy logs and browser
+const names = ["phone_end", "id", "title", "from", "to", "payment_ref", "status", "voucher_id", "user_id"];
+
+// dayStart returns the beginning of a day of the browser's zone, plus a number of days.
+function dayStart(day, plus = 0) {
+  const [year, month, date] = day.split("-").map(Number);
+  return new Date(year, month - 1, date + plus).toISOString();
+}
+
+// queryOf returns the parameters of the API for the filters of the page.
+function queryOf({ from, to, ...filter }) {
+  return { ...filter, ...(from && { created_from: dayStart(from) }), ...(to && { created_to: dayStart(to, 1) }) };
+}
+
+// list shows the order search. Filters live in the URL, except a whole phone number: URLs end up in proxy logs and browser
 // history.
 export function list(root) {
-  const redeeming = session.may("redeem") ? section(t("redeem.title"), redeem()) : null;
   if (!session.may("read")) {
-    root.replaceChildren(head(t("orders.title")), redeeming);
+    root.replaceChildren(head(t("orders.title")), ...(session.may("redeem") ? [redeem(() => {})] : []));
     return () => {};
   }
   const query = new URLSearchParams(location.search);
-  query.set("phone", history.state?.phone ?? "");
-  const phone = session.may("phones") ? query.get("phone") : "";
-  const names = ["id", "voucher_id", "user_id", "status"];
+  const phone = (session.may("phones") && history.state?.phone) || "";
+  const filter = Object.fromEntries(names.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
   const search = form({
     name: "search", label: t("orders.search"),
     fields: [
-      ...(session.may("phones") ? [{ name: "phone", kind: "text", max: 20, autocomplete: "off" }] : []),
-      { name: "id", kind: "id" }, { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
+      { name: "phone", kind: "text", max: 20, value: phone || query.get("phone_end") },
+      { name: "id", kind: "id" }, { name: "title", kind: "text", max: 255 }, { name: "from", kind: "day" }, { name: "to", kind: "day" },
+      { name: "payment_ref", kind: "text", max: 255 },
       { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
-    ].map((f) => ({ label: t(`orders.${f.name}`), value: query.get(f.name) ?? "", ...f })),
-    work: ({ phone, ...values }) => void go(`/console/orders?${new URLSearchParams(values)}`, phone ? { phone } : null),
+      { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
+    ].map((f) => ({ label: t(`orders.find.${f.name}`), value: query.get(f.name) ?? "", ...f })),
+    check: ({ phone, from, to }) => ({
+      ...(phone && !/^\d{4}$/.test(phone) && !session.may("phones") && { phone: t("orders.fourDigits") }),
+      ...(from && to && to < from && { to: t("orders.days") }),
+    }),
+    work: ({ phone = "", ...values }) => {
+      const end = /^\d{4}$/.test(phone) ? { phone_end: phone } : {};
+      go(`/console/orders?${new URLSearchParams({ ...end, ...values })}`, phone && !end.phone_end ? { phone } : null);
+    },
   });
-  const filter = Object.fromEntries(names.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+  const fields = { phone_end: "phone", created_from: "from", created_to: "to" }; // by the parameter of the API
   const found = listing({
     caption: t("orders.title"), empty: t("orders.none"),
     columns: [
@@ -54,32 +75,84 @@ export function list(root) {
       { label: t("orders.user_id"), cell: (o) => o.user_id },
     ],
     read: (cursor) => {
-      const query = new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) });
+      const query = new URLSearchParams({ limit: 50, ...queryOf(filter), ...(cursor && { cursor }) });
       return phone ? postMine(`/admin/orders/search?${query}`, { body: { phone } }) : getMine(`/admin/orders?${query}`);
     },
+    refused: (problem) => {
+      if (problem.errors.length > 0) finder.open = true;
+      const wrong = (field) => (has(`orders.wrong.${field}`) ? t(`orders.wrong.${field}`) : t("form.refused"));
+      return search.showErrors(Object.fromEntries(problem.errors.map((e) => [fields[e.field] ?? e.field, wrong(e.field)])));
+    },
   });
-  root.replaceChildren(...[head(t("orders.title")), redeeming].filter(Boolean), section(t("orders.find"), search.element), found.element);
+  // On a phone the fields are folded, so that the results are near the top.
+  const finder = h("details", { class: "panel fold", open: matchMedia("(min-width: 48rem)").matches }, h("summary", {}, h("h2", {}, t("orders.find"))), search.element);
+  const out = errorBox();
+  const file = (name) => download({ path: `/admin/${name}.csv${filter.voucher_id ? `?voucher_id=${filter.voucher_id}` : ""}`, file: name, out });
+  root.replaceChildren(...[
+    head(t("orders.title")), session.may("redeem") ? redeem(found.load) : null, finder, found.element,
+    h("div", { class: "bar" }, h("div", { class: "actions" }, file("orders"), file("payments"))), out.element,
+  ].filter(Boolean));
   found.load();
   return () => {};
 }
 
 const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
 
-// redeem returns the form for a buyer's redemption code.
-function redeem() {
+// redeem returns the part of the page for a buyer's redemption code: it shows what the code stands for, which one more
+// press redeems. done() is called after the state of the order may have changed.
+function redeem(done) {
   const post = intents();
   const status = statusLine();
-  const f = form({
-    name: "redeem", label: t("redeem.do"), children: [status.element],
-    fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
-    work: async (values) => {
-      status.clear();
-      const o = await post("/admin/redeem", values);
+  const out = errorBox();
+  const shown = h("div", { class: "redemption", "data-redemption": true });
+
+  const preview = async (code) => render(await postMine("/admin/redeem/preview", { body: { code } }), code);
+
+  function render({ order, voucher, redeemed_by: by }, code) {
+    const use = button({ name: "use-code", kind: "primary", label: t("redeem.do"), out }, async () => {
+      try {
+        await post("/admin/redeem", { code });
+      } catch (problem) {
+        if (problem.code !== "invalid_state") throw problem;
+        await preview(code); // it was used meanwhile: show when
+        done();
+        return;
+      }
       f.clear();
-      status.show(t("redeem.done", { id: o.id }));
+      show(shown, false);
+      status.show(t("redeem.done", { title: voucher.title, id: order.id }));
+      f.element.querySelector("input").focus();
+      done();
+    });
+    const redeemed = order.status === "redeemed";
+    const who = by ? by.phone || by.user_id : "";
+    const verdict = redeemed
+      ? t(who ? "redeem.usedBy" : "redeem.used", { at: stamp(order.redeemed_at), who })
+      : t("redeem.not", { status: t(`status.${order.status}`) });
+    shown.replaceChildren(
+      h("div", { class: "head" }, h("strong", {}, voucher.title), statusChip(order)),
+      facts([
+        [t("voucher.actual_value"), money(voucher.actual_value, voucher.currency)], [t("redeem.paid"), amount(order)],
+        [t("orders.phone"), order.phone], [t("orders.paid_at"), order.paid_at && stamp(order.paid_at)],
+        [t("orders.id"), session.may("read") ? h("a", { href: pathOf(order) }, order.id) : order.id], [t("voucher.rules"), voucher.rules],
+      ]),
+      order.status === "paid" ? h("div", { class: "actions" }, use) : h("p", { class: "error", role: "alert" }, verdict));
+    show(shown, true);
+    if (order.status === "paid") use.focus();
+  }
+
+  const f = form({
+    name: "redeem", label: t("redeem.check"),
+    fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
+    work: async ({ code }) => {
+      status.clear();
+      out.clear();
+      show(shown, false);
+      await preview(code);
     },
   });
-  return f.element;
+  show(shown, false);
+  return section(t("redeem.title"), f.element, shown, out.element, status.element);
 }
 
 // one shows an order.

@@ -13,6 +13,9 @@ const ROWS = 10; // seconds in the table
 
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
 
+// outdated returns an invariant as it is known without recent data: one that held may be violated by now.
+const outdated = (v) => (v.ok ? { ...v, ok: null, detail: "" } : v);
+
 // panel shows a sale until end() is called. onStats receives each new set of statistics.
 export function panel(id, onStats) {
   const stale = h("p", { class: "banner", "data-stale": true });
@@ -42,13 +45,13 @@ export function panel(id, onStats) {
     if (problem) out.show(problem);
     else out.clear();
     attr(element, "data-state", !stats ? "waiting" : old ? "stale" : "live");
+    if (stats) invariants.set(old ? stats.invariants.map(outdated) : stats.invariants);
     if (!stats || stats === shown) return;
     shown = stats;
     if (!last) draw(stats.lane);
     attr(element, "data-seconds", seconds.length);
     attr(element, "data-holes", seconds.filter((s) => !s.outcomes).length);
     showFigures(stats);
-    invariants.set(stats.invariants);
     text(checked, stats.checked_at ? t("live.checked", { at: stamp(stats.checked_at) }) : "");
     if (!document.hidden) for (const p of pictures) p.show(seconds);
     last.set(seconds.slice(-ROWS).reverse());

@@ -4,7 +4,7 @@ import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
-import { t } from "../lib/i18n.js";
+import { number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 
 // errorBox shows a Problem: an explanation, the server's detail, the code and the request id.
@@ -86,14 +86,15 @@ export const setChip = (el, word, kind) => {
   attr(el, "data-kind", kind);
 };
 
-// table shows rows. Columns are {label, cell(row), number}; the first column is the row header.
-export function table(caption, columns) {
-  const body = h("tbody", {});
-  const element = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
-    h("table", {}, h("caption", { class: "sr" }, caption),
-      h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.number && "number" }, c.label)))), body));
-  const row = (item) => h("tr", {}, columns.map((c, i) =>
-    h(i === 0 ? "th" : "td", { scope: i === 0 && "row", class: c.number && "number" }, c.cell(item))));
+// table shows rows. Columns are {label, cell(row), number}; the first column is the row header. On narrow screens the rows
+// of a table with `cards` are shown as cards. The roles are explicit because that layout removes the implicit ones.
+export function table(caption, columns, { cards = false } = {}) {
+  const body = h("tbody", { role: "rowgroup" });
+  const element = h("div", { class: cards ? "scroll cards" : "scroll", tabindex: 0, role: "group", "aria-label": caption },
+    h("table", { role: "table" }, h("caption", { class: "sr" }, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { scope: "col", role: "columnheader", class: c.number && "number" }, c.label)))), body));
+  const row = (item) => h("tr", { role: "row" }, columns.map((c, i) =>
+    h(i === 0 ? "th" : "td", { scope: i === 0 && "row", role: i === 0 ? "rowheader" : "cell", class: c.number && "number", "data-label": c.label }, c.cell(item))));
   return {
     element,
     set(rows) {
@@ -104,10 +105,12 @@ export function table(caption, columns) {
 }
 
 // listing shows rows that are read page by page: read(cursor) returns {items, next_cursor}. load() reads the first page
-// again. The answer to an outdated request is ignored.
-export function listing({ caption, columns, empty, read }) {
+// again, refresh() renders the rows again. The answer to an outdated request is ignored. refused(problem) may show the
+// problem of a load elsewhere, and then returns true.
+export function listing({ caption, columns, empty, read, refused = () => false }) {
   const out = errorBox();
-  const rows = table(caption, columns);
+  const rows = table(caption, columns, { cards: true });
+  const count = h("p", { class: "note", "data-count": true });
   const nothing = h("p", { class: "empty" }, t("loading"));
   const more = button({ name: "more", label: t("more"), out }, () => page(false));
   let items = [];
@@ -121,6 +124,8 @@ export function listing({ caption, columns, empty, read }) {
     items = first ? answer.items : [...items, ...answer.items];
     cursor = answer.next_cursor;
     rows.set(items);
+    text(count, items.length === 0 ? "" : t(cursor === null ? "list.all" : "list.more", { n: number(items.length) }));
+    show(count, items.length > 0);
     text(nothing, empty);
     show(nothing, items.length === 0);
     show(more, cursor !== null);
@@ -128,9 +133,11 @@ export function listing({ caption, columns, empty, read }) {
 
   rows.set([]);
   show(more, false);
-  const element = h("div", { class: "listing" }, out.element, rows.element, nothing, h("div", { class: "center" }, more));
+  show(count, false);
+  const element = h("div", { class: "listing" }, out.element, count, rows.element, nothing, h("div", { class: "center" }, more));
   return {
     element,
+    refresh: () => rows.set(items),
     async load() {
       out.clear();
       attr(element, "aria-busy", "true");
@@ -141,7 +148,7 @@ export function listing({ caption, columns, empty, read }) {
         if (!problem.code) throw problem;
         if (turn !== requests) return;
         show(nothing, false);
-        out.show(problem);
+        if (!refused(problem)) out.show(problem);
       } finally {
         attr(element, "aria-busy", null);
       }

@@ -12,6 +12,7 @@ import { forms } from "./edit.js";
 import { panel } from "./panel.js";
 import { button, chip, errorBox, factList, setChip, statusLine } from "./parts.js";
 import { checklist } from "./publish.js";
+import { refunds } from "./refunds.js";
 import { room } from "./room.js";
 import { stateOf } from "./sales.js";
 import { all as allShops } from "./shops.js";
@@ -38,6 +39,7 @@ export function mount(root, id) {
     if (!(await confirm(t("sale.sure.off", { title: current.title }), t("sale.unpublish")))) return;
     update(await patchMine(`/admin/vouchers/${id}`, { body: { status: "off" } }));
   });
+  const refund = refunds(id);
   const link = (path, key, kind = "link") => h("a", { href: path, class: kind }, t(key));
   const editPath = `/console/sales/${id}/edit`;
   const change = [link(editPath, "sale.change", "button primary"), link(`${editPath}?field=stock`, "sale.stock", "button quiet")];
@@ -46,7 +48,7 @@ export function mount(root, id) {
   const orders = link(`/console/orders?voucher_id=${id}`, "sale.orders");
   const operates = session.may("operate");
   const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state),
-    h("div", { class: "actions start" }, change, view, operates ? copy : null, unpublish, revoke), revoked.element, list.element,
+    h("div", { class: "actions start" }, change, view, operates ? copy : null, unpublish, refund.start, revoke), revoked.element, refund.element, list.element,
     h("div", { class: "actions" }, orders, link(`/console/audit?voucher_id=${id}`, "sale.audit")));
   const publishing = checklist(id, {
     fix: (field, point) => {
@@ -89,6 +91,7 @@ export function mount(root, id) {
     attr(view, "href", v.status === "on" ? `/sales/${id}` : `/sales/${id}?preview`);
     text(view, t(v.status === "on" ? "sale.view" : "sale.preview"));
     show(list.element, v.status !== "draft" || !operates);
+    refund.render(v);
     waitingRoom.render(v);
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
     edit?.reset(v);
@@ -126,5 +129,6 @@ export function mount(root, id) {
   return () => {
     unmounted = true;
     live?.end();
+    refund.end();
   };
 }

@@ -6,6 +6,7 @@ import { go } from "../lib/frame.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
+import * as alerts from "./alerts.js";
 import { form } from "./form.js";
 import { chip, confirmAnother, errorBox, head, listing, section } from "./parts.js";
 import { all as allShops } from "./shops.js";
@@ -29,7 +30,7 @@ export function list(root) {
     caption: t("sales.title"), empty: t("sales.none"),
     columns: [
       { label: t("voucher.title"), cell: (v) => h("a", { href: `/console/sales/${v.id}` }, v.title) },
-      { label: t("voucher.state"), cell: (v) => chip(...stateOf(v)) },
+      { label: t("voucher.state"), cell: (v) => h("span", {}, chip(...stateOf(v)), alerts.violated(v.id) ? [" ", chip(t("alerts.badge"), "bad")] : null) },
       { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock + (v.added_stock ?? 0))}`) },
       { label: t("voucher.begin_at"), cell: (v) => (v.begin_at ? stamp(v.begin_at) : "–") },
       { label: t("voucher.end_at"), cell: (v) => (v.end_at ? stamp(v.end_at) : "–") },
@@ -46,7 +47,11 @@ export function list(root) {
   all.load();
   const onVisible = () => document.hidden || all.load();
   document.addEventListener("visibilitychange", onVisible);
-  return () => document.removeEventListener("visibilitychange", onVisible);
+  const unsubscribe = alerts.onChange(all.refresh);
+  return () => {
+    unsubscribe();
+    document.removeEventListener("visibilitychange", onVisible);
+  };
 }
 
 // make shows the form of a new sale, with the values of the sale in the query's `from`. It is saved as a draft.

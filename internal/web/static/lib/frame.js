@@ -69,7 +69,11 @@ function onClick(event) {
 
 // markCurrent marks the navigation link of the current page.
 function markCurrent() {
-  for (const link of nav.querySelectorAll("a")) attr(link, "aria-current", link.getAttribute("href") === here().nav ? "page" : null);
+  for (const link of nav.querySelectorAll("a")) {
+    const current = link.getAttribute("href") === here().nav;
+    attr(link, "aria-current", current ? "page" : null);
+    if (current) nav.scrollLeft = link.offsetLeft - nav.offsetLeft; // the links may scroll on a narrow screen
+  }
 }
 
 async function logout() {

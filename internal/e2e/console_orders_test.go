@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/rush"
+)
+
+// paidOrder places and pays an order.
+func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
+	t.Helper()
+	token, err := c.Login(t.Context(), phone)
+	require.NoError(t, err)
+	o = c.buy(t, token, sale)
+	require.Equal(t, http.StatusOK, c.send(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).status)
+	c.waitFor(t, token, o.ID, "paid")
+	return o, token
+}
+
+// redeemedAtCounter checks that a code shows what it stands for before one press redeems it, that the list follows, and
+// that a used code says when and by which member of the staff it was redeemed.
+func redeemedAtCounter(t *testing.T, c *consoleTest) {
+	phone, sale := newPhone(), c.publish(t, offer{Title: "Two coffees", Stock: 5})
+	o, token := c.paidOrder(t, phone, sale)
+	code := c.must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
+	v := c.visit(c.url, "en")
+	v.enter("/console/orders?voucher_id="+sale, c.phone)
+	v.reads(".listing tbody tr", "Paid")
+	v.fill("redeem", "code", strings.ToLower(code))
+	v.submit("redeem")
+	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
+		v.reads("[data-redemption]", want)
+	}
+	c.waitFor(t, token, o.ID, "paid") // nothing has happened yet
+	v.until(`document.activeElement?.dataset.do === "use-code"`)
+	v.key("\r")
+	v.reads("main", "“Two coffees” has been redeemed (order "+o.ID+").")
+	v.reads(".listing tbody tr", "Redeemed")
+	c.waitFor(t, token, o.ID, "redeemed")
+
+	v.fill("redeem", "code", code)
+	v.submit("redeem")
+	v.reads("[data-redemption]", "Already redeemed on")
+	v.reads("[data-redemption]", "by "+domain.MaskPhone(c.phone))
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="use-code"]').length`))
+	v.fill("redeem", "code", "no-such-code")
+	v.submit("redeem")
+	v.reads(fieldError("redeem", "code"), "Code not found")
+}
+
+// searchOrders finds an order by what its buyer can tell, and keeps the search in the address.
+func searchOrders(t *testing.T, c *consoleTest) {
+	phone, title := newPhone(), "Picnic "+newPhone()
+	sale := c.publish(t, offer{Title: title, Stock: 5})
+	o, _ := c.paidOrder(t, phone, sale)
+	v := c.visit(c.url, "en")
+	v.enter("/console/orders", c.phone)
+	search := func(field, value string) {
+		t.Helper()
+		v.fill("search", field, value)
+		v.submit("search")
+		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, o.ID)
+	}
+	only := func() {
+		t.Helper()
+		v.reads("[data-count]", "1 in total")
+	}
+	search("title", strings.ToUpper(title))
+	only()
+	search("phone", phone[len(phone)-4:])
+	only()
+	require.Contains(t, v.at(), "phone_end="+phone[len(phone)-4:])
+	today := evaluate[string](v.tab, `(d => [d.getFullYear(), d.getMonth() + 1, d.getDate()].map((n) => String(n).padStart(2, "0")).join("-"))(new Date())`)
+	v.fill("search", "from", today)
+	search("to", today)
+	only()
+	v.fill("search", "from", "2020-01-01")
+	v.fill("search", "to", "2020-01-02")
+	v.submit("search")
+	v.reads("main", "No orders match.")
+	v.fill("search", "from", "2020-01-03")
+	v.submit("search")
+	v.reads(fieldError("search", "to"), "Must not be before")
+
+	payment := c.must(t, http.MethodGet, "/admin/orders/"+o.ID, c.token, nil)["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
+	v.goTo("/console/orders")
+	search("payment_ref", payment)
+	only()
+	v.goTo("/console/orders")
+	v.fill("search", "phone", "12")
+	v.submit("search")
+	v.reads(fieldError("search", "phone"), "Not a phone number")
+	require.False(t, evaluate[bool](v.tab, `document.querySelector(".listing .error-box").checkVisibility()`), "the error is beside the field")
+}
+
+// filesInBrowser saves the lists as files.
+func filesInBrowser(t *testing.T, c *consoleTest) {
+	sale := c.publish(t, offer{Title: "Exported", Stock: 5})
+	o, _ := c.paidOrder(t, newPhone(), sale)
+	v := c.visit(c.url, "en")
+	v.before(`{
+		window.files = {};
+		const create = URL.createObjectURL;
+		URL.createObjectURL = (blob) => {
+			blob.text().then((text) => { window.file = text; });
+			return create(blob);
+		};
+	}`)
+	v.enter("/console/orders?voucher_id="+sale, c.phone)
+	save := func(file, want string) {
+		t.Helper()
+		v.run(`window.file = ""`)
+		v.click(fmt.Sprintf(`[data-do="download-%s"]`, file))
+		v.until(`window.file.includes(%q)`, want)
+	}
+	save("orders", "order_id,voucher_id,title")
+	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
+	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID)
+	save("payments", o.ID)
+	v.goTo("/console/audit?voucher_id=" + sale)
+	save("audit", "create_voucher")
+	v.goTo("/console/audit?kind=request")
+	save("requests", "/api/v1/admin/orders.csv")
+}
+
+// refundedAtOnce refunds all paid orders of a sale that is over, after a confirmation with their number and sum.
+func refundedAtOnce(t *testing.T, c *consoleTest) {
+	sale := c.publish(t, offer{Title: "Cancelled event", Stock: 9})
+	var orders []rush.Order
+	var tokens []string
+	for range 3 {
+		o, token := c.paidOrder(t, newPhone(), sale)
+		orders, tokens = append(orders, o), append(tokens, token)
+	}
+	v := c.visit(c.url, "en")
+	v.enter("/console/sales/"+sale, c.phone)
+	v.reads("h1", "Cancelled event")
+	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="refund-all"]').checkVisibility()`), "the units would be sold again")
+	c.change(t, sale, map[string]any{"status": "off"})
+	v.until(`document.querySelector('[data-do="refund-all"]').checkVisibility()`)
+	v.click(`[data-do="refund-all"]`)
+	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
+	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.must(t, http.MethodGet, "/orders/"+orders[0].ID, tokens[0], nil)["amount"].(float64)/100))
+	v.key("\x1b")
+	v.until(`!document.querySelector("dialog")`)
+	for i, o := range orders {
+		c.waitFor(t, tokens[i], o.ID, "paid")
+	}
+	v.click(`[data-do="refund-all"]`)
+	v.confirm()
+	v.reads("main", "All refunds have been requested: 3.")
+	for i, o := range orders {
+		c.waitFor(t, tokens[i], o.ID, "refunded")
+	}
+	v.click(`[data-do="refund-all"]`)
+	v.reads("main", "No paid orders are left.")
+}
+
+// TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,
+// and that a buyer's open page follows the replay of a dead letter.
+func TestConsoleAlerts(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	for name, stack := range map[string]func(*testing.T) *stack{"embedded": embeddedStack, "real": realStack} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
+			p := s.serve(t, "").shop(t)
+			f := p.startFront(t)
+			sale := p.publish(t, offer{Stock: 5})
+			cure := poison(t, s, "NEW.user_id") // of everyone
+			buyer := visit(t, browser, f.URL, "en")
+			buyer.goTo("/sales/" + sale)
+			buyer.until(canBuy(sale))
+			buyer.click(buyOf(sale))
+			buyer.login(newPhone())
+			var letter map[string]any
+			eventually(t, "a dead letter", func() bool {
+				all := deadLetters(t, p.process, p.token)
+				if len(all) > 0 {
+					letter = all[0]
+				}
+				return len(all) > 0
+			})
+			buyer.goTo("/orders")
+			buyer.orderIs("failed")
+
+			v := visit(t, browser, f.URL, "en")
+			v.enter("/console", adminPhones[0])
+			v.reads("[data-alerts]", "Dead letters: 1")
+			s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
+			v.reads("[data-alerts]", "Sale "+sale+" violates an invariant: I3 Stock balance")
+			v.until(`[...document.querySelectorAll("tbody tr")].some((tr) => tr.querySelector('a[href="/console/sales/%s"]') && tr.innerText.includes("Invariant violated"))`, sale)
+			v.click(`#nav a[href="/console/audit"]`)
+			v.reads("[data-alerts]", "Dead letters: 1")
+			v.click(fmt.Sprintf(`[data-alerts] a[href="/console/sales/%s"]`, sale))
+			v.judged("I3", "broken")
+			v.judged("I1", "holds")
+
+			f.cut()
+			v.reads("[data-alerts]", "No answer from the server since")
+			v.judged("I1", "unknown") // not green
+			v.judged("I3", "broken")
+			f.restore()
+			v.until(`!document.querySelector("[data-alerts]").innerText.includes("No answer")`)
+			v.judged("I1", "holds")
+
+			s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
+			cure()
+			v.click(`[data-alerts] a[href="/console/dead-letters"]`)
+			v.click(fmt.Sprintf(`[data-letter=%q] [data-do="replay"]`, letter["id"]))
+			v.confirm()
+			v.reads("main", "Returned to the queue")
+			buyer.orderIs("pending_payment") // without a reload
+			v.click(`#nav a[href="/console/audit"]`)
+			v.reads("table", "Dead letter replayed")
+			s.verify(t)
+		})
+	}
+}

@@ -1,0 +1,301 @@
+// Package search finds orders of all users, for the console.
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// Filter selects orders. Zero fields match all orders.
+type Filter struct {
+	ID        int64
+	VoucherID int64
+	UserID    int64
+	Phone     string // of the user, as typed
+	PhoneEnd  string // the last four digits of the user's phone number
+	Title     string // a part of the voucher's title
+	Payment   string // the provider's reference of one of the payments
+	Status    domain.OrderStatus
+	From, To  time.Time // From <= CreatedAt < To
+	Page      domain.Page
+}
+
+// Query is a Filter in terms of the columns of orders. Zero fields match all orders.
+type Query struct {
+	ID       int64
+	Vouchers []int64 // at most maxSales, newest first
+	Users    []int64 // at most maxUsers
+	Status   domain.OrderStatus
+	From, To time.Time
+	// The ids of orders that were placed between From and To are within FirstID and LastID.
+	FirstID, LastID int64
+	Page            domain.Page
+}
+
+// Order is an order with the phone number of its user.
+type Order struct {
+	domain.Order
+	Phone string // empty if the user does not exist any more
+}
+
+// Store reads the database. Error: ErrUnavailable, besides those given below.
+type Store interface {
+	// FindOrders returns a page of the orders that match q, newest first. A search by status alone, or by status and
+	// time, is sorted by ExpiresAt, any other by id. Error: *InvalidError (the page).
+	FindOrders(ctx context.Context, q Query) ([]domain.Order, error)
+	// Order returns an order of any user if userID is 0. Error: ErrNotFound.
+	Order(ctx context.Context, userID, id int64) (domain.Order, error)
+	// CountOrders returns the number of the voucher's orders with a status, and the sum of their amounts.
+	CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (n, amount int64, err error)
+	// OrderOfPayment returns the id of the order of a payment. Error: ErrNotFound.
+	OrderOfPayment(ctx context.Context, ref string) (int64, error)
+	// Phones returns the phone numbers of users, by user id.
+	Phones(ctx context.Context, userIDs []int64) (map[int64]string, error)
+	// UserIDByPhone returns the user with the phone number. Error: ErrNotFound.
+	UserIDByPhone(ctx context.Context, phone string) (int64, error)
+	// UsersByPhoneEnd returns at most most users whose phone number ends with the four digits.
+	UsersByPhoneEnd(ctx context.Context, end string, most int) ([]int64, error)
+	// VouchersByTitle returns the newest vouchers with text in their titles, at most most of them.
+	VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error)
+}
+
+// Live gives access to orders that are not in the database: they wait in the queue or have failed.
+type Live interface {
+	// Unstored returns such orders of a user, newest first. Error: ErrUnavailable.
+	Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
+	// Get returns an order of the user, stored or not. Errors: ErrNotFound, ErrUnavailable.
+	Get(ctx context.Context, userID, id int64) (domain.Order, error)
+}
+
+// PhoneNumbers parses phone numbers.
+type PhoneNumbers interface {
+	// Canonical returns the form in which accounts store the number. Error: *InvalidError.
+	Canonical(text string) (string, error)
+}
+
+// Service finds orders. It is safe for concurrent use.
+type Service struct {
+	Store  Store
+	Live   Live
+	Phones PhoneNumbers
+	Codes  domain.RedeemCodes
+	// FirstID returns the smallest id of orders that are placed at t or later.
+	FirstID func(t time.Time) int64
+}
+
+const (
+	// maxUsers and maxSales bound the users and the vouchers that a search turns into orders.
+	maxUsers = 1000
+	maxSales = 50
+	// idSlack is the largest difference between the time in an id and the time of its order.
+	idSlack = time.Minute
+)
+
+// seededPhone matches the phone numbers of load-test users. They are not valid for a login.
+var seededPhone = regexp.MustCompile(`^100[0-9]{8}$`)
+
+var phoneEnd = regexp.MustCompile(`^[0-9]{4}$`)
+
+// Find returns a page of the orders that match f, newest first. Queued and failed admissions are included only if f
+// selects a single user, because Redis stores them by user. Errors: *InvalidError, ErrUnavailable.
+func (s *Service) Find(ctx context.Context, f Filter) ([]Order, error) {
+	q, err := s.resolve(ctx, f)
+	if errors.Is(err, domain.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var waiting []domain.Order
+	if len(q.Users) == 1 && (q.Status == 0 || !q.Status.Stored()) {
+		// Before the store is read, so that an order which is committed between the two reads is found.
+		waiting, err = s.Live.Unstored(ctx, domain.OrderFilter{UserID: q.Users[0], Status: q.Status, Page: q.Page})
+		if err != nil {
+			return nil, err
+		}
+		waiting = slices.DeleteFunc(waiting, func(o domain.Order) bool { return !q.matches(&o) })
+	}
+	var orders []domain.Order
+	if q.Status == 0 || q.Status.Stored() {
+		if orders, err = s.Store.FindOrders(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	if len(waiting) > 0 {
+		orders = merge(orders, waiting, q.Page.Limit)
+	}
+	return s.withPhones(ctx, orders)
+}
+
+// merge adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
+func merge(stored, waiting []domain.Order, limit int) []domain.Order {
+	all := slices.Concat(stored, waiting)
+	slices.SortStableFunc(all, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
+	all = slices.CompactFunc(all, func(a, b domain.Order) bool { return a.ID == b.ID })
+	return all[:min(len(all), limit)]
+}
+
+// matches reports whether an order of a user in q matches the rest of q.
+func (q *Query) matches(o *domain.Order) bool {
+	return (q.ID == 0 || o.ID == q.ID) && (q.Vouchers == nil || slices.Contains(q.Vouchers, o.VoucherID)) &&
+		!o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))
+}
+
+// resolve turns a filter into a query. Errors: ErrNotFound (no order can match), *InvalidError, ErrUnavailable.
+func (s *Service) resolve(ctx context.Context, f Filter) (Query, error) {
+	q := Query{ID: f.ID, Status: f.Status, From: f.From, To: f.To, Page: f.Page}
+	if f.VoucherID != 0 {
+		q.Vouchers = []int64{f.VoucherID}
+	}
+	if f.UserID != 0 {
+		q.Users = []int64{f.UserID}
+	}
+	for _, step := range []func(context.Context, *Filter, *Query) error{s.byPhone, s.byPhoneEnd, s.byTitle, s.byPayment} {
+		if err := step(ctx, &f, &q); err != nil {
+			return q, err
+		}
+	}
+	if !f.From.IsZero() {
+		q.FirstID = s.FirstID(f.From.Add(-idSlack))
+	}
+	if !f.To.IsZero() {
+		q.LastID = s.FirstID(f.To.Add(idSlack))
+	}
+	return q, nil
+}
+
+func (s *Service) byPhone(ctx context.Context, f *Filter, q *Query) error {
+	if f.Phone == "" {
+		return nil
+	}
+	phone := f.Phone
+	if !seededPhone.MatchString(phone) {
+		var err error
+		if phone, err = s.Phones.Canonical(phone); err != nil {
+			return err
+		}
+	}
+	id, err := s.Store.UserIDByPhone(ctx, phone)
+	if err != nil {
+		return err
+	}
+	return narrow(&q.Users, []int64{id})
+}
+
+func (s *Service) byPhoneEnd(ctx context.Context, f *Filter, q *Query) error {
+	if f.PhoneEnd == "" {
+		return nil
+	}
+	if !phoneEnd.MatchString(f.PhoneEnd) {
+		return domain.Invalid("phone_end", "must be four digits")
+	}
+	users, err := s.Store.UsersByPhoneEnd(ctx, f.PhoneEnd, maxUsers+1)
+	if err != nil {
+		return err
+	}
+	if len(users) > maxUsers {
+		return domain.Invalid("phone_end", "matches more than %d users; search by the whole number", maxUsers)
+	}
+	return narrow(&q.Users, users)
+}
+
+func (s *Service) byTitle(ctx context.Context, f *Filter, q *Query) error {
+	if f.Title == "" {
+		return nil
+	}
+	vouchers, err := s.Store.VouchersByTitle(ctx, f.Title, maxSales+1)
+	if err != nil {
+		return err
+	}
+	if len(vouchers) > maxSales {
+		return domain.Invalid("title", "matches more than %d vouchers; use more of the title", maxSales)
+	}
+	return narrow(&q.Vouchers, vouchers)
+}
+
+func (s *Service) byPayment(ctx context.Context, f *Filter, q *Query) error {
+	if f.Payment == "" {
+		return nil
+	}
+	id, err := s.Store.OrderOfPayment(ctx, f.Payment)
+	if err != nil {
+		return err
+	}
+	if q.ID != 0 && q.ID != id {
+		return domain.ErrNotFound
+	}
+	q.ID = id
+	return nil
+}
+
+// narrow removes from ids those that are not in found; nil stands for all ids. Error: ErrNotFound (none is left).
+func narrow(ids *[]int64, found []int64) error {
+	if *ids != nil {
+		found = slices.DeleteFunc(found, func(id int64) bool { return !slices.Contains(*ids, id) })
+	}
+	if len(found) == 0 {
+		return domain.ErrNotFound
+	}
+	*ids = found
+	return nil
+}
+
+// withPhones adds the phone numbers of the users.
+func (s *Service) withPhones(ctx context.Context, orders []domain.Order) ([]Order, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	users := make([]int64, len(orders))
+	for i, o := range orders {
+		users[i] = o.UserID
+	}
+	phones, err := s.Store.Phones(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Order, len(orders))
+	for i, o := range orders {
+		found[i] = Order{Order: o, Phone: phones[o.UserID]}
+	}
+	return found, nil
+}
+
+// One returns an order of any user, without its redeem code. An order that is not in the database is found only if
+// userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
+func (s *Service) One(ctx context.Context, userID, id int64) (Order, error) {
+	o, err := s.Store.Order(ctx, userID, id)
+	if errors.Is(err, domain.ErrNotFound) && userID != 0 {
+		o, err = s.Live.Get(ctx, userID, id)
+	}
+	if err != nil {
+		return Order{}, err
+	}
+	o.RedeemCode = "" // only the owner may have it
+	found, err := s.withPhones(ctx, []domain.Order{o})
+	if err != nil {
+		return Order{}, err
+	}
+	return found[0], nil
+}
+
+// ByCode returns the order of a redeem code, whatever its status. Errors: *InvalidError (not a valid code),
+// ErrNotFound, ErrUnavailable.
+func (s *Service) ByCode(ctx context.Context, code string) (Order, error) {
+	id, ok := s.Codes.Parse(code)
+	if !ok {
+		return Order{}, domain.Invalid("code", "is not a code of this shop")
+	}
+	return s.One(ctx, 0, id)
+}
+
+// PhoneOf returns the phone number of a user, or "" if the user does not exist any more. Error: ErrUnavailable.
+func (s *Service) PhoneOf(ctx context.Context, userID int64) (string, error) {
+	phones, err := s.Store.Phones(ctx, []int64{userID})
+	return phones[userID], err
+}

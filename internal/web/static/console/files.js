@@ -1,0 +1,22 @@
+// Downloads of lists as CSV files.
+
+import { asUser, Problem } from "../lib/api.js";
+import { h } from "../lib/dom.js";
+import { t } from "../lib/i18n.js";
+import { button } from "./parts.js";
+
+const TIMEOUT = 30_000; // ms until the file begins
+
+// download returns a button that saves the file of a path of the API. The browser collects the file outside of the memory
+// of the page, and nothing is saved unless it arrived to the end.
+export function download({ path, file, label, out }) {
+  return button({ name: `download-${file}`, label: label ?? t(`files.${file}`), out }, async () => {
+    const response = await asUser("GET", path, { timeout: TIMEOUT, stream: true });
+    const blob = await response.blob().catch((err) => {
+      throw new Problem({ code: "network", detail: String(err) });
+    });
+    const url = URL.createObjectURL(blob);
+    h("a", { href: url, download: `${file}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may still be reading it
+  });
+}

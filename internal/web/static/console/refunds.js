@@ -1,0 +1,63 @@
+// The refunds of all paid orders of a sale.
+
+import { getMine } from "../lib/api.js";
+import { confirm } from "../lib/confirm.js";
+import { attr, h, show, text } from "../lib/dom.js";
+import { money, number, t } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
+import { button, errorBox, statusLine } from "./parts.js";
+
+// refunds returns the button for a sale, and the progress below it. The server begins refunds for about two seconds per
+// request, so the page repeats the request until no paid order is left, or until it is left itself (end).
+export function refunds(id) {
+  const path = `/admin/vouchers/${id}/refunds`;
+  const post = intents();
+  const out = errorBox();
+  const status = statusLine();
+  const bar = h("progress", { "aria-label": t("refunds.progress") });
+  const words = h("p", { class: "note" });
+  const progress = h("div", { "data-refunds": true }, bar, words);
+  let ended = false;
+  let title = "";
+
+  const start = button({ name: "refund-all", label: t("refunds.do"), out }, async () => {
+    status.clear();
+    const all = await getMine(path);
+    if (all.orders === 0) return status.show(t("refunds.none"));
+    const sum = money(all.amount, all.currency);
+    if (!(await confirm(t("refunds.sure", { n: number(all.orders), sum, title }), t("refunds.yes", { n: number(all.orders) }), t("refunds.note")))) return;
+    let begun = 0;
+    const update = (n) => {
+      begun += n;
+      attr(bar, "max", Math.max(all.orders, begun));
+      attr(bar, "value", begun);
+      text(words, t("refunds.of", { n: number(begun), all: number(Math.max(all.orders, begun)) }));
+    };
+    update(0);
+    show(progress, true);
+    for (let more = true; more && !ended; ) {
+      const answer = await post(path);
+      update(answer.begun);
+      more = answer.more;
+    }
+    if (ended) return;
+    show(progress, false);
+    status.show(t("refunds.done", { n: number(begun) }));
+  });
+
+  show(progress, false);
+  show(start, false);
+  return {
+    start,
+    element: h("div", {}, progress, status.element, out.element),
+    // render shows the button if the voucher is not open: the units would be sold again.
+    render(v) {
+      ({ title } = v);
+      show(start, session.may("operate") && v.type === "seckill" && v.status !== "draft" && (v.status !== "on" || v.state === "ended"));
+    },
+    end() {
+      ended = true;
+    },
+  };
+}
