@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -151,6 +152,22 @@ func (b *tab) watch(event any) {
 		}
 	case *page.EventJavascriptDialogOpening:
 		b.problem("a dialog: %s", e.Message)
+	}
+}
+
+// expectProblems waits until the browser has reported problems with these texts, and forgets them.
+func (b *tab) expectProblems(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		eventually(b.t, "a problem: "+text, func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			i := slices.IndexFunc(b.problems, func(p string) bool { return strings.Contains(p, text) })
+			if i >= 0 {
+				b.problems = slices.Delete(b.problems, i, i+1)
+			}
+			return i >= 0
+		})
 	}
 }
 

@@ -300,9 +300,7 @@ func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visi
 	v.reads("li.order h2", evil)
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("main script, main img, main b").length`))
 	require.Equal(t, "refused", evaluate[string](v.tab, `(() => { try { document.createElement("p").innerHTML = "x"; return "accepted" } catch { return "refused" } })()`))
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.problems = nil // the browser reports the rejected innerHTML as an error
+	v.expectProblems("TrustedHTML", "require-trusted-types-for")
 }
 
 // refund: after a refund, the unit can be bought again without a reload.
