@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -213,7 +214,8 @@ func body503(t *testing.T, url string) string {
 }
 
 // TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets
-// a 503, or "sold_out" if the sale was known to be sold out before.
+// a 503, or "sold_out" if the sale was known to be sold out before. Of the latter some are looked up, as they may hold an
+// order, and get a 503, too.
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
@@ -231,9 +233,17 @@ func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 		for _, token := range tokens[1:] {
 			go func() { _, err := p.Place(context.Background(), token, sale); done <- err }()
 		}
+		lookups := 0
 		for range tokens[1:] {
-			requireCode(t, code, <-done)
+			err := <-done
+			var problem *rush.Problem
+			if sale == soldOut && errors.As(err, &problem) && problem.Code == "unavailable" {
+				lookups++
+				continue
+			}
+			requireCode(t, code, err)
 		}
+		require.Less(t, lookups, len(tokens)/4)
 	}
 	require.NoError(t, s.mariadb.Resume())
 	requireReady(t, p)
