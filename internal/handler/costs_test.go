@@ -275,7 +275,8 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 				if route.Method != http.MethodPost || strings.Contains(route.Path, "/logout") || strings.HasSuffix(route.Path, "/code") {
 					continue
 				}
-				for range 5 { // within the tokens of the user, whose refusals wait
+				e.clock.advance(time.Second) // refills the tokens of the user for these requests: refusals wait
+				for range 5 {
 					for _, auth := range []string{"Bearer " + token, token} {
 						rawExchange(t, s, "POST", own.Replace(route.Path), `{"phone":"13800000001","code":"000000"}`, "Authorization", auth, "Idempotency-Key", rand.Text())
 						rawExchange(t, s, "POST", own.Replace(route.Path), "", "Authorization", auth, "Idempotency-Key", rand.Text())
