@@ -107,6 +107,7 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 		v.click(`[data-do="enter"]`)
 		v.until(`document.querySelector("dialog[open]")`)
 		v.legible(t, language+" login")
+		require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-alerts]").checkVisibility()`), "no alert before the login")
 		v.login(c.phone)
 		for _, page := range pagesOf(sale, order.ID) {
 			v.goTo(page.path)

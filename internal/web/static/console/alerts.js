@@ -48,6 +48,7 @@ function sentences() {
 export function start() {
   const list = h("ul", {});
   const banner = h("div", { class: "alerts", role: "status", "data-alerts": true }, list);
+  show(banner, false);
   document.querySelector("header.top").after(banner);
   let shown = "";
   const render = () => {
