@@ -226,7 +226,7 @@ func roomRefusals(t *testing.T, p *shop, visit func(string) *visitor) {
 func roomInConsole(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.enter("/console/new", c.phone)
-	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-field="entry.rate"]').checkVisibility()`), "open sales have no room")
+	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
 	for field, value := range map[string]string{
