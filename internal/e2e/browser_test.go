@@ -217,25 +217,41 @@ func (b *tab) until(expression string, args ...any) {
 }
 
 // click waits for an element and clicks it with the mouse. It tries again if the page replaced or moved the element
-// meanwhile, so that the click missed it.
+// meanwhile, so that the click missed it, or if Chromium does not answer: on a busy machine it may delay the mouse of a
+// window behind others for ever.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
-	defer cancel()
-	for missed := true; missed; {
-		b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
-		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
-			addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
-		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
-		if isGone(err) {
-			continue
-		}
-		require.NoError(b.t, err, selector)
-		missed, err = chromedp.Run(ctx, chromedp.Evaluate[bool](`window.missedClick === true`)) // false on another page
-		if !isGone(err) {
-			require.NoError(b.t, err, selector)
-		}
+	deadline := time.Now().Add(pageTimeout)
+	for !b.tryClick(selector) {
+		require.True(b.t, time.Now().Before(deadline), "no click reaches %s", selector)
 	}
+}
+
+// tryClick reports whether a click has reached an element.
+func (b *tab) tryClick(selector string) bool {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
+		addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout/6)
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.BringToFront, cdp.Empty{})
+	if err == nil {
+		err = chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	}
+	if isGone(err) {
+		return false
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		require.NoError(b.t, err, selector)
+	}
+	ctx, cancel = context.WithTimeout(b.ctx, pageTimeout)
+	defer cancel()
+	missed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.missedClick === true`)) // false on another page
+	if !isGone(err) {
+		require.NoError(b.t, err, selector)
+	}
+	return !missed
 }
 
 // isGone reports whether Chromium returned an error because the node or the page was replaced. For a click it returns

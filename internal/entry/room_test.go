@@ -113,7 +113,7 @@ func TestAbsentBuyersArePassedOver(t *testing.T) {
 	require.True(t, r.ask(order[0]).expires.After(r.now))
 }
 
-// A server that has not read the last events reports buyers whose turn has come, or who have left.
+// A server that has not read the last events reports buyers whose turn has come, or that have left.
 func TestLateReportRepeatsNoTurn(t *testing.T) {
 	r := newTestRoom(t, 50)
 	first := r.admit(time.Second)
@@ -158,7 +158,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	require.True(t, r.ask(first[3]).over)
 }
 
-// The same events give the same answers on a server that starts later, except that it does not know who is present.
+// The same events give the same answers on a server that starts later, except that it does not know which buyers are present.
 func TestLateServerAgrees(t *testing.T) {
 	r := newTestRoom(t, 30)
 	first := r.admit(time.Second)
