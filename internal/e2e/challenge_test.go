@@ -25,7 +25,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
 	v := visit(t, startBrowser(t), p.url, "en")
-	v.before(interceptFetch)
+	v.intercept()
 	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
 		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
 	entries := func(sale string) int {
@@ -80,4 +80,10 @@ func TestBuyWithChallenge(t *testing.T) {
 	v.waitForState(never, "refused")
 	v.reads(card(never)+" .note", "The security check did not succeed.")
 	require.Equal(t, 1, entries(never))
+
+	// The page above has loaded its modules one by one. The bundle finds the worker as well.
+	bundled := visit(t, startBrowser(t), p.url, "en")
+	bundled.goTo("/")
+	bundled.buy(late, newPhone())
+	bundled.reads(card(late), "Reserved for you")
 }

@@ -69,7 +69,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	v.reads("h1", "Load simulation")
 
 	same := evaluate[map[string]map[string]string](v.tab,
-		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
 	requireSameTexts(t, same)
 }
 

@@ -193,7 +193,7 @@ func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v := visit(p.url, "en")
 	v.goTo("/")
 	all := evaluate[map[string]map[string]string](v.tab,
-		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
 	requireSameTexts(t, all)
 	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
 	for code := range codesOf(a.body) {

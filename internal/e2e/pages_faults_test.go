@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +30,7 @@ const interceptFetch = `{
 	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
 	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
-	window.load = (path) => import(document.querySelector("script[type=module]").src.replace("shop/main.js", path));
+	window.load = (path) => import(document.querySelector("script[type=module]").src.replace("shop/main.bundle.js", path));
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
 }`
@@ -54,11 +56,40 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 			t.Parallel()
 			test(t, p, func(url string) *visitor {
 				v := visit(t, browser, url, "en")
-				v.before(interceptFetch)
+				v.intercept()
 				return v
 			})
 		})
 	}
+}
+
+// intercept makes the pages of a tab run interceptFetch, and load their modules instead of the bundle: a module in a bundle
+// cannot be imported.
+func (b *tab) intercept() {
+	b.t.Helper()
+	b.before(interceptFetch)
+	requests := make(chan *cdpfetch.EventRequestPaused, 8)
+	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
+		if e, ok := event.(*cdpfetch.EventRequestPaused); ok {
+			requests <- e
+		}
+	}))
+	go func() {
+		for {
+			select {
+			case <-b.ctx.Done():
+				return
+			case e := <-requests:
+				// An error means that the tab has left the page.
+				_, _ = chromedp.Call(b.ctx, cdpfetch.FulfillRequest, cdpfetch.FulfillRequestParams{
+					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: []byte(`import "./main.js";`),
+					ResponseHeaders: []*cdpfetch.HeaderEntry{{Name: "Content-Type", Value: "text/javascript"}},
+				})
+			}
+		}
+	}()
+	_, err := chromedp.Call(b.ctx, cdpfetch.Enable, cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}})
+	require.NoError(b.t, err)
 }
 
 // run runs statements in a tab's page; they may use await.
@@ -114,16 +145,18 @@ func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.until(canBuy(sale)) // a later read corrects the stock
 }
 
-// queuedOrderFails: the failure of a queued order is shown on the card of its sale.
+// queuedOrderFails: the card of a sale says that a queued order takes long, and that it has failed.
 func queuedOrderFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
 	v.loginNewUser()
-	v.run(`const user_id = await me(); window.answer = (a) =>
+	v.run(`window.order = { id: "77", voucher_id: %q, user_id: await me(), status: "queued", ahead: 0, created_at: new Date((await load("lib/clock.js")).now() - 11_000) }; window.answer = (a) =>
 		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
 		a.endsWith("/orders/77/events") ? Promise.resolve(new Response(null, { status: 204 })) :
-		a.endsWith("/orders/77") && Promise.resolve(new Response(JSON.stringify({ id: "77", voucher_id: %q, user_id, status: "failed", reason: "sold_out" })))`, sale)
+		a.endsWith("/orders/77") && Promise.resolve(new Response(JSON.stringify(order)))`, sale)
 	v.click(buyOf(sale))
+	v.reads(card(sale)+" .note", "This is taking longer than usual.")
+	v.run(`order.status = "failed"; order.reason = "sold_out"`)
 	v.reads(card(sale)+" .note", "Sold out.")
 }
 
@@ -219,7 +252,7 @@ func buyDuringRenewal(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.loginNewUser()
 	two := v.newTab()
-	two.before(interceptFetch)
+	two.intercept()
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/")
 	two.until(canBuy(sale))
@@ -399,7 +432,7 @@ func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.buy(sale, newPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
-	two.before(interceptFetch)
+	two.intercept()
 	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
 	two.reads(".banner", "Something went wrong on our side.")

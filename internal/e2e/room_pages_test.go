@@ -132,7 +132,7 @@ func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.loginNewUser()
 	one, two := v.tab, v.newTab()
-	two.before(interceptFetch)
+	two.intercept()
 	two.goTo("/")
 	one.click(buyOf(sale))
 	const inLobby = "You are in the waiting room"
@@ -252,6 +252,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	}, entry())
 
 	buyer := c.visit(c.url, "en")
+	buyer.intercept()
 	buyer.goTo("/")
 	buyer.until(canBuy(sale))
 	buyer.click(buyOf(sale))
@@ -292,7 +293,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	figure("admitted", "1")
 	figure("outstanding", "1")
 
-	pass := `import(document.querySelector("script[type=module]").src.replace("main.js", "rooms.js")).then((m) => m.place("` + sale + `").pass)`
+	pass := `import(document.querySelector("script[type=module]").src.replace("main.bundle.js", "rooms.js")).then((m) => m.place("` + sale + `").pass)`
 	first := evaluate[string](buyer.tab, pass)
 	v.click(`[data-do="revoke"]`)
 	v.confirm()

@@ -25,7 +25,6 @@ type page struct {
 	patterns []string // its paths as router patterns; the first is its home
 	main     string   // the entry module
 	styles   []string // additional style sheets
-	modules  []string // prefixes of the modules to preload, below static
 	policy   string   // its Content-Security-Policy
 }
 
@@ -35,8 +34,7 @@ const storefront = "shop/main.js"
 var pages = []page{
 	{ // the storefront
 		patterns: []string{"/", "/orders", "/orders/:id"},
-		main:     storefront, styles: []string{"shop/shop.css"},
-		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: shopPolicy,
+		main:     storefront, styles: []string{"shop/shop.css"}, policy: shopPolicy,
 	},
 	{ // the console
 		patterns: []string{
@@ -44,7 +42,6 @@ var pages = []page{
 			"/console/letters", // former path of the dead letters, for bookmarks
 			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
 		},
-		main: "console/main.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"},
-		modules: []string{"lib/", "console/", "vendor/uPlot.esm.js"}, policy: defaultPolicy,
+		main: "console/main.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,
 	},
 }

@@ -1,5 +1,6 @@
 // Package web serves the pages of the storefront, the console and the API documentation. They are plain HTML, CSS and
-// JavaScript modules, embedded in the program: there is no build step, and browsers contact no other server.
+// JavaScript modules, embedded in the program: there is no build step, and browsers contact no other server. The modules
+// of a page are bundled when the program starts.
 //
 //	static/*.html      page templates; pages.go lists the pages and what each loads
 //	static/shop/       modules of the storefront
@@ -25,7 +26,6 @@ import (
 	"mime"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,8 +119,12 @@ func newSite(cfg Config) (*site, error) {
 		return nil, err
 	}
 	s := &site{cfg: cfg, pages: map[string]*file{}, assets: map[string]*file{}}
-	var modules []string
 	all := sha256.New()
+	add := func(name string, text []byte) (err error) {
+		fmt.Fprintf(all, "%s %d\n%s", name, len(text), text)
+		s.assets[name], err = newFile(name, text, defaultPolicy)
+		return err
+	}
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
@@ -129,19 +133,23 @@ func newSite(cfg Config) (*site, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(all, "%s %d\n%s", name, len(text), text)
-		if kind := path.Ext(name); kind == ".js" || kind == ".mjs" {
-			modules = append(modules, name)
-		}
-		s.assets[name], err = newFile(name, text, defaultPolicy)
-		return err
+		return add(name, text)
 	})
 	if err != nil {
 		return nil, err
 	}
+	code, err := bundles()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pages {
+		if err := add(bundleOf(p.main), code[p.main]); err != nil {
+			return nil, err
+		}
+	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
 	for _, p := range pages {
-		render, err := s.renderer(root, p, modules)
+		render, err := s.renderer(root, p)
 		if err != nil {
 			return nil, err
 		}
@@ -162,9 +170,8 @@ func newSite(cfg Config) (*site, error) {
 // renderer executes the template of a page. A preview, which may be nil, adds its tags to the head.
 type renderer func(*preview) (*file, error)
 
-// renderer returns the renderer of a page. The page names all its modules, so that the browser loads them in parallel
-// instead of discovering them one import at a time.
-func (s *site) renderer(root fs.FS, p page, modules []string) (renderer, error) {
+// renderer returns the renderer of a page.
+func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 	t, err := template.ParseFS(root, appFrame)
 	if err != nil {
 		return nil, err
@@ -173,16 +180,11 @@ func (s *site) renderer(root fs.FS, p page, modules []string) (renderer, error) 
 		Assets, Home, Main string
 		Accounts           []Account
 		Sandbox            bool
-		Styles, Modules    []string
+		Styles             []string
 		Preview            *preview
 	}{
-		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles,
+		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: bundleOf(p.main), Styles: p.styles,
 		Accounts: s.cfg.Accounts, Sandbox: s.cfg.Sandbox,
-	}
-	for _, m := range modules {
-		if slices.ContainsFunc(p.modules, func(prefix string) bool { return strings.HasPrefix(m, prefix) }) {
-			in.Modules = append(in.Modules, in.Assets+"/"+m)
-		}
 	}
 	return func(of *preview) (*file, error) {
 		in := in

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -88,7 +89,7 @@ func TestPageAndItsAssetsAreServed(t *testing.T) {
 		assert.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
 		assert.Equal(t, "no-cache", page.Header.Get("Cache-Control"), "the next visit loads a new build")
 		names := refers.FindAllStringSubmatch(body(t, page), -1)
-		require.Greater(t, len(names), 10)
+		require.Greater(t, len(names), 4)
 		for _, n := range names {
 			a := get(t, n[1])
 			require.Equal(t, http.StatusOK, a.StatusCode, n[1])
@@ -234,7 +235,7 @@ func TestAssetOfAnotherBuildIsNotCached(t *testing.T) {
 
 // TestFirstVisitSize bounds the compressed bytes of a first visit. Visitors of the storefront may be on mobile networks.
 func TestFirstVisitSize(t *testing.T) {
-	for path, most := range map[string]int64{"/": 68 << 10, "/console": 250 << 10} {
+	for path, most := range map[string]int64{"/": 48 << 10, "/console": 100 << 10} {
 		all := int64(0)
 		for _, n := range append(refers.FindAllStringSubmatch(body(t, get(t, path)), -1), []string{"", path}) {
 			all += get(t, n[1], "Accept-Encoding", "gzip").ContentLength
@@ -244,46 +245,44 @@ func TestFirstVisitSize(t *testing.T) {
 	}
 }
 
-// TestProofIsSmallAndLoadedOnDemand: only sales that demand a proof of work load its scripts.
-func TestProofIsSmallAndLoadedOnDemand(t *testing.T) {
+// TestProofIsLoadedOnDemand: only sales that demand a proof of work load its worker, which is small.
+func TestProofIsLoadedOnDemand(t *testing.T) {
 	s, err := newSite(Config{})
 	require.NoError(t, err)
 	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
-	size := int64(0)
-	for _, name := range []string{"prove.js", "worker.js"} {
-		size += get(t, "/assets/"+s.version+"/proof/"+name, "Accept-Encoding", "gzip").ContentLength
-	}
-	assert.Less(t, size, int64(3<<10))
+	assert.NotContains(t, string(s.assets["shop/main.bundle.js"].plain), "deriveBits")
+	named := regexp.MustCompile(`new URL\("([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain))
+	require.NotNil(t, named)
+	worker := get(t, "/assets/"+s.version+"/"+path.Join("shop", named[1]), "Accept-Encoding", "gzip") // as the bundle finds it
+	assert.Less(t, worker.ContentLength, int64(1<<10))
+	assert.Contains(t, body(t, worker), "deriveBits")
 }
 
-// TestStorefrontLoadsNoConsoleModules keeps the storefront's first visit small.
-func TestStorefrontLoadsNoConsoleModules(t *testing.T) {
-	assert.NotRegexp(t, `/assets/\w+/(console/|vendor/uPlot)`, body(t, get(t, "/")))
-	assert.Regexp(t, `/assets/\w+/console/`, body(t, get(t, "/console")))
-}
-
-// TestPagesPreloadAllModules: a module that is not preloaded delays the page, a missing one breaks it.
-func TestPagesPreloadAllModules(t *testing.T) {
+// TestPagesLoadOneScript: a page whose modules are loaded one by one takes seconds longer on a slow network. A bundle
+// contains the modules of its page only.
+func TestPagesLoadOneScript(t *testing.T) {
 	s, err := newSite(Config{})
 	require.NoError(t, err)
-	imports := regexp.MustCompile(`(?:from|import) "(\.[^"]+)"`)
-	for pattern, page := range s.pages {
-		named := 0
-		for _, n := range refers.FindAllStringSubmatch(string(page.plain), -1) {
-			name := strings.TrimPrefix(n[1], "/assets/"+s.version+"/")
-			require.Contains(t, s.assets, name, pattern)
-			if !strings.HasSuffix(name, ".js") {
-				continue
-			}
-			named++
-			for _, m := range imports.FindAllStringSubmatch(string(s.assets[name].plain), -1) {
-				target := path.Join(path.Dir(name), m[1])
-				assert.Contains(t, s.assets, target, "%s imports %s", name, m[1])
-				assert.Contains(t, string(page.plain), `"/assets/`+s.version+"/"+target+`"`, pattern)
+	for pattern, main := range map[string]string{"/": "shop/main.js", "/console": "console/main.js"} {
+		var scripts []string
+		for _, n := range refers.FindAllStringSubmatch(body(t, get(t, pattern)), -1) {
+			if strings.HasSuffix(n[1], "js") {
+				scripts = append(scripts, n[1])
 			}
 		}
-		assert.Positive(t, named, pattern)
+		require.Equal(t, []string{"/assets/" + s.version + "/" + bundleOf(main)}, scripts)
+		code := string(s.assets[bundleOf(main)].plain)
+		assert.NotRegexp(t, `\bimport\b[^.]`, code)
+		assert.Equal(t, pattern == "/console", strings.Contains(code, "uPlot"), pattern)
 	}
+}
+
+// TestBundleNamesMissingModule: an import of a file that does not exist stops the program at its start.
+func TestBundleNamesMissingModule(t *testing.T) {
+	_, err := bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/none.js"; a();`)}}, "shop/main.js")
+	assert.ErrorContains(t, err, "lib/none.js")
+	_, err = bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/one.js"; a();`)}, "lib/one.js": {Data: []byte("export const b = 1;")}}, "shop/main.js")
+	assert.ErrorContains(t, err, `No matching export in "static:lib/one.js" for import "a"`)
 }
 
 // chineseText matches a line of the Chinese texts of a module.

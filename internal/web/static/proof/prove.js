@@ -1,4 +1,4 @@
-// Solutions of challenges, for sales that demand one (entry.challenge is "on"). Pages import this module on demand.
+// Solutions of challenges, for sales that demand one (entry.challenge is "on"). The worker is loaded with the first one.
 
 import { postMine, Problem } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
@@ -53,7 +53,7 @@ async function request(voucherID) {
 }
 
 // The page's policy allows this script as a worker, and no other URL.
-const url = new URL("worker.js", import.meta.url).href;
+const url = new URL("../proof/worker.js", import.meta.url).href; // from here, and from the bundle of the storefront
 const policy = globalThis.trustedTypes?.createPolicy("proof", { createScriptURL: () => url });
 
 async function solve(parameters) {

@@ -1,9 +1,9 @@
 // Proofs of work for the sales that demand one (entry.challenge is "on"), solved in the background before the buyer
 // presses the button. There is nothing to operate: the card shows and announces the state.
 
-import { Problem } from "../lib/api.js";
 import { topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
+import * as proof from "../proof/prove.js";
 
 // A solution is valid for two minutes. It is solved 45 to 90 s before the start, at random, so that pages do not
 // request challenges together and no solution expires at the start.
@@ -46,24 +46,12 @@ export function prepare(v, state, now) {
 }
 
 // solution returns a solution for POST /vouchers/{id}/entry: see proveHuman.
-export async function solution(id, challenge) {
-  return (await load()).proveHuman(id, challenge ?? undefined);
-}
+export const solution = (id, challenge) => proof.proveHuman(id, challenge ?? undefined);
 
 // forget drops a solution that was used up or refused.
 export function forget(id) {
   proofs.delete(id);
-  if (module) module.forget(id);
-}
-
-// The module is loaded when the first sale demands a proof.
-let module = null;
-async function load() {
-  try {
-    return (module ??= await import("../proof/prove.js"));
-  } catch (err) {
-    throw new Problem({ code: "network", detail: String(err) });
-  }
+  proof.forget(id);
 }
 
 session.on(() => proofs.clear());
