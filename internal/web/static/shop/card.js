@@ -46,6 +46,13 @@ export function keepTime(update) {
   };
 }
 
+// onScreen has the cards that are less than a screen away. The times of others are not updated each second: pages with
+// dozens of cards stay open for hours.
+const onScreen = new WeakSet();
+const observer = new IntersectionObserver((entries) => {
+  for (const e of entries) onScreen[e.isIntersecting ? "add" : "delete"](e.target);
+}, { rootMargin: "100%" });
+
 // card returns the card of a sale: {element, update}; update(now) renders the current state. `alone` means that the page
 // shows this sale only, with its title and its terms elsewhere.
 export function card(id, alone = false) {
@@ -89,6 +96,9 @@ export function card(id, alone = false) {
     h("div", { class: "stock" }, stockBar, stockText),
     h("div", { class: "clock" }, timeLabel, time),
     h("div", { class: "act" }, word, button, link, note, another, limit, ref, leave, error));
+  observer.observe(element);
+  let shown = {};
+  let timed = null;
   let was = null;
   let said = null;
   let turned = null;
@@ -102,32 +112,11 @@ export function card(id, alone = false) {
   function update(now) {
     const v = sales.sale(id);
     if (!v) return;
-    for (const [el, words] of [[name, v.title], [sub, v.sub_title], [rules, alone ? "" : v.rules]]) {
-      text(el, words);
-      attr(el, "lang", languageOf(words));
-      show(el, words);
-    }
-    attr(image, "src", v.image_url);
-    show(image, v.image_url);
     const at = shops.shop(v.shop_id)?.name ?? "";
-    text(of, at);
-    attr(of, "lang", languageOf(at));
-    show(of, at);
-    text(price, money(v.pay_value, v.currency));
-    const saves = v.actual_value > v.pay_value;
-    text(worth, money(v.actual_value, v.currency));
-    show(worth, saves);
-    show(insteadOf, saves);
-    const percent = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
-    text(off, t("store.off", { off: language() === "zh" ? number((100 - percent) / 10) : percent })); // 8 折 is −20%
-    show(off, percent > 0 && percent < 100);
+    if (v !== shown.v || at !== shown.at) showFacts(v, at);
     const state = sales.stateOf(v, now);
     attr(element, "data-state", state);
     text(chip, t(`state.${state}`));
-    const units = Math.max(v.initial_stock + (v.added_stock ?? 0), v.stock);
-    attr(stockBar, "max", Math.max(1, units));
-    attr(stockBar, "value", v.stock);
-    text(stockText, t("store.left", { left: number(v.stock), all: number(units) }));
     showTime(v, state, now);
     const a = action(v, state);
     showAction(a);
@@ -147,9 +136,38 @@ export function card(id, alone = false) {
     turned = Boolean(a.mine);
   }
 
+  // showFacts shows what changes with the sale only. It is called when the sale has been read, and not every second.
+  function showFacts(v, at) {
+    shown = { v, at };
+    for (const [el, words] of [[name, v.title], [sub, v.sub_title], [rules, alone ? "" : v.rules]]) {
+      text(el, words);
+      attr(el, "lang", languageOf(words));
+      show(el, words);
+    }
+    attr(image, "src", v.image_url);
+    show(image, v.image_url);
+    text(of, at);
+    attr(of, "lang", languageOf(at));
+    show(of, at);
+    text(price, money(v.pay_value, v.currency));
+    const saves = v.actual_value > v.pay_value;
+    text(worth, money(v.actual_value, v.currency));
+    show(worth, saves);
+    show(insteadOf, saves);
+    const percent = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
+    text(off, t("store.off", { off: language() === "zh" ? number((100 - percent) / 10) : percent })); // 8 折 is −20%
+    show(off, percent > 0 && percent < 100);
+    const units = Math.max(v.initial_stock + (v.added_stock ?? 0), v.stock);
+    attr(stockBar, "max", Math.max(1, units));
+    attr(stockBar, "value", v.stock);
+    text(stockText, t("store.left", { left: number(v.stock), all: number(units) }));
+  }
+
   function showTime(v, state, now) {
     const until = Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
     const far = until - now > 48 * HOUR ? "At" : "";
+    if (timed === state && !onScreen.has(element)) return;
+    timed = state;
     text(timeLabel, t(state === "ended" ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
     text(time, state === "ended" || far ? moment(until) : left(until - now));
     attr(element, "data-soon", state === "upcoming" && until - now < 60_000);
