@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -57,6 +58,11 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale)
 	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
 	v.reads(`[data-invariant="I5"] .detail`, "4 ")
+	c.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", c.token, map[string]any{"delta": 1, "reason": "x; status: off -> on"})
+	c.change(t, sale, map[string]any{"status": "off"})
+	v.goTo("/console/audit?voucher_id=" + sale)
+	v.reads("table", "状态：已发布 → 已下架")
+	v.reads("table", "+1: x; status: off -> on") // a text of staff looks like no other change
 	v.goTo("/console/new")
 	for field, value := range map[string]string{"title": "秒杀", "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "1", "currency": "QQQ"} {
 		v.fill("make", field, value)

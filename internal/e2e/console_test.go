@@ -277,7 +277,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
 	v.click(fmt.Sprintf(`a[href="/console/audit?voucher_id=%s"]`, sale))
-	for _, line := range []string{"Sale created", "status: draft -> on", "Sale changed", "Stock adjusted", "more came in", "Staff"} {
+	for _, line := range []string{"Sale created", "Status: Draft → Published", "Sale changed", "Stock adjusted", "more came in", "Staff"} {
 		v.reads("table", line)
 	}
 	require.NotContains(t, v.text("table"), "too many")

@@ -4,6 +4,7 @@ import { getMine } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
 import { has, stamp, t } from "../lib/i18n.js";
+import { auditDetailOf } from "./details.js";
 import { form } from "./form.js";
 import { download } from "./files.js";
 import { errorBox, head, listing } from "./parts.js";
@@ -17,7 +18,7 @@ const columns = () => [
   { label: t("audit.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
   { label: t("audit.voucher_id"), cell: (e) => (e.voucher_id ? h("a", { href: `/console/sales/${e.voucher_id}` }, e.voucher_id) : "–") },
   { label: t("audit.order_id"), cell: (e) => (e.order_id ? h("a", { href: `/console/orders/${e.order_id}` }, e.order_id) : "–") },
-  { label: t("audit.detail"), cell: (e) => e.detail },
+  { label: t("audit.detail"), cell: (e) => h("div", {}, auditDetailOf(e).map((line) => h("div", {}, line))) },
 ];
 
 // requestColumns returns the table columns of requests.

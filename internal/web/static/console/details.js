@@ -1,8 +1,8 @@
 // The server's explanations in Chinese. In other languages they are shown as sent.
 
-import { language } from "../lib/i18n.js";
+import { has, language, stamp, t } from "../lib/i18n.js";
 
-// sentences translate the details of verdicts; a number in the pattern is inserted for $1, $2 and $3.
+// sentences translate the details of verdicts and of the audit log; a group of the pattern is inserted for $1, $2 and $3.
 const sentences = [
   [/^(\d+) active of (-?\d+)$/, "有效订单 $1，总库存 $2"],
   [/^no user exceeds the limit$/, "没有用户超出限购"],
@@ -24,6 +24,17 @@ const sentences = [
   [/^(\d+) answers differ from the buyer's orders$/, "$1 个返回结果与订单不符"],
   [/^(-?\d+) left, (\d+) buyers answered sold_out$/, "剩余 $1，$2 位买家收到“已抢光”"],
   [/^(\d+) IDs of (\d+) orders$/, "$2 个订单，$1 个编号"],
+  [/^by its code$/, "凭核销码"],
+  [/^without a code$/, "未验核销码"],
+  [/^no payment was received$/, "未收到款项"],
+  [/^(\S+): the payment was not begun by this shop$/, "$1：不是本店发起的支付"],
+  [/^(\S+): the order is (\w+)$/, (_, ref, status) => `${ref}：订单状态为“${textOf(["status"], status)}”`],
+  [/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/, "$1：收到 $2 $3，订单金额为 $4 $5"],
+  [/^shop (\d+)$/, "店铺 $1"],
+  [/^default$/, "默认"],
+  [/^passes for (\S+)$/, "凭证有效期 $1"],
+  [/^with challenge$/, "人机验证"],
+  [/^opens (\S+)$/, (_, at) => `${stamp(at)} 开放`],
 ];
 
 // kinds explain the kinds of findings.
@@ -55,3 +66,32 @@ export function detailOf(detail) {
 
 // findingOf is detailOf for a finding, by its kind.
 export const findingOf = (f) => (language() === "zh" && kinds[f.kind] ? [kinds[f.kind], null] : detailOf(f.detail));
+
+// change matches a change in a detail of the audit log: a field with its old and its new value. Texts of staff are quoted.
+const change = /(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
+const time = /^\d{4}-\d\d-\d\dT\S+$/;
+
+// textOf returns the text of a key below one of the groups, or the key itself.
+function textOf(groups, key) {
+  const group = groups.find((g) => has(`${g}.${key}`));
+  return group ? t(`${group}.${key}`) : key;
+}
+
+// valueOf returns a value of a change: a quoted text as it is; times, words and phrases in the visitor's language.
+function valueOf(value) {
+  if (value.startsWith('"')) return value;
+  if (time.test(value)) return stamp(value);
+  return value.split(", ").map((part) => textOf(["audit.value", "voucher.entry"], detailOf(part)[0])).join(" · ");
+}
+
+// auditDetailOf returns the detail of an entry of the audit log as lines. The reason of a change of stock is shown as it is:
+// a text of staff must not look like something else.
+export function auditDetailOf({ action, detail }) {
+  if (action === "change_stock") return [detail];
+  const changes = [...detail.matchAll(change)];
+  const rest = detail.replace(change, "").replace(/; $/, "");
+  return [
+    ...(rest ? [detailOf(rest)[0]] : []),
+    ...changes.map(([, field, was, is]) => t("audit.change", { field: textOf(["audit.field", "voucher", "shop", "room"], field), was: valueOf(was), is: valueOf(is) })),
+  ];
+}
