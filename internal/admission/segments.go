@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +154,14 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 		return false, domain.ErrGateCold
 	}
 	if !settled(all) {
+		lost, err := g.lostLoan(ctx, voucherID, keys, all)
+		if err == nil && lost {
+			g.cfg.Log.ErrorContext(ctx, "gate: Redis has lost a loan, loading again", slog.Int64("voucher_id", voucherID))
+			err = cmp.Or(g.Unload(ctx, voucherID), domain.ErrGateCold)
+		}
+		if err != nil {
+			return false, err
+		}
 		return true, g.completeLoans(ctx, all)
 	}
 	var free int64
@@ -174,6 +184,30 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 		}
 	}
 	return true, nil
+}
+
+// lostLoan reports whether a segment has received more than its lender has lent, because the lender's Redis has lost a
+// loan, for instance in a failover. Such segments are never settled again. A loan that was made between the reads of the
+// two segments looks the same in all, but not in a later read.
+func (g *Gate) lostLoan(ctx context.Context, voucherID int64, keys []gateKeys, all []segment) (bool, error) {
+	if !overpaid(all, all) {
+		return false, nil
+	}
+	later, err := g.readSegments(ctx, voucherID, keys)
+	return err == nil && overpaid(later, all), err
+}
+
+// overpaid reports whether a borrower has received more than its lender has lent in the same epoch.
+func overpaid(lenders, borrowers []segment) bool {
+	for i := range lenders {
+		for j := range borrowers {
+			lender, borrower := &lenders[i], &borrowers[j]
+			if lender.epoch == borrower.epoch && borrower.from[lender.keys.shard] > lender.to[borrower.keys.shard] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // completeLoans credits the borrowers with the loans that they have not received.

@@ -110,6 +110,25 @@ func TestBuyerGetsUnitThatIsOnItsWay(t *testing.T) {
 	})
 }
 
+// The Redis of a lender has lost its loan, for instance in a failover. The next buyer that needs a unit of another segment
+// finds a cold gate, and the load sells every unit once.
+func TestLostLoanIsLoadedAgain(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := segmentsWithStock(t, rdb, 2, 8)
+		for i, user := range usersOf(0, 2, 5) { // the fifth borrows
+			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
+		}
+		keys := segmentKeys(t, g, voucher)
+		require.NoError(t, rdb.HDel(t.Context(), keys[1].loans, "to:"+strconv.Itoa(int(keys[0].shard))).Err())
+		buyer := admission(9, usersOf(1, 2, 9)[8])
+		require.NoError(t, rdb.Set(t.Context(), keys[1].stock, 0, 0).Err())
+		require.Equal(t, []error{domain.ErrGateCold}, reserve(t, g, buyer))
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.Equal(t, []error{nil}, reserve(t, g, buyer))
+		require.EqualValues(t, 2, level(t, g, voucher).Stock)
+	})
+}
+
 // More orders are in flight than the database has units, and one of them returns its unit: it pays for another one,
 // and no further buyer is admitted.
 func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
