@@ -125,12 +125,18 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if err := fn(tx); err != nil {
 		return err
 	}
-	arrived := a.unsettled(generation) && a.dialect.writable(ctx, tx.Statement.ConnPool) == nil
+	unsettled := a.unsettled(generation)
+	if unsettled {
+		// After an error of any statement COMMIT must not follow: if the server has rolled back, it succeeds with nothing.
+		if err := a.dialect.writable(ctx, tx.Statement.ConnPool); err != nil {
+			return err
+		}
+	}
 	done = true
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{err}
 	}
-	if arrived {
+	if unsettled {
 		a.settle(generation)
 	}
 	return nil
