@@ -25,7 +25,7 @@ func legendValue(plot string, n int) string {
 
 // saleLive checks the live view of a sale: figures, plots, and a violated invariant in color and in words.
 func saleLive(t *testing.T, c *consoleTest) {
-	s := embeddedStack(t).withAdmins()
+	s := c.stack.fresh(t).withAdmins()
 	p := s.serve(t, "").shop(t)
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 8)
 	v := c.visit(p.url, "en")

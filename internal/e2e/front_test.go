@@ -164,11 +164,12 @@ type offer struct {
 type shop struct {
 	*process
 	token string
+	stack *stack // of the process, if the test that started it sets this
 }
 
 func (p *process) shop(t *testing.T) *shop {
 	t.Helper()
-	return &shop{p, p.admin(t)}
+	return &shop{process: p, token: p.admin(t)}
 }
 
 // publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.

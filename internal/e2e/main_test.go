@@ -165,6 +165,17 @@ func serverStack(t *testing.T, dsn string) *stack {
 	}
 }
 
+// isEmbedded reports whether the servers of the stack have the embedded database and Redis.
+func (s *stack) isEmbedded() bool { return s.redis == nil }
+
+// fresh returns a new stack of the same kind.
+func (s *stack) fresh(t *testing.T) *stack {
+	if s.isEmbedded() {
+		return embeddedStack(t)
+	}
+	return realStack(t)
+}
+
 // with returns a copy of the stack with more environment variables.
 func (s *stack) with(env ...string) *stack {
 	c := *s

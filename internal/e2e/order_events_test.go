@@ -135,7 +135,7 @@ func TestEventsSurviveKill(t *testing.T) {
 func eventsInBrowser(t *testing.T, c *consoleTest) {
 	r := startEventReceiver(t)
 	r.refuse = true
-	s := embeddedStack(t).withAdmins().with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
+	s := c.stack.fresh(t).withAdmins().with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
 	p := s.serve(t, "").shop(t)
 	order := p.buy(t, s.tokens(t, 1)[0], p.publish(t, offer{Stock: 5})).ID
 	v := c.visit(p.url, "en")

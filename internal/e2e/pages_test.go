@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -95,24 +96,39 @@ func (b *tab) readQR(selector string) string {
 	return found.GetText()
 }
 
-// TestPages covers the pages apart from a plain purchase. The tests share one server unless they start another.
+type pagesTest = func(t *testing.T, p *shop, visit func(url, language string) *visitor)
+
+// TestPages covers the pages apart from a plain purchase: the journeys of buyers on the embedded default and on real
+// servers, and what only the browser decides on the embedded default. The tests share one server unless they start another.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	p := embeddedStack(t).serve(t, "").shop(t)
-	for name, test := range map[string]func(*testing.T, *shop, func(url, language string) *visitor){
-		"two tabs": twoTabs, "starts while open": startsWhileOpen, "back on sale": backOnSale, "connection cut": connectionCut,
-		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
-		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
-		"texts": texts, "queued": queued, "payment refused": paymentRefused, "room journey": roomJourney,
-		"account": account, "log out everywhere": logoutEverywhere, "demo accounts": demoAccounts,
+	journeys := map[string]pagesTest{
+		"two tabs": twoTabs, "back on sale": backOnSale, "refund": refund, "window moved": windowMoved, "queued": queued,
+		"payment refused": paymentRefused, "room journey": roomJourney, "account": account, "log out everywhere": logoutEverywhere,
 		"sale page": salePage, "ready at the start": readyAtStart, "expired": expiredOrder, "limit above one": limitAboveOne,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, p, func(url, language string) *visitor { return visit(t, browser, url, language) })
-		})
+		"demo accounts": demoAccounts,
 	}
+	pages := map[string]pagesTest{
+		"starts while open": startsWhileOpen, "connection cut": connectionCut, "temporary refusals": temporaryRefusals,
+		"answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly, "narrow": narrow, "markup in texts": markupInTexts,
+		"accessible": accessible, "texts": texts,
+	}
+	each(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "").shop(t)
+		p.stack = s
+		tests := journeys
+		if s.isEmbedded() {
+			tests = maps.Clone(journeys)
+			maps.Copy(tests, pages)
+		}
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p, func(url, language string) *visitor { return visit(t, browser, url, language) })
+			})
+		}
+	})
 }
 
 // twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
@@ -333,8 +349,8 @@ func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visito
 }
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome.
-func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
-	s, release := holdWorkers(t, embeddedStack(t).in("queue"))
+func queued(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
+	s, release := holdWorkers(t, shared.stack.fresh(t).in("queue"))
 	p := s.serve(t, "").shop(t)
 	sale := p.publish(t, offer{Stock: 5})
 	for _, token := range s.tokens(t, 3) {
@@ -357,8 +373,8 @@ func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 }
 
 // paymentRefused: the page shows that the provider declined the payment and allows another attempt.
-func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
-	p := embeddedStack(t).with("SECKILL_SANDBOX=fail").serve(t, "").shop(t)
+func paymentRefused(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
+	p := shared.stack.fresh(t).with("SECKILL_SANDBOX=fail").serve(t, "").shop(t)
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
 	v.goTo("/")
