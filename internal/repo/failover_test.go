@@ -79,7 +79,8 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	}
 	_, err = placeOrder(t.Context(), late, newOrder(2, 2, 1), 1)
 	require.ErrorIs(t, err, domain.ErrUnavailable)
-	require.NoError(t, late.db.Write(t.Context(), func(*gorm.DB) error { return nil }), "a transaction without a change succeeds on the old primary")
+	err = late.db.Write(t.Context(), func(*gorm.DB) error { return nil })
+	require.ErrorIs(t, err, domain.ErrUnavailable, "the old primary would commit a transaction without a change")
 	_, err = late.Order(t.Context(), 2, 2)
 	require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open, and idle from here on")
 
