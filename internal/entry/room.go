@@ -416,13 +416,16 @@ func (b *bitmap) all() int {
 	return b.sums[len(b.sums)-1]
 }
 
-// below returns the number of members less than i.
+// below returns the number of members less than i. Members that were added after count may be missing.
 func (b *bitmap) below(i uint32) int {
 	word := int(i / 64)
-	if word >= len(b.words) || len(b.sums) == 0 {
+	if word >= len(b.words) {
 		return b.all()
 	}
-	n := b.sums[word/blockWords]
+	n := b.all()
+	if block := word / blockWords; block < len(b.sums) {
+		n = b.sums[block]
+	}
 	for _, w := range b.words[word/blockWords*blockWords : word] {
 		n += bits.OnesCount64(w)
 	}

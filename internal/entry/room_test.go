@@ -212,6 +212,15 @@ func TestPollInterval(t *testing.T) {
 	require.LessOrEqual(t, poll, 12*time.Second)
 }
 
+// A buyer leaves far behind all who have left or were admitted, between two reads of the events.
+func TestBuyersAroundOneThatLeft(t *testing.T) {
+	r := newTestRoom(t, 20_000)
+	order := r.admit(time.Second)
+	ahead := len(order)
+	r.leave(r.numberAt(15_000))
+	require.Equal(t, 14_000-ahead, r.ask(r.numberAt(14_000)).ahead)
+}
+
 func TestBitmapCounts(t *testing.T) {
 	var b bitmap
 	for i := uint32(0); i < 20_000; i += 3 {
@@ -223,4 +232,7 @@ func TestBitmapCounts(t *testing.T) {
 		require.Equal(t, int(min(i, 20_000)+2)/3, b.below(i), i)
 		require.Equal(t, i < 20_000 && i%3 == 0, b.has(i), i)
 	}
+	b.set(50_000)
+	require.Equal(t, 6667, b.below(40_000), "without a count")
+	require.Equal(t, 6668, b.below(50_001))
 }

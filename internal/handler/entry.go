@@ -137,14 +137,20 @@ func (h *entryHandler) events(c *gin.Context) error {
 	if s.sub, err = h.subscribers.Subscribe(s.user, voucherID); err != nil {
 		return err
 	}
+	streaming := false
+	defer func() {
+		if !streaming {
+			h.subscribers.Unsubscribe(s.sub)
+		}
+	}()
 	a, err := s.ask(c.Request.Context())
-	if err == nil {
-		s.stream, err = openStream(c, h.auth)
-	}
 	if err != nil {
-		h.subscribers.Unsubscribe(s.sub)
 		return err
 	}
+	if s.stream, err = openStream(c, h.auth); err != nil {
+		return err
+	}
+	streaming = true
 	go s.run(a)
 	return nil
 }

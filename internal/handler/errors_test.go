@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/service"
 	"seckill/internal/version"
@@ -211,6 +212,14 @@ func TestPanicIsAnswered500(t *testing.T) {
 		e.guest().get("/healthz").want(http.StatusOK)
 	}
 	assert.Contains(t, fmt.Sprint(e.logs.of("ERROR")), "vouchers.go", "the log has the stack")
+}
+
+// A stream that panics before its answer leaves no subscription, which would let no server stop.
+func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) { s.change = func(c *handler.Config) { c.Entry = new(entry.Service) } })
+	e.buyer(1).with("X-Entry-Ticket", "x").get("/api/v1/vouchers/1/entry/events").problem(http.StatusInternalServerError, "internal")
+	require.Zero(t, e.config.RoomSubscribers.Count())
 }
 
 func TestReadyzReportsFailedChecks(t *testing.T) {
