@@ -129,6 +129,11 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
 		}
 		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), domain.ErrUnauthenticated, "two generations back")
+
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("c"), anyCode, noFactor)
+		require.NoError(t, err)
+		require.NoError(t, rotate(s, "c", 1, now, 0))
+		require.ErrorIs(t, rotate(s, "c", 1, now.Add(-time.Second), 0), domain.ErrUnauthenticated, "no grace, and a clock that is behind")
 	})
 }
 

@@ -35,9 +35,10 @@ func newSessionRow(s *auth.Session) sessionRow {
 }
 
 // repeats reports whether r repeats the last exchange of the session within its grace. Only the device that made the
-// exchange may repeat it, so a session without one has no grace.
+// exchange may repeat it, so a session without one has no grace. The clock of the server that made the exchange may be ahead.
 func (row *sessionRow) repeats(r *auth.Rotation) bool {
-	return row.DeviceHash != nil && row.RotatedAt != nil && row.Generation == r.Generation+1 && r.Now.Sub(*row.RotatedAt) < r.Grace
+	return row.DeviceHash != nil && row.RotatedAt != nil && row.Generation == r.Generation+1 &&
+		r.Grace > 0 && r.Now.Sub(*row.RotatedAt) < r.Grace
 }
 
 type revocationRow struct {
