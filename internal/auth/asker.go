@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -9,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"seckill/internal/domain"
+	"seckill/internal/ratelimit"
 )
 
 // Asker is the origin of a request for a code or of a login.
@@ -29,16 +30,21 @@ type asker struct {
 	known   bool   // a device that has logged in to the phone
 }
 
-// identify returns the asker of a code for phone: a known device, otherwise an address. It reads the user of an asker with
-// a proof. Error: ErrUnavailable.
+// identify returns the asker of a code for phone: a known device, otherwise an address. It reads the user only for a device
+// that has logged in to the phone, and not often, because a client without a session must not cost a query.
+// Errors: *domain.RateLimitedError, ErrUnavailable.
 func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker, error) {
-	if from.Proof != "" {
+	if signed, id := parseProof(from.Proof, phone); a.cfg.Tokens.provesDevice(from.Proof, signed) {
+		known := asker{key: "device " + id, known: true}
+		if _, err := a.limit(ctx, ratelimit.Bucket{Rule: proofReads, Key: known.key}); err != nil {
+			return asker{}, err
+		}
 		u, err := a.cfg.Store.UserByPhone(ctx, phone)
 		if err != nil && !errors.Is(err, domain.ErrNotFound) {
 			return asker{}, err
 		}
-		if id := a.cfg.Tokens.parseProof(from.Proof, u); id != "" {
-			return asker{key: "device " + id, known: true}, nil
+		if a.cfg.Tokens.provesDevice(from.Proof, u) {
+			return known, nil
 		}
 	}
 	return asker{key: Customer(from.Address), network: Network(from.Address)}, nil
@@ -67,27 +73,40 @@ func prefix(addr netip.Addr, bits4, bits6 int) string {
 
 // proof returns the value of Login.Proof for a device of u with the given proof. A known device stays the same device.
 func (a *Service) proof(present string, u domain.User) string {
-	return a.cfg.Tokens.proof(cmp.Or(a.cfg.Tokens.parseProof(present, u), rand.Text()), u)
+	id := rand.Text()
+	if a.cfg.Tokens.provesDevice(present, u) {
+		_, id = parseProof(present, u.Phone)
+	}
+	return a.cfg.Tokens.proof(id, u)
 }
 
-// proof returns the id of a device with a signature that binds it to a user, the phone and the generation of the user's
-// devices. The id is not that of deviceHash, which other clients than browsers do not have.
+// proof returns the id of a device with the id and the generation of the devices of its user, and a signature of these and
+// the phone. The id is not that of deviceHash, which other clients than browsers do not have.
 func (t *Tokens) proof(id string, u domain.User) string {
 	return signProof(t.proofKeys.Signer(), id, u)
 }
 
 func signProof(key []byte, id string, u domain.User) string {
-	text := fmt.Sprintf("%s/%s/%d/%d", id, u.Phone, u.ID, u.DeviceGeneration)
-	return id + "." + base64.RawURLEncoding.EncodeToString(mac(key, text))
+	text := fmt.Sprintf("%s.%d.%d", id, u.ID, u.DeviceGeneration)
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac(key, text+"/"+u.Phone))
 }
 
-// parseProof returns the id of a device that is known for u, otherwise "".
-func (t *Tokens) parseProof(proof string, u domain.User) (id string) {
-	id, _, ok := strings.Cut(proof, ".")
-	if !ok || !t.proofKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(proof), []byte(signProof(key, id, u))) }) {
-		return ""
+// parseProof returns the user and the device of a proof for phone, without a verification.
+func parseProof(proof, phone string) (u domain.User, id string) {
+	fields := strings.Split(proof, ".")
+	if len(fields) != 4 {
+		return u, ""
 	}
-	return id
+	u.Phone = phone
+	u.ID, _ = strconv.ParseInt(fields[1], 10, 64) // otherwise provesDevice finds another text
+	u.DeviceGeneration, _ = strconv.ParseInt(fields[2], 10, 64)
+	return u, fields[0]
+}
+
+// provesDevice reports whether a proof is for a device of u.
+func (t *Tokens) provesDevice(proof string, u domain.User) bool {
+	_, id := parseProof(proof, u.Phone)
+	return id != "" && t.proofKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(proof), []byte(signProof(key, id, u))) })
 }
 
 // askerHashes returns 128 bits for each secret, newest first, that stand for an asker in the database, which should not

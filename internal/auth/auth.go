@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
 
 	"seckill/internal/domain"
 	"seckill/internal/ratelimit"
@@ -127,6 +128,8 @@ type Service struct {
 	idleSessions *otter.Cache[string, *idleSession] // by token
 	roles        roleCache
 	named        sync.Map // ids of the users that the log has named
+
+	revalidations singleflight.Group // of idle sessions, by token
 }
 
 // New returns a Service.
@@ -222,7 +225,7 @@ func (a *Service) Refresh(ctx context.Context, token, device, proof string, grac
 		return Login{}, err
 	}
 	l, err := a.login(u, id, generation+1, secondFactor)
-	if a.cfg.Tokens.parseProof(proof, u) != "" {
+	if a.cfg.Tokens.provesDevice(proof, u) {
 		l.Proof = a.proof(proof, u)
 	}
 	return l, err

@@ -29,11 +29,12 @@ const (
 	maxIdleSessions = 100_000
 )
 
-// idleSession is a cached idle-timeout session. Only its two times change.
+// idleSession is a cached idle-timeout session. Only its times change.
 type idleSession struct {
 	identity   Identity
 	usedAt     atomic.Int64 // unix milliseconds
 	extendedAt atomic.Int64 // unix milliseconds; the last attempt to extend the session in the store
+	refusedAt  atomic.Int64 // unix milliseconds; the last refusal by the store, or 0
 }
 
 func newIdleSession(id Identity, now time.Time) *idleSession {
@@ -46,6 +47,12 @@ func newIdleSession(id Identity, now time.Time) *idleSession {
 // idle returns the time since the last use of the session in this process.
 func (s *idleSession) idle(now time.Time) time.Duration {
 	return time.Duration(now.UnixMilli()-s.usedAt.Load()) * time.Millisecond
+}
+
+// refused reports whether the store has just refused the session, and need not be called again.
+func (s *idleSession) refused(now time.Time) bool {
+	at := s.refusedAt.Load()
+	return at != 0 && now.UnixMilli()-at < extendEvery.Milliseconds()
 }
 
 // due reports whether the session is to be extended. It returns true to one caller per interval.
@@ -84,7 +91,7 @@ func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identi
 	if !cached {
 		return a.loadIdleSession(ctx, token, now)
 	}
-	if a.cfg.Revoked.Has(s.identity.SessionID) {
+	if a.cfg.Revoked.Has(s.identity.SessionID) || s.refused(now) {
 		return Identity{}, domain.ErrUnauthenticated
 	}
 	if s.idle(now) >= SlidingTTL {
@@ -113,24 +120,43 @@ func (a *Service) loadIdleSession(ctx context.Context, token string, now time.Ti
 	}
 	s, err := a.idleSessions.Get(ctx, strings.Clone(token), otter.LoaderFunc[string, *idleSession](
 		func(ctx context.Context, _ string) (*idleSession, error) {
-			return a.extend(ctx, id, now, now, loadTimeout)
+			s, err := a.extend(ctx, id, now, now, loadTimeout)
+			if errors.Is(err, domain.ErrUnauthenticated) { // cached as well
+				s, err = &idleSession{identity: Identity{SessionID: id}}, nil
+				s.refusedAt.Store(now.UnixMilli())
+			}
+			return s, err
 		},
 	))
 	if err != nil {
 		return Identity{}, err
 	}
+	if s.refused(now) {
+		return Identity{}, domain.ErrUnauthenticated
+	}
 	return s.identity, nil
 }
 
 // revalidate authenticates a session whose idle timeout has passed in this process. The session is still valid if
-// another process has extended it; the stored end is then later than the uses in this process explain.
+// another process has extended it; the stored end is then later than the uses in this process explain. Concurrent calls for
+// a token share one store call.
 func (a *Service) revalidate(ctx context.Context, token string, s *idleSession, now time.Time) (Identity, error) {
-	s, err := a.extend(ctx, s.identity.SessionID, now, now.Add(extendEvery), loadTimeout)
-	if err != nil {
-		return Identity{}, err // the cached session stays, so that a retry is refused as well
-	}
-	a.idleSessions.Set(strings.Clone(token), s)
-	return s.identity, nil
+	id, err, _ := a.revalidations.Do(token, func() (any, error) {
+		if s.refused(now) { // by a call that has just ended
+			return Identity{}, domain.ErrUnauthenticated
+		}
+		fresh, err := a.extend(ctx, s.identity.SessionID, now, now.Add(extendEvery), loadTimeout)
+		switch {
+		case errors.Is(err, domain.ErrUnauthenticated):
+			s.refusedAt.Store(now.UnixMilli())
+			return Identity{}, err
+		case err != nil:
+			return Identity{}, err
+		}
+		a.idleSessions.Set(strings.Clone(token), fresh)
+		return fresh.identity, nil
+	})
+	return id.(Identity), err
 }
 
 // extend extends a session that lasts beyond after in the store. Other requests may share the call, so the cancellation

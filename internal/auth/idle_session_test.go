@@ -215,6 +215,21 @@ func TestRevokedIdleSessionIsRefused(t *testing.T) {
 	require.Zero(t, s.table.takeCalls())
 }
 
+// A token that the store refuses costs one store call a minute in each process, however often it is sent.
+func TestRefusedIdleTokenCostsOneCallAMinute(t *testing.T) {
+	s, a := newIdleRig(t)
+	s.now = s.now.Add(SlidingTTL + extendEvery)
+	for range 2 {
+		for _, process := range []*Service{a, s.process()} { // one of them has cached the session
+			for range 100 {
+				require.ErrorIs(t, s.use(process), domain.ErrUnauthenticated)
+			}
+			require.Equal(t, 1, s.table.takeCalls())
+		}
+		s.now = s.now.Add(extendEvery)
+	}
+}
+
 // Forged tokens cause no store calls and are not cached.
 func TestForgedIdleTokensCostNothing(t *testing.T) {
 	s, a := newIdleRig(t)

@@ -13,6 +13,8 @@ import (
 var (
 	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.
 	logins = ratelimit.Rule{Name: "logins", Burst: 120, Interval: time.Second / 5}
+	// Per known device: how often it costs a read of its user before another limit holds.
+	proofReads = ratelimit.Rule{Name: "proofs", Burst: 30, Interval: time.Second}
 	// Per phone and known device, or per phone and network of strangers: more addresses of one network bring no more codes.
 	codeResends = ratelimit.Rule{Name: "resends", Burst: 3, Interval: time.Minute}
 	codeAskers  = ratelimit.PerDay("askers", 6, 10)

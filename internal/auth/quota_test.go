@@ -27,14 +27,19 @@ func newCodes(t *testing.T) *codes {
 	clock := func() time.Time { return c.now }
 	tokens, err := NewTokens(testSecret, clock)
 	require.NoError(t, err)
-	c.service, c.quota = New(Config{Store: userStore{}, Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
+	c.service, c.quota = New(Config{Store: &userStore{}, Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
 	return c
 }
 
-// userStore has a user for every phone.
-type userStore struct{ Store }
+// userStore has a user for every phone, and counts the reads.
+type userStore struct {
+	Store
 
-func (userStore) UserByPhone(_ context.Context, phone string) (domain.User, error) {
+	reads int
+}
+
+func (s *userStore) UserByPhone(_ context.Context, phone string) (domain.User, error) {
+	s.reads++
 	return domain.User{Phone: phone}, nil
 }
 
@@ -143,10 +148,34 @@ func TestDeviceIsKnownForItsPhone(t *testing.T) {
 	}
 	require.False(t, identify(proof, "139").known)
 	for _, changed := range []domain.User{{Phone: "138", ID: 1}, {Phone: "138", DeviceGeneration: 1}} {
-		require.Empty(t, c.service.cfg.Tokens.parseProof(proof, changed))
+		require.False(t, c.service.cfg.Tokens.provesDevice(proof, changed))
 	}
 	require.NotEqual(t, proof, c.service.proof(proof, domain.User{Phone: "139"}))
 	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.identify(Asker{}, "138"))
 	require.Equal(t, asker{key: "2001:db8:1:100::/56", network: "2001:db8:1::/48"},
 		c.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))
+}
+
+// Made-up proofs cost no query. A device with a proof, which anyone with a phone can have, costs one a second.
+func TestProofsCostFewReads(t *testing.T) {
+	c := newCodes(t)
+	c.service.cfg.Quota = c.quota
+	store := &userStore{}
+	c.service.cfg.Store = store
+	proof := c.service.proof("", domain.User{Phone: "138"})
+	for _, made := range []string{"x", "a.1.1.x", proof + "x", "x" + proof} {
+		require.False(t, c.identify(Asker{Proof: made}, "138").known)
+	}
+	require.False(t, c.identify(Asker{Proof: proof}, "139").known)
+	require.Zero(t, store.reads)
+	for range 100 {
+		_, err := c.service.identify(t.Context(), Asker{Proof: proof}, "138")
+		if store.reads == proofReads.Burst && err != nil {
+			require.ErrorAs(t, err, new(*domain.RateLimitedError))
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, proofReads.Burst, store.reads)
+	require.False(t, c.identify(Asker{}, "138").known, "a stranger")
 }

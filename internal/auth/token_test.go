@@ -188,7 +188,7 @@ func TestDemoTokens(t *testing.T) {
 		_, errAccess := tokens.Verify(access)
 		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))
 		_, errIdle := tokens.parseIdleToken(demo.idleToken("s"))
-		require.Equal(t, tokens == demo, tokens.parseProof(demo.proof("d", domain.User{ID: 7}), domain.User{ID: 7}) != "")
+		require.Equal(t, tokens == demo, tokens.provesDevice(demo.proof("d", domain.User{ID: 7}), domain.User{ID: 7}))
 		require.Equal(t, tokens == demo, tokens.isCode(demo.codeHash("id", "123456"), "id", "123456"))
 		return []error{errAccess, errRefresh, errIdle}
 	}
