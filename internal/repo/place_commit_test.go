@@ -113,6 +113,7 @@ func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 	require.False(t, proxy.armed.Load())
 	require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
 	for _, p := range placed {
+		require.False(t, p.Before, "an order of before would get another id")
 		_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
 		require.NoError(t, err, "order %d is stored", p.Order.ID)
 	}

@@ -64,6 +64,7 @@ func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 	b := &batch{store: s, rows: rows}
 	for conflicts, outages := 0, 0; ; {
 		err := s.db.Write(ctx, b.commit)
+		b.unanswered = b.unanswered || sqldb.Unanswered(err)
 		if len(b.inserts) > 0 {
 			err = s.db.ResolveUnknownCommit(ctx, err, b.allStored)
 		}
@@ -113,6 +114,7 @@ type batch struct {
 
 	precheck    bool // read the existing orders before inserting
 	takePerSale bool // take units sale by sale, because one sale has too few
+	unanswered  bool // a COMMIT was not answered; it may have happened even if a read did not find the rows yet
 
 	inserts   []*pendingInsert // the rows that this run inserts, in the order of arrival
 	followers []follower       // the rows whose result assumes that a row of inserts is stored
@@ -175,7 +177,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 				p.fail(domain.ErrIDTaken)
 				continue
 			}
-			*p.result = domain.Placed{Order: e.order(), Before: true}
+			*p.result = domain.Placed{Order: e.order(), Before: !b.unanswered}
 			continue
 		}
 		if p.key != nil && elsewhere[p.keyID()] {

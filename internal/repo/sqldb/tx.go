@@ -93,7 +93,7 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 		}
 		if f.kind == faultRefused {
 			a.leaveServer()
-			if !moved && !isCommitError(err) {
+			if !moved && !Unanswered(err) {
 				moved = true
 				continue
 			}
@@ -148,7 +148,8 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
 
-func isCommitError(err error) bool {
+// Unanswered reports whether err is that of a transaction of which it is not known whether it happened.
+func Unanswered(err error) bool {
 	var unknown *commitError
 	return errors.As(err, &unknown)
 }
@@ -167,10 +168,11 @@ func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 // ResolveUnknownCommit determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError;
 // other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
 // this transaction can have written. ResolveUnknownCommit retries the read until ctx and resolveGrace are over, because
-// the server may come back. The read locks the row, so it waits for a commit in progress. If the row is missing or
-// cannot be read, it returns err: the request fails as unavailable, and its next attempt finds the true state.
+// the server may come back. The read locks the row, so it waits for a commit in progress, except that InnoDB without a
+// binary log releases the locks before the commit is on disk (docs/deployment.md). If the row is missing or cannot be read,
+// it returns err: the request fails as unavailable, and its next attempt finds the true state.
 func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
-	if !isCommitError(err) {
+	if !Unanswered(err) {
 		return err
 	}
 	ctx, cancel := extendDeadline(ctx)
