@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,9 @@ func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 			return nil, err
 		}
 		if len(claimed) > 0 || !more {
-			return s.withOrders(ctx, claimed)
+			events, err := s.withOrders(ctx, claimed)
+			// The reading server may not have the order yet. Its event is due again after the lease.
+			return slices.DeleteFunc(events, func(e domain.OrderEvent) bool { return e.Order.ID == 0 }), err
 		}
 	}
 }

@@ -76,6 +76,25 @@ func TestMovesAreRecorded(t *testing.T) {
 	})
 }
 
+// The connections for reads may lead to a server that does not have the order of an event yet. It is delivered when the lease
+// is over, and not without its order.
+func TestEventWaitsForItsOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 2, 1)
+		created, due := newOrder(7, 1, v.ID), now.Add(-time.Hour)
+		e := eventRow{OrderID: created.ID, Type: domain.EventCreated, Status: domain.EventPending, CreatedAt: now, NextTryAt: &due}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&e).Error)
+		claimed, err := s.ClaimEvents(t.Context(), 9, 0) // the lease ends at once
+		require.NoError(t, err)
+		require.Empty(t, claimed)
+		place(t, s, created)
+		claimed, err = s.ClaimEvents(t.Context(), 9, time.Hour)
+		require.NoError(t, err)
+		require.Len(t, claimed, 1)
+		require.Equal(t, created.ID, claimed[0].Order.ID)
+	})
+}
+
 // An event waits for the earlier ones of its order. Senders that run at once share the events.
 func TestEventsAreClaimedInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

@@ -365,8 +365,15 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at tim
 	if err != nil {
 		return false, err
 	}
-	if domain.OrderStatus(order.Status) == domain.OrderRefunding && open == 0 {
-		return true, s.move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+	if domain.OrderStatus(order.Status) == domain.OrderRefunding {
+		if open == 0 {
+			return true, s.move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+		}
+		// Locks on Galera exclude no transaction on another node, but a change of the same row does: of the last two refunds,
+		// one must see the other.
+		if err := tx.Model(&orderRow{}).Where("id = ?", order.ID).Update("updated_at", at).Error; err != nil {
+			return false, err
+		}
 	}
 	return false, audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
