@@ -55,20 +55,27 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	return users, nil
 }
 
-// ActiveOrders implements service.BuyerStore. It includes queued admissions.
+// ActiveOrders implements service.BuyerStore. It includes queued admissions. An empty cold gate knows of no order.
 func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
 	k, err := g.homeKeys(ctx, voucherID, userID)
 	if err != nil {
 		return 0, 0, err
 	}
-	held, err := g.cfg.Redis.HGet(ctx, k.buyers, strconv.FormatInt(userID, 10)).Result()
+	var loaded *redis.IntCmd
+	var held *redis.StringCmd
+	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		loaded, held = p.Exists(ctx, k.stock), p.HGet(ctx, k.buyers, strconv.FormatInt(userID, 10))
+		return nil
+	})
 	switch {
+	case errors.Is(err, redis.Nil) && loaded.Val() == 0:
+		return 0, 0, domain.ErrGateCold
 	case errors.Is(err, redis.Nil):
 		return 0, 0, nil
 	case err != nil:
 		return 0, 0, unavailable(err, "read the orders of user %d for voucher %d", userID, voucherID)
 	}
-	ids := strings.Split(held, ",")
+	ids := strings.Split(held.Val(), ",")
 	newest, err = strconv.ParseInt(ids[len(ids)-1], 10, 64)
 	return len(ids), newest, err
 }

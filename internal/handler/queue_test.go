@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -358,5 +359,26 @@ func TestRedisOutageInLaneQueue(t *testing.T) {
 		buyer.get("/api/v1/orders").problem(http.StatusServiceUnavailable, "unavailable")
 		e.admin().get(deadLettersPath).problem(http.StatusServiceUnavailable, "unavailable")
 		buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
+	})
+}
+
+// Redis has lost the gate of a sale that is sold out, and nothing loads it again. The holder of an order is answered from the
+// database.
+func TestHolderAfterLossOfTheGate(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		v := e.sale(1)
+		buyer, now := e.buyer(1), e.clock.now()
+		userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
+		require.NoError(t, err)
+		placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
+			ID: 4711, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		}}})
+		require.NoError(t, placed[0].Err)
+		e.clock.advance(2 * time.Second)
+		e.seen(v)
+		buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
 	})
 }

@@ -39,7 +39,7 @@ type BuyerStore interface {
 	// ErrTooMany (more than most), ErrUnavailable.
 	Holders(ctx context.Context, voucherID int64, most int) ([]int64, error)
 	// ActiveOrders returns the number of the user's active orders of a voucher and the id of the newest, or 0 and 0.
-	// Error: ErrUnavailable.
+	// Errors: ErrGateCold (Redis has lost the data of the sale), ErrUnavailable.
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
 }
 

@@ -410,11 +410,14 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 }
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
-// the store if it cannot be read.
+// the store if it cannot be read. If Redis has lost the gate, the database decides.
 func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
+	if errors.Is(err, domain.ErrGateCold) {
+		count, newest, err = s.cfg.Store.ActiveOrders(ctx, p.UserID, v.ID)
+	}
 	if err != nil {
 		return err
 	}
