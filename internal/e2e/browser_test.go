@@ -223,7 +223,12 @@ func (b *tab) click(selector string) {
 	b.t.Helper()
 	deadline := time.Now().Add(pageTimeout)
 	for !b.tryClick(selector) {
-		require.True(b.t, time.Now().Before(deadline), "no click reaches %s", selector)
+		if time.Now().After(deadline) {
+			b.t.Fatalf("no click reaches %s: %s", selector, evaluate[string](b, fmt.Sprintf(`(() => {
+				const r = document.querySelector(%q).getBoundingClientRect();
+				return JSON.stringify(r) + " of " + innerHeight + ": " + document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.outerHTML;
+			})()`, selector)))
+		}
 	}
 }
 
@@ -233,6 +238,8 @@ func (b *tab) tryClick(selector string) bool {
 	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
 		addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
+	// Away from the header, which stays at the top. Otherwise the mouse could meet that, and open a dialog over the page.
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({ block: "center" })`, selector)))
 	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout/6)
 	defer cancel()
 	_, err := chromedp.Call(ctx, page.BringToFront, cdp.Empty{})

@@ -72,6 +72,18 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.key(kb.Enter)
 	v.orderIs("paid")
 	v.reads("#live", "Paid")
+
+	// The header stays at the top, and hides no element that gets the focus (WCAG 2.2, 2.4.11).
+	for range 8 { // more than fit on the screen
+		sale = p.publish(t, offer{Stock: 5})
+	}
+	v.goTo("/")
+	v.until(canBuy(sale))
+	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll("main button, main a")].filter((b) => b.checkVisibility()).reverse().filter((b) => {
+		b.focus();
+		const r = b.getBoundingClientRect(), found = document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2);
+		return !b.contains(found);
+	}).map((b) => b.outerHTML)`))
 }
 
 // tabTo presses Tab until an element has the focus, and requires a visible focus outline.
