@@ -81,7 +81,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.until(canBuy(sale))
 	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll("main button, main a")].filter((b) => b.checkVisibility()).reverse().filter((b) => {
 		b.focus();
-		const r = b.getBoundingClientRect(), found = document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2);
+		const [line] = b.getClientRects(), found = document.elementFromPoint(line.x + line.width / 2, line.y + line.height / 2);
 		return !b.contains(found);
 	}).map((b) => b.outerHTML)`))
 }
