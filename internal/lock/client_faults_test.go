@@ -292,7 +292,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 		rdb := newClient(t, server.Addr)
 		old, err := k.lock(newLocks(t, server.Addr, WithWatchdog(3*time.Second)), "a").Lock(ctx)
 		require.NoError(t, err)
-		got := background(ctx, k.lock(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)), "a"))
+		got := background(ctx, persistent{k.lock(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)), "a")})
 		queued(t, rdb, k.name, "a", 1)
 		require.NoError(t, server.Restart())
 		next := <-got

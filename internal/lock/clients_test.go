@@ -98,6 +98,17 @@ func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
 	return got
 }
 
+// persistent repeats a failed Lock, as a client of a server that restarts must: the outcome of a command that was on its way
+// is uncertain, and a queued waiter may not have received the answer that queued it.
+type persistent struct{ Locker }
+
+func (p persistent) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	h, err := p.Locker.Lock(ctx, opts...)
+	for ; err != nil && ctx.Err() == nil; h, err = p.Locker.Lock(ctx, opts...) {
+	}
+	return h, err
+}
+
 type outcome struct {
 	hold *Hold
 	err  error

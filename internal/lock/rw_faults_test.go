@@ -191,7 +191,7 @@ func TestRWServerRestartedWithoutData(t *testing.T) {
 	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
 		ctx := soon(t)
 		old := must(t)(newLocks(t, server.Addr, WithWatchdog(3*time.Second)).RW("a").Write().Lock(ctx))
-		got := background(ctx, side.of(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)).RW("a")))
+		got := background(ctx, persistent{side.of(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)).RW("a"))})
 		queued(t, newClient(t, server.Addr), "rw", "a", 1)
 		require.NoError(t, server.Restart())
 		next := arrived(t, got)
