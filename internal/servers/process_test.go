@@ -54,19 +54,24 @@ func TestTryPortRejectsPortInUse(t *testing.T) {
 	t.Parallel()
 	addr, release, err := ReserveAddr(t.Context())
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
+	// A program that another test is just starting has a copy of each listener until it runs, so a port may stay in use for a
+	// moment: here after the probe of ReserveAddr, below after Close.
+	eventually := func(free func() bool, message string) {
+		t.Helper()
+		require.Eventually(t, free, time.Minute, time.Millisecond, message)
+	}
+	var l net.Listener
+	eventually(func() bool { l, err = net.Listen("tcp", addr); return err == nil }, "the port is free")
 	require.NoError(t, release())
 	number := l.Addr().(*net.TCPAddr).Port
 	_, err = tryPort(t.Context(), number)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errReserved)
 	require.NoError(t, l.Close())
-	// A program that another test is just starting has a copy of the listener until it runs.
-	require.Eventually(t, func() bool {
+	eventually(func() bool {
 		p, err := tryPort(t.Context(), number)
 		return err == nil && p.release() == nil
-	}, time.Minute, time.Millisecond, "a failed attempt must not keep the lock")
+	}, "a failed attempt must not keep the lock")
 }
 
 func TestFailedStartShowsTheLog(t *testing.T) {
