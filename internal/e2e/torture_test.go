@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"regexp"
 	"testing"
@@ -50,7 +51,7 @@ func TestTorture(t *testing.T) {
 }
 
 // TestTortureFindsPlantedViolations breaks three promises by hand in the database of a campaign: it deletes an order that
-// was answered and returns its unit, adds a unit to the stock, and gives a user a second order with a unit.
+// was answered and returns its unit, adds a unit to the stock, and gives five users a second order with a unit.
 func TestTortureFindsPlantedViolations(t *testing.T) {
 	t.Parallel()
 	s := tortureStack(t)
@@ -68,20 +69,22 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
-	for _, statements := range [][]string{
+	violations := [][]string{
 		{
 			"SELECT user_id, voucher_id INTO @user, @voucher FROM voucher_orders WHERE status = 1 ORDER BY id LIMIT 1 FOR UPDATE",
 			"DELETE FROM voucher_orders WHERE user_id = @user",
 			"UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = @voucher",
 		},
 		{"UPDATE seckill_vouchers SET stock = stock + 1 ORDER BY voucher_id DESC LIMIT 1"},
-		{
-			"SELECT id, voucher_id INTO @id, @voucher FROM voucher_orders WHERE status = 1 ORDER BY id DESC LIMIT 1 FOR UPDATE",
-			`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, updated_at, expires_at)
-			 SELECT 1, user_id, voucher_id, 2, status, amount, currency, created_at, updated_at, expires_at FROM voucher_orders WHERE id = @id`,
-			"UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = @voucher",
-		},
-	} {
+	}
+	for n := range 5 { // some of these users may cancel their first order before the end
+		violations = append(violations, []string{
+			fmt.Sprintf("SELECT id INTO @id FROM voucher_orders WHERE status = 1 AND id > 99 ORDER BY id DESC LIMIT 1 OFFSET %d FOR UPDATE", n),
+			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, updated_at, expires_at)
+			 SELECT %d, user_id, voucher_id, 2, status, amount, currency, created_at, updated_at, expires_at FROM voucher_orders WHERE id = @id`, n+1),
+		})
+	}
+	for _, statements := range violations {
 		eventually(t, "the database accepts the violation", func() bool { return plant(db, statements) == nil })
 	}
 	require.Error(t, cmd.Wait())
