@@ -217,8 +217,7 @@ func (b *tab) until(expression string, args ...any) {
 }
 
 // click waits for an element and clicks it with the mouse. It tries again if the page replaced or moved the element
-// meanwhile, so that the click missed it, or if Chromium does not answer: on a busy machine it may delay the mouse of a
-// window behind others for ever.
+// meanwhile, so that the click missed it, or if Chromium does not answer.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	deadline := time.Now().Add(pageTimeout)
