@@ -246,6 +246,7 @@ func TestTotals(t *testing.T) {
 		require.Equal(t, entry.Stats{Lobby: 200, Present: 200}, server.Rooms.Totals())
 
 		time.Sleep(6 * time.Second)
+		synctest.Wait() // for a round at this instant
 		totals := server.Rooms.Totals()
 		require.Positive(t, totals.Admitted)
 		require.InDelta(t, 200-totals.Admitted, totals.Present, 20, "as of the exchange before the last admission")
@@ -256,6 +257,7 @@ func TestTotals(t *testing.T) {
 
 		w.change(func() { w.vouchers[1].Sale.Stock = 0 })
 		time.Sleep(time.Second)
+		synctest.Wait()
 		totals = server.Rooms.Totals()
 		require.Equal(t, 100, totals.Waiting+totals.Admitted, "without the sale that is sold out")
 	})
