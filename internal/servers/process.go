@@ -239,6 +239,22 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// FindChromium is FindBinary for a Chromium or Chrome.
+func FindChromium() (string, error) {
+	var missing error
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		path, err := FindBinary(name)
+		if err == nil {
+			return path, nil
+		}
+		missing = errors.Join(missing, err)
+		if !errors.Is(err, exec.ErrNotFound) {
+			break
+		}
+	}
+	return "", missing
+}
+
 // FindBinary finds a program in PATH or in the directories that Debian and Homebrew use for servers, which may not be
 // in PATH.
 func FindBinary(name string) (string, error) {

@@ -1,8 +1,6 @@
 package testenv
 
 import (
-	"errors"
-	"os/exec"
 	"testing"
 
 	"seckill/internal/servers"
@@ -12,17 +10,7 @@ import (
 // if [EnvRequire] is 1.
 func Chromium(tb testing.TB) string {
 	tb.Helper()
-	var missing error
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		path, err := servers.FindBinary(name)
-		if err == nil {
-			return path
-		}
-		missing = errors.Join(missing, err)
-		if !errors.Is(err, exec.ErrNotFound) {
-			break
-		}
-	}
-	need(tb, missing)
-	return ""
+	path, err := servers.FindChromium()
+	need(tb, err)
+	return path
 }

@@ -16,7 +16,7 @@ import (
 	"seckill/loadtest/bench/sysinfo"
 )
 
-// embedded runs the rush command against a server with default settings, except for its addresses and data directory.
+// embedded runs the rush command against a server with default settings.
 // The rate is the one that the command prints; the command also checks the answers. The CPU time per order includes the
 // creation of the buyers and the final check of their orders.
 func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
@@ -24,18 +24,10 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
-	data := "SECKILL_DATA_DIR=" + filepath.Join(st.dir, "embedded")
-	ops, _, err := servers.ReserveAddr(ctx)
+	server, data, err := st.serveEmbedded(ctx, "embedded")
 	if err != nil {
 		return err
 	}
-	server, err := startProcess(ctx, []string{data, "SECKILL_ADDR=127.0.0.1:0", "SECKILL_OPS_ADDR=" + ops},
-		filepath.Join(st.dir, "embedded.log"), b.binary, "serve")
-	if err != nil {
-		return err
-	}
-	server.ops = ops
-	st.servers[server] = true
 	const parallel = 256 // the command's default
 	buyers, stock := b.opts.sizes.rush[0], b.opts.sizes.rush[1]
 	if _, err := st.sales(ctx, server, 1, 1); err != nil { // the requests to the bare gin need a voucher ID
@@ -60,6 +52,24 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 	}, b.bare(st, p[0], clicks{}))
 	b.report.Add(report.Bar{What: "embedded default: " + subject + ", orders/s / bare gin", Values: sec.Ratios(subject, bareSubject), Least: 0.1})
 	return err
+}
+
+// serveEmbedded starts a server with default settings, except for its addresses and its data directory, which is new. It
+// returns the setting of that directory too.
+func (s *stack) serveEmbedded(ctx context.Context, name string) (p *process, data string, err error) {
+	ops, _, err := servers.ReserveAddr(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	data = "SECKILL_DATA_DIR=" + filepath.Join(s.dir, name)
+	p, err = startProcess(ctx, []string{data, "SECKILL_ADDR=127.0.0.1:0", "SECKILL_OPS_ADDR=" + ops},
+		filepath.Join(s.dir, name+".log"), s.binary, "serve")
+	if err != nil {
+		return nil, "", err
+	}
+	p.ops = ops
+	s.servers[p] = true
+	return p, data, nil
 }
 
 var (

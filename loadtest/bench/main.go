@@ -69,6 +69,7 @@ type sizes struct {
 	servers  []int         // server processes
 	rush     [2]int        // buyers and stock of the load simulation on the embedded default
 	idle     int           // connections
+	watch    time.Duration // how long an idle page is observed
 	buffer   int64         // buffer pool in bytes
 	cycles   time.Duration // length of one turn in the lock benchmark
 	profile  time.Duration // length of the CPU profile
@@ -77,11 +78,11 @@ type sizes struct {
 var (
 	fullSizes = sizes{
 		history: [2]int{1_000, 5_000_000}, active: 1_000_000, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
-		servers: []int{1, 2, 4}, rush: [2]int{10_000, 2_000}, idle: 10_000, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
+		servers: []int{1, 2, 4}, rush: [2]int{10_000, 2_000}, idle: 10_000, watch: time.Minute, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
 	}
 	quickSizes = sizes{
 		history: [2]int{1_000, 20_000}, active: 20_000, latency: []int{16, 64}, vouchers: []int{1, 10},
-		servers: []int{1, 2}, rush: [2]int{1_000, 200}, idle: 500, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
+		servers: []int{1, 2}, rush: [2]int{1_000, 200}, idle: 500, watch: time.Second, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
 	}
 )
 

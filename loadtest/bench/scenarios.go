@@ -35,6 +35,7 @@ var scenarios = []scenario{
 	{"servers", "Server processes on one database", "", (*bench).serversAtOnce},
 	{"idle", "Memory of idle connections", "", (*bench).idleConnections},
 	{"streams", "Memory of idle event streams", "", (*bench).idleStreams},
+	{"pages", "The storefront in a browser", "", (*bench).pages},
 	{"history", "Existing orders", "", (*bench).history},
 }
 
