@@ -72,6 +72,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.key(kb.Enter)
 	v.orderIs("paid")
 	v.reads("#live", "Paid")
+	v.reads("#live", "Reserved for you") // no later sentence replaces one that is not read yet
 
 	// The header stays at the top, and hides no element that gets the focus (WCAG 2.2, 2.4.11).
 	for range 8 { // more than fit on the screen

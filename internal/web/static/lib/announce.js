@@ -1,8 +1,14 @@
 // Announcements for screen readers. The page has a single live region: several would speak at the same time.
 
-import { text } from "./dom.js";
+import { h } from "./dom.js";
 
-// announce puts a sentence into the page's polite live region. An empty sentence changes nothing.
+const KEPT = 10;
+
+// announce adds a sentence to the page's polite live region. An empty sentence changes nothing. The last sentences stay:
+// one that is replaced at once is not read, and the state of another sale may change in the moment of a purchase.
 export function announce(sentence) {
-  if (sentence) text(document.getElementById("live"), sentence);
+  if (!sentence) return;
+  const live = document.getElementById("live");
+  live.append(h("p", {}, sentence));
+  if (live.childElementCount > KEPT) live.firstElementChild.remove();
 }
