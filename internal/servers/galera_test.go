@@ -15,6 +15,8 @@ func TestGaleraNodeReturns(t *testing.T) {
 		db, err := openAdmin(AdminConfig(g.Nodes[node].Addr))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Close()) }()
+		_, err = db.ExecContext(t.Context(), "SELECT 1") // wsrep_sync_wait=1: a read, not an insert, waits for the other nodes
+		require.NoError(t, err)
 		_, err = db.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 		if node == 0 {
