@@ -16,9 +16,9 @@ import (
 	"seckill/loadtest/bench/sysinfo"
 )
 
-// embedded runs the rush command against a server with default settings.
-// The rate is the one that the command prints; the command also checks the answers. The CPU time per order includes the
-// creation of the buyers and the final check of their orders.
+// embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the
+// command also checks the answers. The CPU time per order includes the creation of the buyers and the final check of
+// their orders.
 func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 	st, p, err := b.servers(ctx, reference.Gin)
 	if err != nil {
