@@ -164,11 +164,17 @@ func TestEntryAnswers(t *testing.T) {
 	})
 }
 
-// demanded requires that the server demands a solved challenge, and returns a solution of it.
-func (a answer) demanded(detail string) map[string]any {
+// demanded requires that the server demands a solved challenge.
+func (a answer) demanded(detail string) answer {
 	a.t.Helper()
 	p := a.problem(http.StatusForbidden, "challenge_required")
 	assert.Equal(a.t, "this sale needs a solved challenge: "+detail, p.Detail)
+	return a
+}
+
+// solved returns a solution of the challenge of an answer.
+func (a answer) solved() map[string]any {
+	a.t.Helper()
 	solution, err := rush.Solve(decode[struct{ Challenge json.RawMessage }](a).Challenge)
 	require.NoError(a.t, err)
 	return map[string]any{"solution": solution}
@@ -186,7 +192,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	buyer, borrower := e.buyer(1), e.buyer(2)
 	enter := func(c client, v voucherView, body any) answer { return c.post(v.path()+"/entry", body) }
 
-	solution := enter(buyer, v, nil).demanded("the request has no solution")
+	solution := enter(buyer, v, nil).demanded("the request has no solution").solved()
 	enter(buyer, v, solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)
 	enter(borrower, v, solution).demanded("the solution belongs to another user")
@@ -196,7 +202,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	e.used.fail(nil)
 	pass := decode[admissionView](enter(buyer, v, solution).want(http.StatusOK)).Pass
 	buyer.with("X-Entry-Pass", pass).place(v)
-	next := enter(buyer, v, solution).demanded("the solution was used before")
+	next := enter(buyer, v, solution).demanded("the solution was used before").solved()
 	e.clock.advance(2 * time.Minute)
 	enter(buyer, v, next).demanded("the solution has expired")
 	enter(buyer.bad(), v, map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")

@@ -67,6 +67,7 @@ func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
 
 // Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
 func TestUndoAfterServerRecovers(t *testing.T) {
+	testenv.Long(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder

@@ -92,6 +92,9 @@ func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string,
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
 	first := rand.Uint64()
 	if s := os.Getenv(envSeed); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
