@@ -110,7 +110,7 @@ func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 // payment that lost is refunded.
 func TestConcurrentEndsOfOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(500)
+		n := rounds(200)
 		v := newSale(t, s, int64(n), 1)
 		wins, refs := map[string]int{}, map[string]bool{}
 		for round := range n {
