@@ -23,20 +23,20 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # Packages whose subject is concurrency run under the race detector. The end-to-end tests run the same code in whole
-# servers. Tests often wait, so more packages and more end-to-end tests run at once than there are processors. A simulation
-# in internal/entry is too slow with the race detector. The tests of the Helm chart are a module of their own. The last
-# command sums up all.
+# servers, and mostly wait for them: more of them run at once than there are processors. A simulation in internal/entry is
+# too slow with the race detector. The tests of the Helm chart are a module of their own. The last command sums up all.
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
-	$$run --jsonfile $$results/race -- -race -p 3 -parallel 4 -timeout 30m $$(go list ./... | grep -v /internal/e2e$$) || failed=1; \
+	$$run --jsonfile $$results/race -- -race -parallel 4 -timeout 30m $$(go list ./... | grep -v /internal/e2e$$) || failed=1; \
 	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e ./internal/entry || failed=1; \
 	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/e2e $$results/check || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
+# Many of these tests wait, so twice as many packages run at once as there are processors.
 test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out
-	@$(GOBIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short -p 4 ./...
+	@$(GOBIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) ./...
 
 $(GOBIN)/gotestsum:
 	@echo "installing gotestsum $(GOTESTSUM_VERSION)"; go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
