@@ -81,7 +81,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	b.root = filepath.Dir(string(bytes.TrimSpace(mod)))
-	if err := useDisk(); err != nil {
+	if err := sysinfo.UseDisk(); err != nil {
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "seckill-bench-"); err != nil {

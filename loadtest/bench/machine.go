@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,28 +12,6 @@ import (
 	"seckill/loadtest/bench/report"
 	"seckill/loadtest/bench/sysinfo"
 )
-
-// useDisk moves the temporary directory to a disk if there is one, because an fsync on a tmpfs costs nothing.
-func useDisk() error {
-	dirs := []string{os.TempDir(), "/var/tmp"}
-	if cache, err := os.UserCacheDir(); err == nil {
-		dirs = append(dirs, cache)
-	}
-	for _, dir := range dirs {
-		if kind, _ := sysinfo.FileSystem(dir); kind != "tmpfs" && writable(dir) {
-			return os.Setenv("TMPDIR", dir)
-		}
-	}
-	return nil
-}
-
-func writable(dir string) bool {
-	f, err := os.CreateTemp(dir, "seckill-bench-")
-	if err != nil {
-		return false
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
-}
 
 // describeMachine returns the properties of the machine that affect the results.
 func describeMachine(ctx context.Context, root string) []report.Fact {
