@@ -257,7 +257,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.db, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
@@ -284,6 +284,15 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
+}
+
+// patientLane gives purchases a minute, so that a busy machine cannot make them unavailable. Their real deadline is tested
+// in packages service and lane.
+type patientLane struct{ service.Lane }
+
+func (l patientLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	p.Deadline = time.Now().Add(time.Minute)
+	return l.Lane.Place(context.WithoutCancel(ctx), p)
 }
 
 // leaks returns the secrets in the log and in the labels of the metrics. The search runs at the end of every environment.

@@ -326,7 +326,7 @@ func TestWaitForOutcome(t *testing.T) {
 		e := newQueueEnv(t, db)
 		answered := func(n int, v voucherView, decide func()) answer {
 			done := make(chan answer, 1)
-			buyer := e.buyer(n).with("Prefer", "wait=3")
+			buyer := e.buyer(n).with("Prefer", "wait=60")
 			go func() { done <- buyer.post(v.orders(), nil) }()
 			require.Eventually(t, func() bool { return len(e.waiting()) == 1 }, time.Minute, time.Millisecond)
 			decide()
