@@ -60,7 +60,7 @@ func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 		assert.NoError(t, err)
 		assert.Equal(t, stock, v.Stock)
 		assert.Equal(t, stock == 0, v.State == "sold_out")
-	}, 5*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.

@@ -181,7 +181,7 @@ func TestAlerts(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { e.config.Reconciler.Run(ctx) })
 		defer func() { cancel(); running.Wait() }()
-		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, 30*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, time.Minute, 20*time.Millisecond)
 		require.Equal(t, v.ID, a.Violations[0].VoucherID)
 		require.Equal(t, "I3", a.Violations[0].Invariant)
 		require.EqualValues(t, 1, *a.DeadLetters)

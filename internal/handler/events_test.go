@@ -41,7 +41,7 @@ func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Re
 // follow opens the stream at path.
 func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	req := c.request(c.env.url, http.MethodGet, path, nil).WithContext(ctx)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)

@@ -144,7 +144,7 @@ func TestHmdpPublish(t *testing.T) {
 			p.post("/voucher-order/seckill/"+sale, nil).text()
 			require.Eventually(t, func() bool {
 				return p.get("/voucher/list/1").list()[1]["stock"] == json.Number("99")
-			}, 10*time.Second, 50*time.Millisecond)
+			}, time.Minute, 50*time.Millisecond)
 		})
 	})
 }

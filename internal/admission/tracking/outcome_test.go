@@ -43,7 +43,7 @@ func listening(t *testing.T, rdb *redis.Client) *Tracker {
 	require.Eventually(t, func() bool {
 		n, err := rdb.PubSubNumSub(ctx, outcomeChannel(tracker.Instance())).Result()
 		return err == nil && n[outcomeChannel(tracker.Instance())] == 1
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return tracker
 }
 
@@ -129,7 +129,7 @@ func TestRunFailsAfterClientIsClosed(t *testing.T) {
 		require.Eventually(t, func() bool {
 			n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(tracker.Instance())).Result()
 			return err == nil && n[outcomeChannel(tracker.Instance())] == 1
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, rdb.Close())
 		require.Error(t, <-ended)
 	})
