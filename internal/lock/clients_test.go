@@ -137,6 +137,17 @@ func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
 	eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), key).Val() == n })
 }
 
+// allAnswered waits until c has the answers to all its commands. A waiter survives a fault only after the answer that
+// queued it.
+func allAnswered(t testing.TB, c *Client) {
+	t.Helper()
+	eventually(t, "answered", func() bool {
+		c.exec.mu.Lock()
+		defer c.exec.mu.Unlock()
+		return c.exec.inFlight == 0 && len(c.exec.queue) == 0
+	})
+}
+
 // stay keeps a waiter in the queue however long the test takes between its attempts, as a live client's rechecks do.
 func stay(t testing.TB, rdb *redis.Client, kind, name string, cl *claim) {
 	t.Helper()
