@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // contract is the document and a router over its paths.
 type contract struct {
@@ -215,7 +218,7 @@ func checkEveryAnswer(t testing.TB, a answer) {
 	} {
 		assert.Equal(t, want, a.header.Get(name), "%s %d: %s", a.what, a.status, name)
 	}
-	assert.Regexp(t, `^[A-Za-z0-9._-]{1,64}$`, a.header.Get("X-Request-Id"), "%s %d", a.what, a.status)
+	assert.Regexp(t, requestID, a.header.Get("X-Request-Id"), "%s %d", a.what, a.status)
 	if a.status < 400 {
 		return
 	}

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +30,7 @@ import (
 	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/salestats"
 	"seckill/internal/search"
 	"seckill/internal/service"
@@ -129,48 +128,23 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
 
 func mariaDB(t testing.TB) *repo.Store {
 	t.Helper()
-	store, err := repo.OpenMySQL(testenv.MySQLDSN(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	_, err = store.MigrateUp(t.Context())
-	require.NoError(t, err)
-	return store
+	return opened(t)(repo.OpenMySQL(dbtest.MySQLDSN(t)))
 }
 
 // sqlite is the database of tests whose subject does not depend on the database.
 func sqlite(t testing.TB) *repo.Store {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "seckill.db")
-	empty, err := emptySQLite()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, empty, 0o600))
-	store, err := repo.OpenSQLite(file)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return opened(t)(repo.OpenSQLite(dbtest.SQLiteFile(t)))
 }
 
-// emptySQLite returns the content of a migrated database file. It is made once, because the migrations take longer than
-// most tests.
-var emptySQLite = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "seckill-handler")
-	if err != nil {
-		return nil, err
+func opened(t testing.TB) func(*repo.Store, error) *repo.Store {
+	return func(store *repo.Store, err error) *repo.Store {
+		t.Helper()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		return store
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "empty.db")
-	store, err := repo.OpenSQLite(file)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := store.MigrateUp(context.Background()); err != nil {
-		return nil, err
-	}
-	if err := store.Close(); err != nil { // the last Close merges the write-ahead log into the file
-		return nil, err
-	}
-	return os.ReadFile(file)
-})
+}
 
 // newEnv wires the program as package app does.
 func newEnv(t testing.TB, db database, options ...func(*setup)) *env {

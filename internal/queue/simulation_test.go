@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/reconcile"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/sim"
 	"seckill/internal/testenv"
 )
@@ -45,7 +46,7 @@ func TestSimulation(t *testing.T) {
 	setRapid(t, "nofailfile", true) // the seed repeats a failure
 	setRapid(t, "shrinktime", "1h") // by the clock of the simulation: a few hundred runs
 	setRapid(t, "seed", seed)
-	template := migrated(t)
+	template := dbtest.SQLiteFile(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		if filepath.Base(t.Name()) == "redis" {
 			setRapid(t, "checks", 4)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -74,17 +72,6 @@ func (g deadLetterStore) DeadLetter(ctx context.Context, id string) (service.Dea
 // noonOfSale is the time at which a simulation begins. The clock of a synctest bubble is too early for the database and
 // the ids.
 var noonOfSale = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// migrated makes an empty database with the schema, which the runs copy.
-func migrated(t *testing.T) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "template")
-	store, err := repo.OpenSQLite(file)
-	require.NoError(t, err)
-	_, err = store.MigrateUp(t.Context())
-	require.NoError(t, errors.Join(err, store.Close())) // closing writes the write-ahead log into the file
-	return file
-}
 
 func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
 	vouchers := drawVouchers(t) // first: rapid may end the run here, before anything is open

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/repo"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/sim"
 	"seckill/internal/testenv"
 )
@@ -142,13 +143,8 @@ func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 
 // emptySQLite returns a function that opens a fresh copy of an empty database.
 func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
-	template, file := filepath.Join(t.TempDir(), "template"), filepath.Join(t.TempDir(), "db")
-	store, err := repo.OpenSQLite(template)
-	require.NoError(t, err)
-	_, err = store.MigrateUp(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, store.Close()) // merges the write-ahead log into the file
-	data, err := os.ReadFile(template)
+	file := dbtest.SQLiteFile(t)
+	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return func(t *rapid.T) *repo.Store {
 		for _, end := range []string{"-wal", "-shm"} {
@@ -163,12 +159,7 @@ func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 
 // emptyMariaDB returns a function that empties one database and opens it. Creating a database takes longer.
 func emptyMariaDB(t *testing.T) func(*rapid.T) *repo.Store {
-	dsn := testenv.MySQLDSN(t)
-	store, err := repo.OpenMySQL(dsn)
-	require.NoError(t, err)
-	_, err = store.MigrateUp(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, store.Close())
+	dsn := dbtest.MySQLDSN(t)
 	return func(t *rapid.T) *repo.Store {
 		store, err := repo.OpenMySQL(dsn)
 		require.NoError(t, err)

@@ -1,6 +1,9 @@
 package testenv
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // secrets are what logs and metrics must not contain.
 var secrets = []struct {
@@ -24,7 +27,7 @@ func Leaks(text string, known ...string) (found []string) {
 		}
 	}
 	for _, k := range known {
-		if regexp.MustCompile(`(?:^|[^\w.])` + regexp.QuoteMeta(k) + `(?:$|[^\w.])`).MatchString(text) {
+		if strings.Contains(text, k) && regexp.MustCompile(`(?:^|[^\w.])` + regexp.QuoteMeta(k) + `(?:$|[^\w.])`).MatchString(text) {
 			found = append(found, "known secret: "+k)
 		}
 	}
