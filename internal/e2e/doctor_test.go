@@ -20,12 +20,32 @@ import (
 
 const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
 
-// diagnose runs the doctor and returns its findings by "check" or "check on server".
+// doctorTries bounds the repetitions of a doctor's report. The doctor gives a server two seconds for an answer, which a
+// sound one may exceed on a busy machine.
+const doctorTries = 10
+
+// doctorReports runs the doctor until its output has a text, and returns the output.
+func (s *stack) doctorReports(t *testing.T, text string, args ...string) (out string) {
+	t.Helper()
+	for range doctorTries {
+		if _, out = s.run(t, append([]string{"doctor"}, args...)...); strings.Contains(out, text) {
+			return out
+		}
+	}
+	require.Contains(t, out, text)
+	return out
+}
+
+// diagnose runs the doctor until its exit code is wantCode, and returns its findings by "check" or "check on server".
 func (s *stack) diagnose(t *testing.T, wantCode int, args ...string) map[string]doctor.Finding {
 	t.Helper()
-	cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
-	out, err := cmd.Output() // the summary is on stderr
-	require.Equal(t, wantCode, cmd.ProcessState.ExitCode(), "%s\n%v", out, err)
+	var out []byte
+	for try, code := 0, -1; try < doctorTries && code != wantCode; try++ {
+		cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
+		out, _ = cmd.Output() // the summary is on stderr
+		code = cmd.ProcessState.ExitCode()
+		require.True(t, code == wantCode || try < doctorTries-1 && strings.Contains(string(out), "no answer in time"), "%d: %s", code, out)
+	}
 	var report struct {
 		Findings                      []doctor.Finding
 		OK, Warnings, Failed, Skipped int
@@ -73,8 +93,7 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 		"database.sql_mode", "database.charset", "redis.persistence redis "+s.redis.Addr, "sales.upcoming", "sales.gates")
 	require.Zero(t, p.stop(t))
 
-	code, out := s.run(t, "doctor")
-	require.Zero(t, code, out)
+	out := s.doctorReports(t, " 0 failed, ")
 	require.Contains(t, out, "database.commit")
 	require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
 	for _, secret := range []string{dsn.Passwd, goodSecret} {

@@ -115,8 +115,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			t.Parallel()
 			s, sentinel := sentinelStack(t)
 			s = s.in(lane)
-			_, found := s.run(t, "doctor")
-			require.Contains(t, found, "3 Sentinels agree on the master")
+			s.doctorReports(t, "3 Sentinels agree on the master")
 			failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}

@@ -84,11 +84,16 @@ func (p *process) roomSale(t *testing.T, stock, rate, passTTL int, after time.Du
 	})["id"].(string)
 }
 
-// changeRoom changes the waiting room of a sale and returns the time of the answer.
-func (p *process) changeRoom(t *testing.T, admin, sale string, change map[string]any) time.Time {
+// beginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
+func (p *process) beginSale(t *testing.T, sale string) {
+	t.Helper()
+	p.must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.admin(t), map[string]any{"begin_at": time.Now().UTC()})
+}
+
+// changeRoom changes the waiting room of a sale.
+func (p *process) changeRoom(t *testing.T, admin, sale string, change map[string]any) {
 	t.Helper()
 	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, change)
-	return time.Now()
 }
 
 // waiter is a buyer of a room.

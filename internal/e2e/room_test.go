@@ -19,7 +19,7 @@ func TestRoomTickets(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		servers, tokens := []*process{a, b}, s.tokens(t, 12)
-		sale, other := a.roomSale(t, 100, 20, 2, 4*time.Second), a.roomSale(t, 100, 1, 2, time.Hour)
+		sale, other := a.roomSale(t, 100, 20, 10, time.Hour), a.roomSale(t, 100, 1, 10, time.Hour)
 		var mu sync.Mutex
 		places := map[uint32]string{}
 		concurrently(20*len(tokens), func(i int) {
@@ -28,6 +28,7 @@ func TestRoomTickets(t *testing.T) {
 			defer mu.Unlock()
 			if err != nil || place.Code != "" {
 				t.Errorf("%v %v", err, place.Code)
+				return
 			}
 			if had := places[place.Lobby.Number]; had != "" && had != tokens[i/20] {
 				t.Errorf("two accounts have the number %d", place.Lobby.Number)
@@ -63,6 +64,7 @@ func TestRoomTickets(t *testing.T) {
 		require.Equal(t, uint32(12), again.Lobby.Number, "a new place is at the end")
 		refused(http.MethodGet, left.token, sale, left.ticket)
 
+		a.beginSale(t, sale)
 		eventually(t, "the first buyer is admitted", func() bool {
 			place, err := all[0].poll(t.Context())
 			require.NoError(t, err)
