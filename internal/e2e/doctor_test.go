@@ -223,8 +223,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 		p := s.serve(t, "")
 		sale := p.sale(t, 5)
 		tokens := s.tokens(t, 1)
-		order, err := p.Place(t.Context(), tokens[0], sale)
-		require.NoError(t, err)
+		order := p.mustPlace(t, tokens[0], sale)
 		requireOrdered(t, p, tokens[0], order.ID)
 		require.Zero(t, p.stop(t)) // a running server would repair the damage
 		sound := 0

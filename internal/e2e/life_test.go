@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -58,25 +59,43 @@ func (p *process) must(t *testing.T, method, path, token string, body any) map[s
 // sold_out or, in place of an order of the user, with duplicate_order.
 func (p *process) buyReturned(t *testing.T, token, sale string) (o rush.Order) {
 	t.Helper()
+	key := rand.Text() // a purchase that is answered 503 may be committed
 	eventually(t, "the unit is on sale again", func() bool {
 		var err error
-		if o, err = p.Place(t.Context(), token, sale); err == nil {
+		if o, err = p.PlaceWithKey(t.Context(), token, sale, key); err == nil {
 			return true
 		}
 		var refusal *rush.Problem
 		require.ErrorAs(t, err, &refusal)
-		require.Contains(t, []string{"sold_out", "duplicate_order"}, refusal.Code)
+		require.Contains(t, []string{"sold_out", "duplicate_order", "unavailable", "overloaded"}, refusal.Code)
 		return false
 	})
 	requireOrdered(t, p, token, o.ID)
 	return o
 }
 
+// mustPlace places an order. It repeats a purchase that is answered 503, with the same key, because it may be committed.
+func (p *process) mustPlace(t *testing.T, token, sale string) (o rush.Order) {
+	t.Helper()
+	key := rand.Text()
+	eventually(t, "an answer other than 503", func() bool {
+		var err error
+		o, err = p.PlaceWithKey(t.Context(), token, sale, key)
+		var refusal *rush.Problem
+		if errors.As(err, &refusal) {
+			require.Contains(t, []string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code)
+			return false
+		}
+		require.NoError(t, err)
+		return true
+	})
+	return o
+}
+
 // buy places an order and requires that it is committed.
 func (p *process) buy(t *testing.T, token, sale string) rush.Order {
 	t.Helper()
-	o, err := p.Place(t.Context(), token, sale)
-	require.NoError(t, err)
+	o := p.mustPlace(t, token, sale)
 	requireOrdered(t, p, token, o.ID)
 	return o
 }

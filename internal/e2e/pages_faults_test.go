@@ -165,7 +165,7 @@ func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
 	v.loginNewUser()
-	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "4" })`, "POST /api/v1/vouchers/"+sale)
+	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
 	v.waitForState(sale, "waiting")
 	v.run(`await (await load("lib/session.js")).session.logout()`)

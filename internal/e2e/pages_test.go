@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
-	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -98,8 +97,8 @@ func (b *tab) readQR(selector string) string {
 
 type pagesTest = func(t *testing.T, p *shop, visit func(url, language string) *visitor)
 
-// TestPages covers the pages apart from a plain purchase: the journeys of buyers on the embedded default and on real
-// servers, and what only the browser decides on the embedded default. The tests share one server unless they start another.
+// TestPages covers the pages apart from a plain purchase: the journeys of buyers on MariaDB and Redis, and what only the
+// browser decides on the embedded default. The tests of a group share one server unless they start another.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -119,8 +118,7 @@ func TestPages(t *testing.T) {
 		p.stack = s
 		tests := journeys
 		if s.isEmbedded() {
-			tests = maps.Clone(journeys)
-			maps.Copy(tests, pages)
+			tests = pages
 		}
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {

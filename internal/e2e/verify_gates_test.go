@@ -13,8 +13,7 @@ func soldInQueue(t *testing.T, s *stack) (p *process, sale string) {
 	p = s.serve(t, "")
 	sale = p.sale(t, 5)
 	token := s.tokens(t, 1)[0]
-	o, err := p.Place(t.Context(), token, sale)
-	require.NoError(t, err)
+	o := p.mustPlace(t, token, sale)
 	requireOrdered(t, p, token, o.ID)
 	requireSettled(t, s)
 	return p, sale
@@ -64,8 +63,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	loseUnit(t, rdb, sale)
 	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
 	other := s.in("lock").serve(t, "")
-	_, err := other.Place(t.Context(), s.tokens(t, 2)[1], sale)
-	require.NoError(t, err)
+	other.mustPlace(t, s.tokens(t, 2)[1], sale)
 	code, out := s.run(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "no server in lane queue is running")
@@ -74,7 +72,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	// With a subscriber to the channel of a server, the same gate is a violation.
 	subscriber := rdb.Subscribe(t.Context(), "seckill:outcomes:unused")
 	defer subscriber.Close()
-	_, err = subscriber.Receive(t.Context())
+	_, err := subscriber.Receive(t.Context())
 	require.NoError(t, err)
 	code, out = s.with(envLasting+"=1s").run(t, "verify")
 	require.Equal(t, exitViolation, code, out)

@@ -105,6 +105,7 @@ func TestAdminListsAreLimited(t *testing.T) {
 // TestManyPeopleBehindOneAddress: answers from memory cost visitors nothing.
 func TestManyPeopleBehindOneAddress(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	e := newEnv(t, sqlite, limited)
 	v, guest := e.sale(5), e.guest()
 	for range 1500 { // more than the bucket of the address has
@@ -118,6 +119,7 @@ func TestManyPeopleBehindOneAddress(t *testing.T) {
 // TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
 func TestVisitorsReadsAreLimited(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	e := newEnv(t, sqlite, limited)
 	guest := e.guest()
 	e.sale(5)

@@ -14,6 +14,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/rush"
+	"seckill/internal/testenv"
 )
 
 // admissionView is the answer to POST entry.
@@ -183,6 +184,7 @@ func (a answer) solved() map[string]any {
 // A buyer solves a challenge before the start and enters with it after the start, once.
 func TestEntryWithChallenge(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	e := newEnv(t, sqlite)
 	challenged := func(b map[string]any) {
 		b["entry"] = map[string]any{"mode": "pass", "challenge": "on"}

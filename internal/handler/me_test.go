@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/testenv"
 )
 
 type exportView struct {
@@ -86,6 +87,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 // The export of a user with many orders has several pages.
 func TestExportOfManyOrders(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
 		v, c := e.sale(1000), e.buyer(1)

@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
+	"seckill/internal/testenv"
 )
 
 // with returns a change of a voucher's body.
@@ -149,6 +150,7 @@ func TestPauseAfterCancellation(t *testing.T) {
 // Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
 func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	e := newEnv(t, sqlite)
 	user := e.buyer(1)
 	first := user.place(e.sale(9))

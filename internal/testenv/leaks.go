@@ -27,7 +27,7 @@ func Leaks(text string, known ...string) (found []string) {
 		}
 	}
 	for _, k := range known {
-		if strings.Contains(text, k) && regexp.MustCompile(`(?:^|[^\w.])` + regexp.QuoteMeta(k) + `(?:$|[^\w.])`).MatchString(text) {
+		if strings.Contains(text, k) && regexp.MustCompile(`(?:^|[^\w.])`+regexp.QuoteMeta(k)+`(?:$|[^\w.])`).MatchString(text) {
 			found = append(found, "known secret: "+k)
 		}
 	}

@@ -49,10 +49,14 @@ func TestPaceLimitsTheRate(t *testing.T) {
 	t.Cleanup(srv.Close)
 	l := Load{Addrs: []string{srv.Listener.Addr().String()}, Conns: 1, Requests: [][]byte{getRequest("/")}, Endless: true,
 		Limit: 400 * time.Millisecond, Pace: 200 * time.Millisecond}
-	r, err := l.run(t.Context(), new(atomic.Bool))
-	require.NoError(t, err)
-	assert.LessOrEqual(t, r.Total(), int64(3))
-	assert.Less(t, r.Latency.Percentile(1), l.Pace, "the pause is not part of the latency")
+	latency := l.Pace
+	for try := 0; try < 5 && latency >= l.Pace; try++ { // an answer may be late; a pause that counts is in every try
+		r, err := l.run(t.Context(), new(atomic.Bool))
+		require.NoError(t, err)
+		require.LessOrEqual(t, r.Total(), int64(3))
+		latency = r.Latency.Percentile(1)
+	}
+	assert.Less(t, latency, l.Pace, "the pause is not part of the latency")
 }
 
 // The first load sends two requests. The second one would run for a minute.
