@@ -102,7 +102,7 @@ func migratedSchema(ctx context.Context, dsn string) (statements []string, err e
 	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
-	return statements, onConnection(ctx, dsn, func(conn *sql.Conn) error {
+	err = onConnection(ctx, dsn, func(conn *sql.Conn) error {
 		tables, err := column(ctx, conn, "SHOW TABLES")
 		if err != nil {
 			return err
@@ -120,6 +120,7 @@ func migratedSchema(ctx context.Context, dsn string) (statements []string, err e
 		}
 		return err
 	})
+	return statements, err
 }
 
 func column(ctx context.Context, conn *sql.Conn, query string) (values []string, err error) {

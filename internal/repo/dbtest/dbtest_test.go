@@ -22,7 +22,8 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		var tables []string
 		access := sqldb.Access{DB: db}
-		require.NoError(t, access.Reader(t.Context()).Raw("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1").Scan(&tables).Error)
+		require.NoError(t, access.Reader(t.Context()).Raw("SELECT table_name FROM information_schema.tables "+
+			"WHERE table_schema = DATABASE() ORDER BY 1").Scan(&tables).Error)
 		for _, table := range tables {
 			var name, create string
 			require.NoError(t, access.Reader(t.Context()).Raw("SHOW CREATE TABLE "+table).Row().Scan(&name, &create))
