@@ -45,6 +45,7 @@ func startBrowser(t *testing.T) context.Context {
 			chromedp.ExecPath(path),
 			chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
 			chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+			chromedp.Flag("force-prefers-reduced-motion", true), // a page that turns a wheel while it waits is drawn 60 times a second
 		)
 		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 		browser, closeBrowser := chromedp.NewContext(allocator)
@@ -203,16 +204,18 @@ func evaluate[T any](b *tab, expression string) T {
 }
 
 // until waits until an expression is true. It polls from outside, because the Content-Security-Policy of the pages
-// forbids the polling of chromedp.
+// forbids the polling of chromedp, less and less often, because a poll can cost a layout of the page.
 func (b *tab) until(expression string, args ...any) {
 	b.t.Helper()
 	expression = fmt.Sprintf(expression, args...)
 	deadline := time.Now().Add(pageTimeout)
+	pause := 30 * time.Millisecond
 	for !evaluate[bool](b, "(async () => Boolean("+expression+"))()") {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("not true within %s: %s\nText of the page:\n%s", pageTimeout, expression, evaluate[string](b, `document.body.innerText`))
 		}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(pause)
+		pause = min(2*pause, 200*time.Millisecond)
 	}
 }
 

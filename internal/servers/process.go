@@ -239,10 +239,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// FindChromium is FindBinary for a Chromium or Chrome.
+// FindChromium is FindBinary for a Chromium or Chrome. It prefers Debian's build without windows, which needs half the
+// processor time.
 func FindChromium() (string, error) {
 	var missing error
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
 		path, err := FindBinary(name)
 		if err == nil {
 			return path, nil
