@@ -94,7 +94,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		var seen recorder
-		c, p := faulty(t, addr, k, WithWatchdog(3*time.Second), WithObserver(seen.observe))
+		c, p := faulty(t, addr, k, WithWatchdog(6*time.Second), WithObserver(seen.observe))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		p.Inject(dropReply, k.renew.sha, 1)
@@ -292,7 +292,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 		rdb := newClient(t, server.Addr)
 		old, err := k.lock(newLocks(t, server.Addr, WithWatchdog(3*time.Second)), "a").Lock(ctx)
 		require.NoError(t, err)
-		got := background(ctx, persistent{k.lock(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)), "a")})
+		got := background(ctx, persistent{k.lock(newLocks(t, server.Addr, WithWatchdog(6*time.Second)), "a")})
 		queued(t, rdb, k.name, "a", 1)
 		require.NoError(t, server.Restart())
 		next := <-got

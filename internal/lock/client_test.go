@@ -109,6 +109,7 @@ func TestEveryRedisClientType(t *testing.T) {
 	} {
 		c, err := New(rdb)
 		require.NoError(t, err, name)
+		c.exec.timeout = longTimeout
 		for _, k := range exclusiveKinds {
 			ctx := soon(t)
 			h, err := k.lock(c, "a").Lock(ctx)

@@ -24,7 +24,7 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	}
 	c, err := New(rdb, opts...)
 	require.NoError(t, err)
-	c.exec.timeout = 3 * commandTimeout // tolerates a machine that stalls for a moment
+	c.exec.timeout = 10 * commandTimeout // tolerates a machine that stalls for a moment
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c
 }

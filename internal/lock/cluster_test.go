@@ -23,6 +23,7 @@ func TestCluster(t *testing.T) {
 	for i := range clients {
 		c, err := New(cluster.Client(t))
 		require.NoError(t, err)
+		c.exec.timeout = longTimeout
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		clients[i] = c
 	}

@@ -225,7 +225,7 @@ func TestDoWithEveryLocker(t *testing.T) {
 		err := Do(ctx, l, func(ctx context.Context) error {
 			requireDone(t, ctx, ErrLost)
 			return nil
-		}, WithLease(MinLease))
+		}, WithLease(time.Second))
 		var unlock *UnlockError
 		require.ErrorAs(t, err, &unlock)
 		require.ErrorIs(t, err, ErrLost)
@@ -236,7 +236,7 @@ func TestDoWithEveryLocker(t *testing.T) {
 func TestLeaseEndsWithEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
-		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(300*time.Millisecond))
+		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(time.Second))
 		require.NoError(t, err)
 		next, err := s.connect(t, calmLease, ignore)("a").Lock(ctx)
 		require.NoError(t, err)
@@ -274,9 +274,9 @@ func TestRevokedLockIsLost(t *testing.T) {
 func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 	testenv.Long(t)
 	eachSystem(t, func(t *testing.T, s system) {
-		h, err := s.connect(t, 2*time.Second, ignore)("a").Lock(soon(t))
+		h, err := s.connect(t, 4*time.Second, ignore)("a").Lock(soon(t))
 		require.NoError(t, err)
-		time.Sleep(3 * time.Second)
+		time.Sleep(5 * time.Second)
 		require.NoError(t, h.Context().Err())
 		_, err = s.connect(t, calmLease, ignore)("a").TryLock(soon(t))
 		require.ErrorIs(t, err, ErrNotAcquired)

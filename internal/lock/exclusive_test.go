@@ -73,7 +73,7 @@ func TestClientWatchdogRenews(t *testing.T) {
 	testenv.Long(t)
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
-		c := newLocks(t, addr, WithWatchdog(3*time.Second))
+		c := newLocks(t, addr, WithWatchdog(6*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
@@ -304,7 +304,7 @@ func TestKindsAreIndependent(t *testing.T) {
 func TestManyContendedUses(t *testing.T) {
 	testenv.Long(t)
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		const uses, contenders = 5000, 24
+		const uses, contenders = 1000, 24
 		ctx := context.Background()
 		rdb := newClient(t, server.Addr)
 		clients, sent := countedClients(t, server.Addr)

@@ -46,6 +46,7 @@ func (h *trips) count(first redis.Cmder) {
 func newTestExecutor(t *testing.T, addr string) *executor {
 	t.Helper()
 	e := newExecutor(newClient(t, addr))
+	e.timeout = longTimeout
 	t.Cleanup(e.close)
 	return e
 }
@@ -169,9 +170,10 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	e := newTestExecutor(t, server.Addr)
-	e.maxInFlight, e.timeout = 1, 500*time.Millisecond
+	e.maxInFlight = 1
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
+	e.timeout = 2 * time.Second
 	require.NoError(t, server.Pause())
 	inFlight := e.send(echo, []string{"a"}, echoArgs("x"))
 	eventually(t, "sent", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return inFlight.sent })
@@ -242,7 +244,7 @@ func TestRedLocksShareRoundTrips(t *testing.T) {
 		rdb := newClient(t, addr)
 		var sent trips
 		rdb.AddHook(&sent)
-		all, err := NewRedLocks([]redis.UniversalClient{rdb})
+		all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 		require.NoError(t, err)
 		const users, each = 64, 10
 		var wg sync.WaitGroup

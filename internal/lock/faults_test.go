@@ -50,7 +50,7 @@ func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
 		p := startProxy(t, addr)
 		rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
 		defer func() { _ = rdb.Close() }()
-		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 		require.NoError(t, err)
 		p.Inject(dropReply, setCmd, 1)
 		_, err = l.TryLock(ctx)

@@ -16,12 +16,12 @@ func TestPermitsAreRenewed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := context.WithValue(soon(t), ctxKey{}, "trace")
 		var seen recorder
-		s := newLocks(t, addr, WithWatchdog(2400*time.Millisecond), WithObserver(seen.observe)).LeasedSemaphore("a")
+		s := newLocks(t, addr, WithWatchdog(6*time.Second), WithObserver(seen.observe)).LeasedSemaphore("a")
 		set(t, leasedPermits{s}, 3)
 		p, err := s.Acquire(ctx, 2)
 		require.NoError(t, err)
 		assert.Equal(t, "trace", p.Context().Value(ctxKey{}))
-		time.Sleep(1200 * time.Millisecond) // the first lease is over
+		time.Sleep(6300 * time.Millisecond) // the first lease is over
 		require.NoError(t, p.Context().Err())
 		requireAvailable(t, leasedPermits{s}, 1)
 		require.NoError(t, p.Release(ctx))

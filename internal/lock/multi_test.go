@@ -188,11 +188,11 @@ func TestMultiUsesContextOwner(t *testing.T) {
 func TestMultiIsRenewed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		short, long := newLocks(t, addr, WithWatchdog(3*time.Second)), newLocks(t, addr)
+		short, long := newLocks(t, addr, WithWatchdog(6*time.Second)), newLocks(t, addr)
 		h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
-		assert.Less(t, time.Until(first), 3*time.Second, "the earliest of the parts")
+		assert.Less(t, time.Until(first), 6*time.Second, "the earliest of the parts")
 		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
 		require.NoError(t, h.Context().Err())
 		_, err = short.Mutex("a").TryLock(ctx)
@@ -247,7 +247,7 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 func TestMultiStartsWithFullLease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		const lease = 2 * time.Second
+		const lease = 4 * time.Second
 		c := newLocks(t, addr)
 		taken, err := c.Mutex("b").Lock(ctx)
 		require.NoError(t, err)

@@ -63,7 +63,7 @@ func newMortalLock(t *testing.T, name string, nodes []*testenv.Redis, opts ...Re
 		rdb, k := newMortalClient(t, node)
 		clients, kill = append(clients, rdb), append(kill, k)
 	}
-	all, err := NewRedLocks(clients, opts...)
+	all, err := NewRedLocks(clients, append([]RedLockOption{WithNodeTimeout(5 * time.Second)}, opts...)...)
 	require.NoError(t, err)
 	return all.Lock(name), kill
 }
@@ -73,7 +73,7 @@ func TestThreeNodesOneDead(t *testing.T) {
 	ctx := context.Background()
 	nodes, addrs := startNodes(t, 3)
 	var seen recorder
-	l, kill := newMortalLock(t, "a", nodes, WithWatchdogLease(1500*time.Millisecond), WithRedLockObserver(seen.observe))
+	l, kill := newMortalLock(t, "a", nodes, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
 	kill[2]()
 
 	h, err := l.TryLock(ctx)
@@ -124,7 +124,7 @@ func TestThreeNodesLosingData(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	_, addrs := startNodes(t, 3)
-	l := newLock(t, "a", addrs, WithWatchdogLease(1500*time.Millisecond))
+	l := newLock(t, "a", addrs, WithWatchdogLease(6*time.Second))
 	h, err := l.TryLock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, newClient(t, addrs[0]).FlushAll(ctx).Err())

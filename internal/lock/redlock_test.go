@@ -25,7 +25,7 @@ func TestMutualExclusion(t *testing.T) {
 		for range workers {
 			wg.Go(func() {
 				for range rounds {
-					l, err := NewRedLock("shared", []redis.UniversalClient{rdb})
+					l, err := NewRedLock("shared", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -191,7 +191,7 @@ func TestCommandsOfACycle(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
-		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 		require.NoError(t, err)
 		nothing := func(context.Context) error { return nil }
 		require.NoError(t, TryDo(ctx, l, nothing)) // loads the script
@@ -269,7 +269,7 @@ func TestRedLockOnEveryClientType(t *testing.T) {
 		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
 		"ring":    redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": addr}}),
 	} {
-		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 		require.NoError(t, err, name)
 		require.NoError(t, TryDo(context.Background(), l, func(ctx context.Context) error {
 			_, err := l.TryLock(ctx)

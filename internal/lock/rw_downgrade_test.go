@@ -100,7 +100,7 @@ func TestDowngradeRejectsOtherHolds(t *testing.T) {
 func TestDowngradeKeepsKindOfLease(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		const lease = 900 * time.Millisecond
+		const lease = 3 * time.Second
 		m := newLocks(t, addr, WithWatchdog(lease)).RW("a")
 		r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
 		first := r.ValidUntil()

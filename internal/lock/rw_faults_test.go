@@ -71,7 +71,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 func TestRWRenewReplyLost(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		var seen recorder
-		c, p := rwFaulty(t, addr, WithWatchdog(3*time.Second), WithObserver(seen.observe))
+		c, p := rwFaulty(t, addr, WithWatchdog(6*time.Second), WithObserver(seen.observe))
 		h := must(t)(side.of(c.RW("a")).Lock(soon(t)))
 		p.Inject(dropReply, side.kind.renew.sha, 1)
 		first := h.ValidUntil()
@@ -191,7 +191,7 @@ func TestRWServerRestartedWithoutData(t *testing.T) {
 	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
 		ctx := soon(t)
 		old := must(t)(newLocks(t, server.Addr, WithWatchdog(3*time.Second)).RW("a").Write().Lock(ctx))
-		got := background(ctx, persistent{side.of(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)).RW("a"))})
+		got := background(ctx, persistent{side.of(newLocks(t, server.Addr, WithWatchdog(6*time.Second)).RW("a"))})
 		queued(t, newClient(t, server.Addr), "rw", "a", 1)
 		require.NoError(t, server.Restart())
 		next := arrived(t, got)
@@ -215,6 +215,7 @@ func TestRWOnACluster(t *testing.T) {
 	for i := range clients {
 		c, err := New(cluster.Client(t))
 		require.NoError(t, err)
+		c.exec.timeout = longTimeout
 		t.Cleanup(func() { assert.NoError(t, c.Close()) })
 		clients[i] = c
 	}

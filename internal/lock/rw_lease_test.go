@@ -13,7 +13,7 @@ import (
 // Each hold has a lease of its own: the hold of a dead process ends, and the longest lease counts.
 func TestRWLeases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
-		const lease = 900 * time.Millisecond
+		const lease = 2 * time.Second
 		ctx, me := soon(t), owned(t)
 		rdb := newClient(t, addr)
 		dead, m := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
@@ -85,7 +85,7 @@ func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 // A writer's lease ends, but not that of its read hold: then others may read.
 func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
-		const lease = 900 * time.Millisecond
+		const lease = 2 * time.Second
 		rdb := newClient(t, addr)
 		m, me := newLocks(t, addr).RW("a"), owned(t)
 		for _, expires := range []bool{false, true} {

@@ -200,7 +200,7 @@ func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
 func TestManyContendedUsesOfRW(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	const uses, contenders = 5000, 24
+	const uses, contenders = 1000, 24
 	server := testenv.StartRedis(t)
 	ctx := context.Background()
 	clients, sent := countedClients(t, server.Addr)

@@ -373,6 +373,7 @@ func TestPermitsAndLatchInACluster(t *testing.T) {
 	ctx := soon(t)
 	c, err := New(testenv.StartRedisCluster(t).Client(t))
 	require.NoError(t, err)
+	c.exec.timeout = longTimeout
 	defer func() { assert.NoError(t, c.Close()) }()
 	for _, name := range []string{"a", "b", "c", "}{"} {
 		for _, k := range permitKinds {

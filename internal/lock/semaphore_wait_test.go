@@ -253,7 +253,7 @@ func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
 func TestManyContendedPermits(t *testing.T) {
 	testenv.Long(t)
 	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
-		const uses, contenders, permits = 5000, 24, 5
+		const uses, contenders, permits = 1000, 24, 5
 		ctx := context.Background()
 		rdb := newClient(t, server.Addr)
 		clients, sent := countedClients(t, server.Addr)
