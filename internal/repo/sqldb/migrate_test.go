@@ -169,3 +169,22 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// All migrations are reverted one by one and applied again.
+func TestMigrationsAreReversible(t *testing.T) {
+	onEach(t, func(t *testing.T, a Access) {
+		applied, err := a.MigrateUp(t.Context())
+		require.NoError(t, err)
+		for i := len(applied) - 1; i >= 0; i-- {
+			undone, err := a.MigrateDown(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, applied[i].Version, undone.Version)
+		}
+		undone, err := a.MigrateDown(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, undone)
+		again, err := a.MigrateUp(t.Context())
+		require.NoError(t, err)
+		require.Len(t, again, len(applied))
+	})
+}
