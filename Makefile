@@ -35,7 +35,7 @@ test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis,
 	$$run --jsonfile $$results/race -- $(race) -timeout 30m $$(go list ./... | grep -vE '$(plain)|/e2e$$') || failed=1; \
 	$$run --format pkgname -- $(race) -short $$(go list ./... | grep -E '$(plain)' | grep -v /picture$$) || failed=1; \
 	$$run --jsonfile $$results/plain -- -parallel 4 -timeout 30m $$(go list ./... | grep -E '$(plain)') || failed=1; \
-	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e || failed=1; \
+	$$run --jsonfile $$results/e2e -- -parallel 6 -timeout 30m ./internal/e2e || failed=1; \
 	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/plain $$results/e2e $$results/check || failed=1; \

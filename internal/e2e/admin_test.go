@@ -18,41 +18,39 @@ var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`
 // TestAdminCommands gives and takes a role while a server runs.
 func TestAdminCommands(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
-		code, out := s.run(t, "admin", "enroll", "--phone", "13900000002")
-		require.Zero(t, code, out)
-		require.Contains(t, out, "has the role operator")
-		require.Equal(t, otpauth.FindString(out), readTerminalQR(t, out))
-		code, out = s.run(t, "admin", "enroll", "--phone", "13900000003", "--role", "viewer")
-		require.Zero(t, code, out)
-		require.NotContains(t, out, "otpauth")
-		code, out = s.run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
-		require.Equal(t, 1, code, out)
+	s := embeddedStack(t)
+	p := s.serve(t, "")
+	code, out := s.run(t, "admin", "enroll", "--phone", "13900000002")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "has the role operator")
+	require.Equal(t, otpauth.FindString(out), readTerminalQR(t, out))
+	code, out = s.run(t, "admin", "enroll", "--phone", "13900000003", "--role", "viewer")
+	require.Zero(t, code, out)
+	require.NotContains(t, out, "otpauth")
+	code, out = s.run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
+	require.Equal(t, 1, code, out)
 
-		token, err := p.Login(t.Context(), "13900000002")
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status)
-		code, out = s.run(t, "admin", "list")
-		require.Zero(t, code, out)
-		require.Regexp(t, `13900000002 +operator +since 2`, out)
-		require.Regexp(t, `13900000003 +viewer +not needed`, out)
+	token := p.login(t, "13900000002")
+	require.Equal(t, http.StatusOK, p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status)
+	code, out = s.run(t, "admin", "list")
+	require.Zero(t, code, out)
+	require.Regexp(t, `13900000002 +operator +since 2`, out)
+	require.Regexp(t, `13900000003 +viewer +not needed`, out)
 
-		code, out = s.run(t, "admin", "remove", "--phone", "13900000002")
-		require.Zero(t, code, out)
-		eventually(t, "the session ends", func() bool {
-			return p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status == http.StatusUnauthorized
-		})
-		code, out = s.run(t, "admin", "list")
-		require.Zero(t, code, out)
-		require.NotContains(t, out, "13900000002")
-		code, _ = s.run(t, "admin", "remove", "--phone", "13900000099")
-		require.Equal(t, 1, code)
-
-		require.Equal(t, []string{
-			"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
-		}, p.commands(t))
+	code, out = s.run(t, "admin", "remove", "--phone", "13900000002")
+	require.Zero(t, code, out)
+	eventually(t, "the session ends", func() bool {
+		return p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status == http.StatusUnauthorized
 	})
+	code, out = s.run(t, "admin", "list")
+	require.Zero(t, code, out)
+	require.NotContains(t, out, "13900000002")
+	code, _ = s.run(t, "admin", "remove", "--phone", "13900000099")
+	require.Equal(t, 1, code)
+
+	require.Equal(t, []string{
+		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+	}, p.commands(t))
 }
 
 // commands returns the commands in the audit log, newest first.

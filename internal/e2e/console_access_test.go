@@ -31,8 +31,7 @@ func (b *tab) ready(selector string) {
 // consoleLanguages searches every page in Chinese for text in English. A missing text is an exception, which fails the
 // test. Both languages have the same texts.
 func consoleLanguages(t *testing.T, c *consoleTest) {
-	token, err := c.Login(t.Context(), newPhone())
-	require.NoError(t, err)
+	token := c.login(t, newPhone())
 	sale := c.publish(t, offer{Title: "秒杀", Stock: 5})
 	order := c.buy(t, token, sale)
 	v := c.visit(c.url, "zh-CN,zh")
@@ -81,8 +80,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 
 // consoleNarrow checks that no page scrolls sideways on a phone, in either language.
 func consoleNarrow(t *testing.T, c *consoleTest) {
-	token, err := c.Login(t.Context(), newPhone())
-	require.NoError(t, err)
+	token := c.login(t, newPhone())
 	sale := c.publish(t, offer{Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Stock: 1000000})
 	order := c.buy(t, token, sale)
 	v := c.visit(c.url, "en")
@@ -102,8 +100,7 @@ func consoleNarrow(t *testing.T, c *consoleTest) {
 
 // consoleAccessible requires that the pages are accessible in both languages, and checks the focus.
 func consoleAccessible(t *testing.T, c *consoleTest) {
-	token, err := c.Login(t.Context(), newPhone())
-	require.NoError(t, err)
+	token := c.login(t, newPhone())
 	sale := c.publish(t, offer{Stock: 5})
 	order := c.buy(t, token, sale)
 	var v *visitor

@@ -69,8 +69,7 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 	f.cut()
 	v.until(`document.querySelector("[data-live]").dataset.state === "stale"`)
 	v.reads("[data-stale]", "No data since")
-	token, err := c.Login(t.Context(), newPhone())
-	require.NoError(t, err)
+	token := c.login(t, newPhone())
 	c.buy(t, token, sale) // while the connection is down
 	f.restore()
 	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
@@ -79,42 +78,34 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 }
 
-// TestConsoleRush runs a rush from the console to its verdicts, on the embedded default and on real servers in the lane
-// queue.
+// TestConsoleRush runs a rush from the console to its verdicts.
 func TestConsoleRush(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for name, stack := range map[string]func(*testing.T) *stack{
-		"embedded": embeddedStack, "real": func(t *testing.T) *stack { return realStack(t).in("queue") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stack(t).withAdmins()
-			p := s.serve(t, "")
-			v := visit(t, browser, p.url, "en")
-			v.enter("/console/rush", adminPhones[0])
-			v.fill("rush", "buyers", "0")
-			v.fill("rush", "stock", "x")
-			v.submit("rush")
-			v.reads(fieldError("rush", "buyers"), "between 1 and")
-			v.reads(fieldError("rush", "stock"), "whole number")
-			v.fill("rush", "buyers", "400")
-			v.fill("rush", "stock", "60")
-			v.submit("rush")
-			v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
-			v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
-			v.reads("[data-rush] "+fact("answered"), "400 of 400")
-			v.reads("[data-rush] "+fact("orders"), "60 of 60")
-			verdicts := `[...document.querySelectorAll("[data-rush] [data-invariant]")]`
-			require.GreaterOrEqual(t, evaluate[int](v.tab, verdicts+`.length`), 3)
-			require.True(t, evaluate[bool](v.tab, verdicts+`.every((li) => li.dataset.ok === "holds" && li.innerText.includes("✓"))`))
-			v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 60")`)
-			v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
-			v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
-			v.legible(t, "rush")
-			s.verify(t)
-		})
-	}
+	s := realStack(t).withAdmins().in("queue")
+	p := s.serve(t, "")
+	v := visit(t, browser, p.url, "en")
+	v.enter("/console/rush", adminPhones[0])
+	v.fill("rush", "buyers", "0")
+	v.fill("rush", "stock", "x")
+	v.submit("rush")
+	v.reads(fieldError("rush", "buyers"), "between 1 and")
+	v.reads(fieldError("rush", "stock"), "whole number")
+	v.fill("rush", "buyers", "400")
+	v.fill("rush", "stock", "60")
+	v.submit("rush")
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
+	v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
+	v.reads("[data-rush] "+fact("answered"), "400 of 400")
+	v.reads("[data-rush] "+fact("orders"), "60 of 60")
+	verdicts := `[...document.querySelectorAll("[data-rush] [data-invariant]")]`
+	require.GreaterOrEqual(t, evaluate[int](v.tab, verdicts+`.length`), 3)
+	require.True(t, evaluate[bool](v.tab, verdicts+`.every((li) => li.dataset.ok === "holds" && li.innerText.includes("✓"))`))
+	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 60")`)
+	v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
+	v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
+	v.legible(t, "rush")
+	s.verify(t)
 }
 
 // rushOutsideDemo logs in with a second factor. It checks that the page offers no rush outside demo mode and gives the

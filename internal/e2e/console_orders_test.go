@@ -15,10 +15,9 @@ import (
 // paidOrder places and pays an order.
 func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
 	t.Helper()
-	token, err := c.Login(t.Context(), phone)
-	require.NoError(t, err)
+	token = c.login(t, phone)
 	o = c.buy(t, token, sale)
-	require.Equal(t, http.StatusOK, c.send(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).status)
+	require.Equal(t, http.StatusOK, c.answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).status)
 	c.waitFor(t, token, o.ID, "paid")
 	return o, token
 }
@@ -167,60 +166,55 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 func TestConsoleAlerts(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for name, stack := range map[string]func(*testing.T) *stack{"embedded": embeddedStack, "real": realStack} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
-			p := s.serve(t, "").shop(t)
-			f := p.startFront(t)
-			sale := p.publish(t, offer{Stock: 5})
-			cure := poison(t, s, "NEW.user_id") // of everyone
-			buyer := visit(t, browser, f.URL, "en")
-			buyer.goTo("/sales/" + sale)
-			buyer.until(canBuy(sale))
-			buyer.click(buyOf(sale))
-			buyer.login(newPhone())
-			var letter map[string]any
-			eventually(t, "a dead letter", func() bool {
-				all := deadLetters(t, p.process, p.token)
-				if len(all) > 0 {
-					letter = all[0]
-				}
-				return len(all) > 0
-			})
-			buyer.goTo("/orders")
-			buyer.orderIs("failed")
+	s := realStack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
+	p := s.serve(t, "").shop(t)
+	f := p.startFront(t)
+	sale := p.publish(t, offer{Stock: 5})
+	cure := poison(t, s, "NEW.user_id") // of everyone
+	buyer := visit(t, browser, f.URL, "en")
+	buyer.goTo("/sales/" + sale)
+	buyer.until(canBuy(sale))
+	buyer.click(buyOf(sale))
+	buyer.login(newPhone())
+	var letter map[string]any
+	eventually(t, "a dead letter", func() bool {
+		all := deadLetters(t, p.process, p.token)
+		if len(all) > 0 {
+			letter = all[0]
+		}
+		return len(all) > 0
+	})
+	buyer.goTo("/orders")
+	buyer.orderIs("failed")
 
-			v := visit(t, browser, f.URL, "en")
-			v.enter("/console", adminPhones[0])
-			v.reads("[data-alerts]", "Dead letters: 1")
-			s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
-			v.reads("[data-alerts]", "Sale "+sale+" violates an invariant: I3 Stock balance")
-			v.until(`[...document.querySelectorAll("tbody tr")].some((tr) => tr.querySelector('a[href="/console/sales/%s"]') && tr.innerText.includes("Invariant violated"))`, sale)
-			v.click(`#nav a[href="/console/audit"]`)
-			v.reads("[data-alerts]", "Dead letters: 1")
-			v.click(fmt.Sprintf(`[data-alerts] a[href="/console/sales/%s"]`, sale))
-			v.judged("I3", "broken")
-			v.judged("I1", "holds")
+	v := visit(t, browser, f.URL, "en")
+	v.enter("/console", adminPhones[0])
+	v.reads("[data-alerts]", "Dead letters: 1")
+	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
+	v.reads("[data-alerts]", "Sale "+sale+" violates an invariant: I3 Stock balance")
+	v.until(`[...document.querySelectorAll("tbody tr")].some((tr) => tr.querySelector('a[href="/console/sales/%s"]') && tr.innerText.includes("Invariant violated"))`, sale)
+	v.click(`#nav a[href="/console/audit"]`)
+	v.reads("[data-alerts]", "Dead letters: 1")
+	v.click(fmt.Sprintf(`[data-alerts] a[href="/console/sales/%s"]`, sale))
+	v.judged("I3", "broken")
+	v.judged("I1", "holds")
 
-			f.cut()
-			v.reads("[data-alerts]", "No answer from the server since")
-			v.judged("I1", "unknown") // not green
-			v.judged("I3", "broken")
-			f.restore()
-			v.until(`!document.querySelector("[data-alerts]").innerText.includes("No answer")`)
-			v.judged("I1", "holds")
+	f.cut()
+	v.reads("[data-alerts]", "No answer from the server since")
+	v.judged("I1", "unknown") // not green
+	v.judged("I3", "broken")
+	f.restore()
+	v.until(`!document.querySelector("[data-alerts]").innerText.includes("No answer")`)
+	v.judged("I1", "holds")
 
-			s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
-			cure()
-			v.click(`[data-alerts] a[href="/console/dead-letters"]`)
-			v.click(fmt.Sprintf(`[data-letter=%q] [data-do="replay"]`, letter["id"]))
-			v.confirm()
-			v.reads("main", "Returned to the queue")
-			buyer.orderIs("pending_payment") // without a reload
-			v.click(`#nav a[href="/console/audit"]`)
-			v.reads("table", "Dead letter replayed")
-			s.verify(t)
-		})
-	}
+	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
+	cure()
+	v.click(`[data-alerts] a[href="/console/dead-letters"]`)
+	v.click(fmt.Sprintf(`[data-letter=%q] [data-do="replay"]`, letter["id"]))
+	v.confirm()
+	v.reads("main", "Returned to the queue")
+	buyer.orderIs("pending_payment") // without a reload
+	v.click(`#nav a[href="/console/audit"]`)
+	v.reads("table", "Dead letter replayed")
+	s.verify(t)
 }

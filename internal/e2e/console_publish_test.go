@@ -54,19 +54,14 @@ func (b *tab) chooseFile(form, kind string, width, height int) {
 	})()`, form, width, height, kind))
 }
 
-// TestConsolePublish follows a merchant from a new shop to a sale and its clone, on the embedded default and on real servers.
+// TestConsolePublish follows a merchant from a new shop to a sale and its clone.
 func TestConsolePublish(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	for name, newStack := range map[string]func(*testing.T) *stack{"embedded": embeddedStack, "servers": realStack} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStack(t).withAdmins()
-			p := s.serve(t, "").shop(t)
-			publishInBrowser(t, p, visit(t, browser, p.url, "en"), visit(t, browser, p.url, "en"))
-			s.verify(t)
-		})
-	}
+	s := realStack(t).withAdmins()
+	p := s.serve(t, "").shop(t)
+	publishInBrowser(t, p, visit(t, browser, p.url, "en"), visit(t, browser, p.url, "en"))
+	s.verify(t)
 }
 
 func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {

@@ -334,8 +334,7 @@ func stockChangedOnce(t *testing.T, c *consoleTest) {
 func findOrders(t *testing.T, c *consoleTest) {
 	first, second, phone := c.publish(t, offer{Stock: 5}), c.publish(t, offer{Stock: 5}), newPhone()
 	masked := domain.MaskPhone(phone)
-	token, err := c.Login(t.Context(), phone)
-	require.NoError(t, err)
+	token := c.login(t, phone)
 	kept, unwanted := c.buy(t, token, first), c.buy(t, token, second)
 	v := c.visit(c.url, "en")
 	v.enter("/console/orders", c.phone)

@@ -13,7 +13,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestGaleraFailover kills a node in mid-rush and leaves it dead, with sales in every lane. Each sale has one server,
+// TestGaleraFailover kills a node in mid-rush and leaves it dead, with sales in lanes lock and queue. Each sale has one server,
 // whose proxy leads to that node, or three servers, each of which writes through another node first.
 func TestGaleraFailover(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestGaleraFailover(t *testing.T) {
 	}
 }
 
-// TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in every lane.
+// TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in lanes lock and queue.
 // It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
 func TestGaleraWriterFrozen(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestGaleraWriterFrozen(t *testing.T) {
 	require.NoError(t, g.Formed(t.Context(), 0, 3))
 }
 
-// TestSemiSyncFailover promotes a replica in mid-rush, with sales in every lane, when it has executed what it received.
+// TestSemiSyncFailover promotes a replica in mid-rush, with sales in lanes lock and queue, when it has executed what it received.
 // The primary is killed, becomes read-only and keeps its connections, or is frozen and goes on when the replica has
 // replaced it. It then waits for the answer of a replica until the end of the test, as with AFTER_SYNC and a timeout that
 // is longer than any outage.
@@ -126,22 +126,22 @@ func promote(t *testing.T, replica *testenv.MariaDB) {
 	onServer(t, replica, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF")
 }
 
-// together runs failover in every lane at once. The sales begin together, and kill and verdict are called once, when all
+// together runs failover in lanes lock and queue at once. The sales begin together, and kill and verdict are called once, when all
 // have begun.
 func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*process), kill, verdict func()) {
 	t.Helper()
 	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
 	var ready, begun, running sync.WaitGroup
-	ready.Add(len(lanes))
-	begun.Add(len(lanes))
-	for _, lane := range lanes {
+	ready.Add(len(lockAndQueue))
+	begun.Add(len(lockAndQueue))
+	for _, lane := range lockAndQueue {
 		running.Go(func() { // t.Parallel could run one lane after the other
 			t.Run(lane, func(t *testing.T) {
 				isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
 				t.Cleanup(func() { isReady(); hasBegun() }) // the others do not wait for a lane that failed before
 				s, servers := start(t, lane)
 				failover(t, s, servers, fault{
-					units:   1000,
+					units:   400,
 					begin:   func() { isReady(); ready.Wait() },
 					kill:    func() { hasBegun(); begun.Wait(); kill() },
 					verdict: verdict,

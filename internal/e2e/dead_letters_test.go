@@ -36,7 +36,7 @@ func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 // placePoisoned places an order that the database rejects and returns its id and that of its dead letter.
 func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, deadLetter string) {
 	t.Helper()
-	order = requireQueued(t, p.click(t, token, sale))
+	order = p.queue(t, token, sale)
 	eventually(t, "the order fails", func() bool {
 		o, err := p.Order(t.Context(), token, order)
 		return err == nil && o.Status == "failed" && o.Reason == "internal"
@@ -51,76 +51,66 @@ func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, 
 // TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out.
 func TestDeadLetterIsReplayed(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s = s.in("queue").with(envRedeliver + "=300ms")
-		p := s.serve(t, "")
-		sale, tokens, admin := p.sale(t, 1), s.tokens(t, 2), p.admin(t)
-		ill, other := tokens[0], tokens[1]
-		user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
-		cure := poison(t, s, user)
+	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
+	p := s.serve(t, "")
+	sale, tokens, admin := p.sale(t, 1), s.tokens(t, 2), p.admin(t)
+	ill, other := tokens[0], tokens[1]
+	user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
+	cure := poison(t, s, user)
 
-		order, deadLetter := placePoisoned(t, p, sale, ill, admin)
-		code, out := s.run(t, "dead-letters", "list")
-		require.Zero(t, code, out)
-		for _, want := range []string{deadLetter, order, user, "poison"} {
-			require.Contains(t, out, want)
-		}
-		s.verify(t)
+	order, deadLetter := placePoisoned(t, p, sale, ill, admin)
+	code, out := s.run(t, "dead-letters", "list")
+	require.Zero(t, code, out)
+	for _, want := range []string{deadLetter, order, user, "poison"} {
+		require.Contains(t, out, want)
+	}
+	s.verify(t)
 
-		// The unit of the failed order is free again. Once another buyer has it, a replay fails.
-		eventually(t, "the unit can be bought", func() bool {
-			_, err := p.Place(t.Context(), other, sale)
-			return err == nil
-		})
-		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
-		code, out = s.run(t, "dead-letters", "replay", deadLetter)
-		require.Equal(t, 1, code)
-		require.Contains(t, out, "sold out; the dead letter is kept")
-		requireSettled(t, s)
-		held, err := p.Orders(t.Context(), other)
-		require.NoError(t, err)
-		_, err = p.Cancel(t.Context(), other, held[0].ID)
-		require.NoError(t, err)
+	// The unit of the failed order is free again. Once another buyer has it, a replay fails.
+	unit := p.buyReturned(t, other, sale)
+	requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
+	code, out = s.run(t, "dead-letters", "replay", deadLetter)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "sold out; the dead letter is kept")
+	requireSettled(t, s)
+	p.mustCancel(t, other, unit.ID)
 
-		cure()
-		code, out = s.run(t, "dead-letters", "replay", deadLetter)
-		require.Zero(t, code, out)
-		require.Contains(t, out, "order "+order)
-		eventually(t, "the order is committed", func() bool {
-			o, err := p.Order(t.Context(), ill, order)
-			return err == nil && o.Status == "pending_payment"
-		})
-		require.Empty(t, deadLetters(t, p, admin))
-		code, out = s.run(t, "dead-letters", "replay", deadLetter)
-		require.Equal(t, 1, code)
-		require.Contains(t, out, "not found")
-		s.verify(t)
+	cure()
+	code, out = s.run(t, "dead-letters", "replay", deadLetter)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "order "+order)
+	eventually(t, "the order is committed", func() bool {
+		o, err := p.Order(t.Context(), ill, order)
+		return err == nil && o.Status == "pending_payment"
 	})
+	require.Empty(t, deadLetters(t, p, admin))
+	code, out = s.run(t, "dead-letters", "replay", deadLetter)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "not found")
+	s.verify(t)
 }
 
 // TestDeadLetterIsDiscarded discards with the route and with the command.
 func TestDeadLetterIsDiscarded(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s = s.in("queue").with(envRedeliver + "=300ms")
-		p := s.serve(t, "")
-		tokens, admin := s.tokens(t, 1), p.admin(t)
-		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
+	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
+	p := s.serve(t, "")
+	tokens, admin := s.tokens(t, 1), p.admin(t)
+	poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 
-		_, deadLetter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
-		path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
-		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
-		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
+	_, deadLetter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+	path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
+	require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
+	requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
 
-		_, deadLetter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
-		code, out := s.run(t, "dead-letters", "discard", deadLetter)
-		require.Zero(t, code, out)
-		code, out = s.run(t, "dead-letters", "discard", deadLetter)
-		require.Equal(t, 1, code)
-		require.Contains(t, out, "not found")
-		require.Empty(t, deadLetters(t, p, admin))
-		s.verify(t)
-	})
+	_, deadLetter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+	code, out := s.run(t, "dead-letters", "discard", deadLetter)
+	require.Zero(t, code, out)
+	code, out = s.run(t, "dead-letters", "discard", deadLetter)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "not found")
+	require.Empty(t, deadLetters(t, p, admin))
+	s.verify(t)
 }
 
 // TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.

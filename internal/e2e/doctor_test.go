@@ -218,70 +218,68 @@ func files(t *testing.T, dir string) map[string]string {
 // TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
 func TestDoctorReportsDamagedSales(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		s = s.in("queue")
-		p := s.serve(t, "")
-		sale := p.sale(t, 5)
-		tokens := s.tokens(t, 1)
-		order := p.mustPlace(t, tokens[0], sale)
-		requireOrdered(t, p, tokens[0], order.ID)
-		require.Zero(t, p.stop(t)) // a running server would repair the damage
-		sound := 0
-		if s.redis != nil {
-			sound = 1 // it has no append-only file, so a restart loses queued orders
+	s := realStack(t).in("queue")
+	p := s.serve(t, "")
+	sale := p.sale(t, 5)
+	tokens := s.tokens(t, 1)
+	order := p.mustPlace(t, tokens[0], sale)
+	requireOrdered(t, p, tokens[0], order.ID)
+	require.Zero(t, p.stop(t)) // a running server would repair the damage
+	sound := 0
+	if s.redis != nil {
+		sound = 1 // it has no append-only file, so a restart loses queued orders
+	}
+	found := s.diagnose(t, sound)
+	requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
+	require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
+	upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
+
+	for _, tc := range []struct {
+		damage, repair, check string
+		want                  doctor.Status
+		contains              string
+	}{
+		{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
+		{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows no orders"},
+		{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
+	} {
+		where := " WHERE voucher_id = " + upcoming
+		s.exec(t, tc.damage+where)
+		f := s.diagnose(t, 1)[tc.check]
+		require.Equal(t, tc.want, f.Status, f.Found)
+		require.Contains(t, f.Found, tc.contains)
+		if tc.repair != "" {
+			s.exec(t, tc.repair+where)
 		}
-		found := s.diagnose(t, sound)
-		requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
-		require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
-		upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
+	}
 
-		for _, tc := range []struct {
-			damage, repair, check string
-			want                  doctor.Status
-			contains              string
-		}{
-			{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
-			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows no orders"},
-			{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
-		} {
-			where := " WHERE voucher_id = " + upcoming
-			s.exec(t, tc.damage+where)
-			f := s.diagnose(t, 1)[tc.check]
-			require.Equal(t, tc.want, f.Status, f.Found)
-			require.Contains(t, f.Found, tc.contains)
-			if tc.repair != "" {
-				s.exec(t, tc.repair+where)
-			}
-		}
+	// The gate of an upcoming sale, first correct and then with a wrong stock. The sale still ends before it begins.
+	prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
+	rdb := s.client(t)
+	stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
+	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
+	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
+	require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
+	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
+	f := s.diagnose(t, 1)["sales.gates"]
+	require.Equal(t, doctor.Warn, f.Status, f.Found)
+	require.Contains(t, f.Found, "the gate is missing 3 free units")
+	require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
+	require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
+	require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
+	require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
 
-		// The gate of an upcoming sale, first correct and then with a wrong stock. The sale still ends before it begins.
-		prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
-		rdb := s.client(t)
-		stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
-		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
-		require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
-		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
-		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
-		f := s.diagnose(t, 1)["sales.gates"]
-		require.Equal(t, doctor.Warn, f.Status, f.Found)
-		require.Contains(t, f.Found, "the gate is missing 3 free units")
-		require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
-		require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
-		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
-		require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
+	// A migration is removed from the list of applied ones.
+	s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
+	found = s.diagnose(t, 1)
+	requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
+	require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
+	require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
 
-		// A migration is removed from the list of applied ones.
-		s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
-		found = s.diagnose(t, 1)
-		requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
-		require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
-		require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
-
-		// Queued orders in a lane without workers, and a dead letter.
-		require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
-		requireStatus(t, s.diagnose(t, 1), doctor.OK, "sales.queue")
-		requireStatus(t, s.with("SECKILL_ORDER_LANE=lock").diagnose(t, 1), doctor.Warn, "sales.queue")
-		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
-		requireStatus(t, s.diagnose(t, 1), doctor.Warn, "sales.queue")
-	})
+	// Queued orders in a lane without workers, and a dead letter.
+	require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
+	requireStatus(t, s.diagnose(t, 1), doctor.OK, "sales.queue")
+	requireStatus(t, s.with("SECKILL_ORDER_LANE=lock").diagnose(t, 1), doctor.Warn, "sales.queue")
+	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
+	requireStatus(t, s.diagnose(t, 1), doctor.Warn, "sales.queue")
 }

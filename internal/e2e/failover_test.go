@@ -70,7 +70,7 @@ func TestCounterMasterDown(t *testing.T) {
 			r := c.Run(t.Context())
 			requireExactSale(t, c, r)
 			if i == 0 {
-				require.Equal(t, http.StatusOK, get(t, p.url+"/readyz"))
+				requireReady(t, p)
 				require.NoError(t, node.Restart())
 				eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 			}
@@ -110,7 +110,7 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
-	for _, lane := range lanes {
+	for _, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s, sentinel := sentinelStack(t)
@@ -170,7 +170,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	var queued []string
 	for _, token := range tokens[30:45] {
-		queued = append(queued, requireQueued(t, p.click(t, token, sale)))
+		queued = append(queued, p.queue(t, token, sale))
 	}
 	sentinel.Master.Kill()
 	sentinel.Verdict(t)

@@ -54,7 +54,7 @@ func requireSoldOut(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
 func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
+	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
 		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
@@ -71,7 +71,7 @@ func TestServerKilledInMidRush(t *testing.T) {
 // TestServerStoppedInMidRush stops the server in order, as a deployment does. Running requests are completed.
 func TestServerStoppedInMidRush(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
+	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
 		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
@@ -98,7 +98,7 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	onEach(t, append(eachLaneVariants, "batch/mariadb"), true, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
@@ -133,10 +133,11 @@ func TestDependenciesFrozen(t *testing.T) {
 		"redis":   func(s *stack) freezer { return s.redis },
 		"mariadb": func(s *stack) freezer { return s.mariadb },
 	} {
-		for _, lane := range lanes {
+		for _, lane := range lockAndQueue {
 			frozen(t, name, lane, pick)
 		}
 	}
+	frozen(t, "redis", "batch", func(s *stack) freezer { return s.redis })
 }
 
 // frozen freezes one dependency during a sale.
@@ -222,11 +223,9 @@ func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	p := s.serve(t, "")
 	soldOut, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {
-		_, err := p.Place(t.Context(), tokens[0], sale)
-		require.NoError(t, err)
+		p.mustPlace(t, tokens[0], sale)
 	}
-	_, err := p.Place(t.Context(), tokens[1], soldOut) // the next answers come from the snapshot
-	requireCode(t, "sold_out", err)
+	p.requireSoldOut(t, tokens[1], soldOut) // the next answers come from the snapshot
 	require.NoError(t, s.mariadb.Pause())
 	for sale, code := range map[string]string{open: "unavailable", soldOut: "sold_out"} {
 		done := make(chan error, len(tokens))

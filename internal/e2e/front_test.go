@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -196,17 +197,30 @@ func (p *shop) change(t *testing.T, sale string, fields map[string]any) {
 	p.as(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
 }
 
-// as sends a request of the admin, requires its status and decodes the response into out.
+// as sends a request of the admin, requires its status and decodes the response into out. It repeats a request that is
+// answered 503, with the same key.
 func (p *shop) as(t *testing.T, method, path string, in any, want int, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+p.token)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	require.Equal(t, want, res.StatusCode)
-	require.NoError(t, json.NewDecoder(res.Body).Decode(out))
+	key := rand.Text()
+	var status int
+	var text []byte
+	eventually(t, "an answer other than 503", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+p.token)
+		if method == http.MethodPost {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		text, err = io.ReadAll(res.Body)
+		require.NoError(t, err)
+		status = res.StatusCode
+		return status != http.StatusServiceUnavailable && !strings.Contains(string(text), "order_in_progress")
+	})
+	require.Equal(t, want, status, string(text))
+	require.NoError(t, json.Unmarshal(text, out))
 }

@@ -106,12 +106,13 @@ func (b *browser) login(phone string) error {
 // at returns the browser with the same token at another server.
 func (b browser) at(p *process) *browser { b.url = p.url; return &b }
 
-// retryTimeouts repeats a test until it succeeds without errPageTimeout, which can occur on a busy machine.
+// retryTimeouts repeats a test until it succeeds without errPageTimeout or errServer, which can occur on a busy machine: the
+// server gives up shortly before the page does.
 func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
 	eventually(t, "no page timeout", func() bool {
 		err := scene()
-		if !errors.Is(err, errPageTimeout) {
+		if !errors.Is(err, errPageTimeout) && !errors.Is(err, errServer) {
 			require.NoError(t, err)
 		}
 		return err == nil
@@ -167,7 +168,7 @@ func (b *browser) buy(voucher string) (string, error) {
 	return id.(string), nil
 }
 
-// TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user, in every lane.
+// TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user.
 func TestHmdpPurchase(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
@@ -199,8 +200,7 @@ func TestHmdpPurchase(t *testing.T) {
 					return errors.Join(errors.New("expected "+step.want.Error()), err)
 				}
 			}
-			token, err := p.Login(t.Context(), "13800000001")
-			require.NoError(t, err)
+			token := p.login(t, "13800000001")
 			requireOrdered(t, p, token, id)
 			return nil
 		})
@@ -212,36 +212,35 @@ func TestHmdpPurchase(t *testing.T) {
 // logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		addr := freeAddr(t)
-		one, two := s.serve(t, addr), s.serve(t, "")
-		b := (&browser{t: t}).at(one)
-		retryTimeouts(t, func() error { return b.login("13800000001") })
-		me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
-		worksOn := func(p *process) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
-		worksOn(one)
-		worksOn(two)
-		require.NoError(t, s.flush())
-		worksOn(one)
-		worksOn(two)
-		require.Zero(t, one.stop(t))
-		one = s.serve(t, addr)
-		worksOn(one)
-		one.kill()
-		one = s.serve(t, addr)
-		worksOn(one)
+	s := realStack(t)
+	addr := freeAddr(t)
+	one, two := s.serve(t, addr), s.serve(t, "")
+	b := (&browser{t: t}).at(one)
+	retryTimeouts(t, func() error { return b.login("13800000001") })
+	me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
+	worksOn := func(p *process) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
+	worksOn(one)
+	worksOn(two)
+	require.NoError(t, s.flush())
+	worksOn(one)
+	worksOn(two)
+	require.Zero(t, one.stop(t))
+	one = s.serve(t, addr)
+	worksOn(one)
+	one.kill()
+	one = s.serve(t, addr)
+	worksOn(one)
 
-		retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
-		for _, p := range []*process{two, one} {
-			eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
-		}
-		one.kill()
-		one = s.serve(t, addr)
-		eventually(t, "still logged out", func() bool {
-			err := me(b.at(one))
-			require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
-			return errors.Is(err, errLogin)
-		})
+	retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
+	for _, p := range []*process{two, one} {
+		eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
+	}
+	one.kill()
+	one = s.serve(t, addr)
+	eventually(t, "still logged out", func() bool {
+		err := me(b.at(one))
+		require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
+		return errors.Is(err, errLogin)
 	})
 }
 
@@ -255,7 +254,6 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 	}{
 		{"lock", "mariadb", func(s *stack) freezer { return s.mariadb }, false},
 		{"lock", "redis", func(s *stack) freezer { return s.redis }, false},
-		{"batch", "mariadb", func(s *stack) freezer { return s.mariadb }, false},
 		{"queue", "mariadb", func(s *stack) freezer { return s.mariadb }, true},
 		{"queue", "redis", func(s *stack) freezer { return s.redis }, false},
 	} {
@@ -274,8 +272,7 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 				return err
 			})
 			other := s.tokens(t, 1)[0]
-			_, err := p.Place(t.Context(), other, sale)
-			require.NoError(t, err)
+			p.mustPlace(t, other, sale)
 			require.NoError(t, tc.pick(s).Pause())
 			retryTimeouts(t, func() error {
 				switch _, err := b.buy(sale); {

@@ -75,54 +75,53 @@ func startProvider(t *testing.T, line *noticeLine) (url string) {
 // late. Its money moves once.
 func TestPaymentsOverHTTP(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		line := &noticeLine{lose: 1}
-		s = s.with("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
-		p := s.serve(t, "")
-		line.shop = p.url
-		tokens := s.tokens(t, 3)
-		sale := p.sale(t, 3)
-		orders, pages := make([]string, len(tokens)), make([]string, len(tokens))
-		for i, token := range tokens {
-			orders[i] = p.buy(t, token, sale).ID
-			payment := p.must(t, http.MethodPost, "/orders/"+orders[i]+"/pay", token, nil)["payment"].(map[string]any)
-			require.Equal(t, "http", payment["provider"])
-			pages[i] = payment["checkout_url"].(string)
-		}
-		checkOut := func(i int) {
-			res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Post(pages[i], "", nil)
-			require.NoError(t, err)
-			require.NoError(t, res.Body.Close())
-			require.Equal(t, http.StatusSeeOther, res.StatusCode)
-			require.True(t, strings.HasSuffix(res.Header.Get("Location"), "/orders/"+orders[i]))
-		}
-		p.must(t, http.MethodPost, "/orders/"+orders[2]+"/cancel", tokens[2], nil)
-		for i := range orders {
-			checkOut(i)
-			checkOut(i) // the buyer's second press
-			eventually(t, "a notice is sent", func() bool { line.mu.Lock(); defer line.mu.Unlock(); return line.seen > i })
-		}
-		p.waitFor(t, tokens[0], orders[0], "paid") // its notice was lost
-		p.waitFor(t, tokens[1], orders[1], "paid")
-		p.must(t, http.MethodPost, "/orders/"+orders[1]+"/refund", tokens[1], nil)
-		p.waitFor(t, tokens[1], orders[1], "refunded")
-		for i, want := range []string{"succeeded", "refunded", "refunded"} { // the third arrived after the cancellation
-			eventually(t, "the payment of order "+orders[i]+" is "+want, func() bool {
-				_, statuses := p.payments(t, tokens[i], orders[i])
-				return slices.Equal(statuses, []string{want})
-			})
-			res, err := http.Get(pages[i])
-			require.NoError(t, err)
-			text, err := io.ReadAll(res.Body)
-			require.NoError(t, err)
-			require.NoError(t, res.Body.Close())
-			require.Contains(t, string(text), want, "what the provider has")
-		}
-		eventually(t, "doubled notices are taken", func() bool {
-			line.mu.Lock()
-			defer line.mu.Unlock()
-			return slices.Equal([]int{200, 200, 200, 200}, line.taken)
+	s := realStack(t)
+	line := &noticeLine{lose: 1}
+	s = s.with("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
+	p := s.serve(t, "")
+	line.shop = p.url
+	tokens := s.tokens(t, 3)
+	sale := p.sale(t, 3)
+	orders, pages := make([]string, len(tokens)), make([]string, len(tokens))
+	for i, token := range tokens {
+		orders[i] = p.buy(t, token, sale).ID
+		payment := p.must(t, http.MethodPost, "/orders/"+orders[i]+"/pay", token, nil)["payment"].(map[string]any)
+		require.Equal(t, "http", payment["provider"])
+		pages[i] = payment["checkout_url"].(string)
+	}
+	checkOut := func(i int) {
+		res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Post(pages[i], "", nil)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusSeeOther, res.StatusCode)
+		require.True(t, strings.HasSuffix(res.Header.Get("Location"), "/orders/"+orders[i]))
+	}
+	p.must(t, http.MethodPost, "/orders/"+orders[2]+"/cancel", tokens[2], nil)
+	for i := range orders {
+		checkOut(i)
+		checkOut(i) // the buyer's second press
+		eventually(t, "a notice is sent", func() bool { line.mu.Lock(); defer line.mu.Unlock(); return line.seen > i })
+	}
+	p.waitFor(t, tokens[0], orders[0], "paid") // its notice was lost
+	p.waitFor(t, tokens[1], orders[1], "paid")
+	p.must(t, http.MethodPost, "/orders/"+orders[1]+"/refund", tokens[1], nil)
+	p.waitFor(t, tokens[1], orders[1], "refunded")
+	for i, want := range []string{"succeeded", "refunded", "refunded"} { // the third arrived after the cancellation
+		eventually(t, "the payment of order "+orders[i]+" is "+want, func() bool {
+			_, statuses := p.payments(t, tokens[i], orders[i])
+			return slices.Equal(statuses, []string{want})
 		})
-		s.verify(t)
+		res, err := http.Get(pages[i])
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Contains(t, string(text), want, "what the provider has")
+	}
+	eventually(t, "doubled notices are taken", func() bool {
+		line.mu.Lock()
+		defer line.mu.Unlock()
+		return slices.Equal([]int{200, 200, 200, 200}, line.taken)
 	})
+	s.verify(t)
 }

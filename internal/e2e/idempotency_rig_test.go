@@ -93,7 +93,7 @@ func (p *process) postUntilAnswered(t *testing.T, k keyedPost) reply {
 // saleOf publishes a sale with the given stock and limit per user.
 func (p *process) saleOf(t *testing.T, stock, limit int) string {
 	t.Helper()
-	return p.post(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).field(t, "id")
+	return p.postUntilAnswered(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).field(t, "id")
 }
 
 func saleText(stock, limit int) string {
@@ -113,14 +113,24 @@ func (s *stack) expireLeases(t *testing.T) {
 	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
 }
 
+// extendLeases makes all idempotency leases valid for an hour.
+func (s *stack) extendLeases(t *testing.T) {
+	t.Helper()
+	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at + "+s.interval(time.Hour))
+}
+
 // ageOrders moves the creation of all orders into the past.
 func (s *stack) ageOrders(t *testing.T, by time.Duration) {
 	t.Helper()
-	if s.mariadb == nil {
-		s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - %d", by.Milliseconds()))
-		return
+	s.exec(t, "UPDATE voucher_orders SET created_at = created_at - "+s.interval(by))
+}
+
+// interval returns a duration as the database of the stack adds it to a time.
+func (s *stack) interval(d time.Duration) string {
+	if s.setting("SECKILL_MYSQL_DSN") == "" {
+		return fmt.Sprint(d.Milliseconds())
 	}
-	s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - INTERVAL %d SECOND", int(by.Seconds())))
+	return fmt.Sprintf("INTERVAL %d SECOND", int(d.Seconds()))
 }
 
 // requireOrders waits until the queue is empty and requires that these are the buyer's orders of the sale that are not

@@ -30,25 +30,25 @@ func TestKeyHasOneEffect(t *testing.T) {
 		otherPath, otherBody, otherUser := k, k, k
 		otherPath.path, otherBody.body, otherUser.token = ordersOf(other), "{}", tokens[1]
 		for _, mismatch := range []keyedPost{otherPath, otherBody} {
-			r := p.post(t, mismatch)
+			r := p.postUntilAnswered(t, mismatch)
 			require.Equal(t, http.StatusUnprocessableEntity, r.status, r.body)
 			require.Equal(t, "idempotency_mismatch", r.field(t, "code"))
 		}
-		separate := p.post(t, otherUser) // keys belong to a user
+		separate := p.postUntilAnswered(t, otherUser) // keys belong to a user
 		require.True(t, separate.success(), separate.body)
 		require.NotEqual(t, id, separate.order(t))
 		requireOrders(t, s, p, tokens[0], other)
 
 		require.Zero(t, p.stop(t))
 		p = s.serve(t, "")
-		again := p.post(t, k)
+		again := p.postUntilAnswered(t, k)
 		require.Equal(t, "true", again.replay)
 		again.replay = first.replay
 		require.Equal(t, first, again)
 
 		s.ageOrders(t, 25*time.Hour)
 		require.NoError(t, s.flush()) // Redis stores the keys of queued orders for 10 s
-		anew := p.post(t, k)
+		anew := p.postUntilAnswered(t, k)
 		require.True(t, anew.success(), anew.body)
 		require.NotEqual(t, id, anew.order(t))
 		requireOrders(t, s, p, tokens[0], sale, id, anew.order(t))
@@ -59,7 +59,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 // TestKeyHasOneEffectOnThreeServers sends 60 concurrent requests with one key to three servers.
 func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
 		first := postConcurrently(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
@@ -79,15 +79,14 @@ func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 		held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
 		requireOrdered(t, p, tokens[0], held)
 		late := keyedPost{path: ordersOf(sale), token: tokens[1], key: "b"}
-		require.Equal(t, "sold_out", p.post(t, late).field(t, "code"))
-		_, err := p.Cancel(t.Context(), tokens[0], held)
-		require.NoError(t, err)
+		require.Equal(t, "sold_out", p.postUntilAnswered(t, late).field(t, "code"))
+		p.mustCancel(t, tokens[0], held)
 		var bought reply
 		eventually(t, "the unit can be bought", func() bool {
 			bought = p.postUntilAnswered(t, late)
 			return bought.success()
 		})
-		again := p.post(t, late)
+		again := p.postUntilAnswered(t, late)
 		require.Equal(t, "true", again.replay)
 		again.replay = ""
 		require.Equal(t, bought, again)
@@ -189,7 +188,7 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 			_, err := post(t.Context(), url, c.send)
 			require.Error(t, err)
 			require.Equal(t, i+1, d.Broken(), "the server answered")
-			r := p.post(t, c.send)
+			r := p.postUntilAnswered(t, c.send)
 			require.Equal(t, "true", r.replay, c.name)
 			c.check(t, r)
 		}
@@ -201,7 +200,7 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 // next server returns the answer, even after the loss of Redis.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
+	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		all := changes(t, s, func() *process { return p })[1:] // an order and its key are committed together
 		if s.lane != "lock" {
@@ -218,6 +217,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 			<-doomed.done
 			p = s.serve(t, "")
 			if c.name == "create" {
+				s.extendLeases(t) // the start may take longer than a lease
 				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the killed server is still valid")
 			}
 			require.NoError(t, s.flush())
@@ -225,7 +225,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 			r := p.postUntilAnswered(t, c.send)
 			require.Empty(t, r.replay, c.name)
 			c.check(t, r)
-			again := p.post(t, c.send)
+			again := p.postUntilAnswered(t, c.send)
 			require.Equal(t, "true", again.replay)
 			require.Equal(t, r.body, again.body)
 		}
@@ -290,7 +290,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 // again after the outage.
 func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	t.Parallel()
-	for _, lane := range lanes {
+	for _, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s := realStack(t).in(lane)
@@ -320,31 +320,29 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 // TestKeysOfDeadLetterRequests loses the replies to a replay and a discard and sends the requests again.
 func TestKeysOfDeadLetterRequests(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s = s.in("queue").with(envRedeliver + "=300ms")
-		p := s.serve(t, "")
-		sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
-		cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
-		order, deadLetter := placePoisoned(t, p, sale, tokens[0], admin)
-		cure()
-		_, url := dropReplies(t, p)
-		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/replay", token: admin, key: "replay"}
-		_, err := post(t.Context(), url, replay)
-		require.Error(t, err)
-		r := p.post(t, replay)
-		require.Equal(t, http.StatusAccepted, r.status, r.body)
-		require.Equal(t, order, r.order(t))
-		requireOrdered(t, p, tokens[0], order)
+	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
+	p := s.serve(t, "")
+	sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
+	cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
+	order, deadLetter := placePoisoned(t, p, sale, tokens[0], admin)
+	cure()
+	_, url := dropReplies(t, p)
+	replay := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/replay", token: admin, key: "replay"}
+	_, err := post(t.Context(), url, replay)
+	require.Error(t, err)
+	r := p.post(t, replay)
+	require.Equal(t, http.StatusAccepted, r.status, r.body)
+	require.Equal(t, order, r.order(t))
+	requireOrdered(t, p, tokens[0], order)
 
-		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
-		_, deadLetter = placePoisoned(t, p, sale, tokens[1], admin)
-		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/discard", token: admin, key: "discard"}
-		_, err = post(t.Context(), url, discard)
-		require.Error(t, err)
-		require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
-		require.Empty(t, deadLetters(t, p, admin))
-		s.verify(t)
-	})
+	poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
+	_, deadLetter = placePoisoned(t, p, sale, tokens[1], admin)
+	discard := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/discard", token: admin, key: "discard"}
+	_, err = post(t.Context(), url, discard)
+	require.Error(t, err)
+	require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
+	require.Empty(t, deadLetters(t, p, admin))
+	s.verify(t)
 }
 
 // TestKeyMetrics checks the counter of new, replayed and mismatched keys.

@@ -75,21 +75,22 @@ func (p *process) buyReturned(t *testing.T, token, sale string) (o rush.Order) {
 }
 
 // mustPlace places an order. It repeats a purchase that is answered 503, with the same key, because it may be committed.
-func (p *process) mustPlace(t *testing.T, token, sale string) (o rush.Order) {
+func (p *process) mustPlace(t *testing.T, token, sale string) rush.Order {
 	t.Helper()
 	key := rand.Text()
-	eventually(t, "an answer other than 503", func() bool {
-		var err error
-		o, err = p.PlaceWithKey(t.Context(), token, sale, key)
-		var refusal *rush.Problem
-		if errors.As(err, &refusal) {
-			require.Contains(t, []string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code)
-			return false
-		}
-		require.NoError(t, err)
-		return true
-	})
-	return o
+	return answered(t, func() (rush.Order, error) { return p.PlaceWithKey(t.Context(), token, sale, key) })
+}
+
+// mustCancel cancels an order.
+func (p *process) mustCancel(t *testing.T, token, order string) rush.Order {
+	t.Helper()
+	return answered(t, func() (rush.Order, error) { return p.Cancel(t.Context(), token, order) })
+}
+
+// requireSoldOut requires that a purchase is refused with sold_out.
+func (p *process) requireSoldOut(t *testing.T, token, sale string) {
+	t.Helper()
+	requireProblem(t, http.StatusConflict, "sold_out", p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token))
 }
 
 // buy places an order and requires that it is committed.
@@ -139,11 +140,10 @@ func TestOrderFromPurchaseToRefund(t *testing.T) {
 		tokens := s.tokens(t, 2)
 		sale := a.sale(t, 1)
 		o := a.buy(t, tokens[0], sale)
-		_, err := b.Place(t.Context(), tokens[1], sale)
-		requireCode(t, "sold_out", err)
+		b.requireSoldOut(t, tokens[1], sale)
 		a.must(t, http.MethodPost, "/orders/"+o.ID+"/pay", tokens[0], nil)
 		a.waitFor(t, tokens[0], o.ID, "paid")
-		requireProblem(t, http.StatusConflict, "invalid_state", b.send(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/cancel", tokens[0]))
+		requireProblem(t, http.StatusConflict, "invalid_state", b.answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/cancel", tokens[0]))
 		a.must(t, http.MethodPost, "/orders/"+o.ID+"/refund", tokens[0], nil)
 		a.waitFor(t, tokens[0], o.ID, "refunded")
 		b.buyReturned(t, tokens[1], sale)
@@ -171,7 +171,7 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 			s.expire(t, o.ID, expires)
 			seen := b.waitFor(t, token, o.ID, "cancelled")
 			require.False(t, seen.Before(expires), "it was closed %s before its deadline", expires.Sub(seen))
-			requireProblem(t, http.StatusConflict, "invalid_state", a.send(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token))
+			requireProblem(t, http.StatusConflict, "invalid_state", a.answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token))
 		}
 		b.buyReturned(t, tokens[4], sale)
 		require.Equal(t, "paid", a.must(t, http.MethodGet, "/orders/"+kept.ID, tokens[0], nil)["status"])
@@ -183,20 +183,19 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 // and not the one that is due in half an hour, because the clock of the database decides.
 func TestWrongClockClosesNothingEarly(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		tokens := s.tokens(t, 2)
-		right := s.serve(t, "")
-		sale := right.sale(t, 2)
-		later, soon := right.buy(t, tokens[0], sale), right.buy(t, tokens[1], sale)
-		require.Zero(t, right.stop(t))
-		s.expire(t, soon.ID, time.Now())
-		s.expire(t, later.ID, time.Now().Add(30*time.Minute))
-		ahead := s.with(envClock+"="+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).serve(t, "")
-		ahead.waitFor(t, tokens[1], soon.ID, "cancelled")
-		got, err := ahead.Order(t.Context(), tokens[0], later.ID)
-		require.NoError(t, err)
-		require.Equal(t, "pending_payment", got.Status)
-	})
+	s := realStack(t)
+	tokens := s.tokens(t, 2)
+	right := s.serve(t, "")
+	sale := right.sale(t, 2)
+	later, soon := right.buy(t, tokens[0], sale), right.buy(t, tokens[1], sale)
+	require.Zero(t, right.stop(t))
+	s.expire(t, soon.ID, time.Now())
+	s.expire(t, later.ID, time.Now().Add(30*time.Minute))
+	ahead := s.with(envClock+"="+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).serve(t, "")
+	ahead.waitFor(t, tokens[1], soon.ID, "cancelled")
+	got, err := ahead.Order(t.Context(), tokens[0], later.ID)
+	require.NoError(t, err)
+	require.Equal(t, "pending_payment", got.Status)
 }
 
 // TestLimitPerUser: a user may have three active orders of a sale, and buy again after each that ends.
@@ -212,15 +211,14 @@ func TestLimitPerUser(t *testing.T) {
 		})["id"].(string)
 		full := func(p *process) {
 			t.Helper()
-			a := p.click(t, token, sale)
+			a := p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token)
 			requireProblem(t, http.StatusConflict, "duplicate_order", a)
 			require.NotEmpty(t, a.body["order_id"])
 		}
 		orders := []rush.Order{a.buy(t, token, sale), b.buy(t, token, sale), a.buy(t, token, sale)}
 		full(a)
 		full(b)
-		_, err := a.Cancel(t.Context(), token, orders[0].ID)
-		require.NoError(t, err)
+		a.mustCancel(t, token, orders[0].ID)
 		kept := b.buy(t, token, sale)
 		full(a)
 		for _, id := range []string{orders[1].ID, kept.ID} {
@@ -294,8 +292,7 @@ func TestStockAddedIsSeenEverywhere(t *testing.T) {
 		sale := a.sale(t, 1)
 		a.buy(t, tokens[0], sale)
 		for _, p := range []*process{a, b} {
-			_, err := p.Place(t.Context(), tokens[1], sale)
-			requireCode(t, "sold_out", err)
+			p.requireSoldOut(t, tokens[1], sale)
 		}
 		require.Equal(t, http.StatusOK, a.changeStock(t, admin, sale, 1).status)
 		b.buyReturned(t, tokens[1], sale)

@@ -13,51 +13,49 @@ import (
 // whose clock differs.
 func TestLimitsHoldOverServers(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		s = s.with("SECKILL_RATE_LIMIT=on")
-		token, rdb := s.tokens(t, 1)[0], s.client(t)
-		first := s.serve(t, "")
-		second := s.with(envClock+"="+time.Now().Add(time.Hour).Format(time.RFC3339)).serve(t, "")
-		buckets := func(limit string) []string {
-			keys, err := rdb.Keys(t.Context(), "seckill:limit:"+limit+":*").Result()
-			require.NoError(t, err)
-			return keys
+	s := realStack(t).with("SECKILL_RATE_LIMIT=on")
+	token, rdb := s.tokens(t, 1)[0], s.client(t)
+	first := s.serve(t, "")
+	second := s.with(envClock+"="+time.Now().Add(time.Hour).Format(time.RFC3339)).serve(t, "")
+	buckets := func(limit string) []string {
+		keys, err := rdb.Keys(t.Context(), "seckill:limit:"+limit+":*").Result()
+		require.NoError(t, err)
+		return keys
+	}
+	for _, request := range []string{"POST /orders", "GET /entry", "GET /entry/events"} {
+		method, path, _ := strings.Cut(request, " ")
+		first.send(t, method, "/api/v1/vouchers/0"+path, token)
+	}
+	require.Empty(t, buckets("*"), "purchases and polls do without Redis")
+	for _, limit := range []struct {
+		name, path, body string
+		burst            int
+	}{
+		{"{logins}:logins", "/auth/login", `{"phone":"13800000001","code":"1"}`, 120},
+		{"refreshes", "/auth/refresh", `{"refresh_token":"1"}`, 120},
+		{"entries", "/vouchers/0/entry", "", 200},
+	} {
+		post := func(p *process) answer {
+			return p.sendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
 		}
-		for _, request := range []string{"POST /orders", "GET /entry", "GET /entry/events"} {
-			method, path, _ := strings.Cut(request, " ")
-			first.send(t, method, "/api/v1/vouchers/0"+path, token)
+		for range limit.burst {
+			require.NotEqual(t, http.StatusTooManyRequests, post(first).status, limit.name)
 		}
-		require.Empty(t, buckets("*"), "purchases and polls do without Redis")
-		for _, limit := range []struct {
-			name, path, body string
-			burst            int
-		}{
-			{"{logins}:logins", "/auth/login", `{"phone":"13800000001","code":"1"}`, 120},
-			{"refreshes", "/auth/refresh", `{"refresh_token":"1"}`, 120},
-			{"entries", "/vouchers/0/entry", "", 200},
-		} {
-			post := func(p *process) answer {
-				return p.sendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
-			}
-			for range limit.burst {
-				require.NotEqual(t, http.StatusTooManyRequests, post(first).status, limit.name)
-			}
-			eventually(t, "the bucket is empty and stays so", func() bool { // on a slow machine it is refilled meanwhile
-				post(first)
-				keys := buckets(limit.name)
-				return len(keys) == 1 && rdb.PExpire(t.Context(), keys[0], time.Hour).Val()
-			})
+		eventually(t, "the bucket is empty and stays so", func() bool { // on a slow machine it is refilled meanwhile
+			post(first)
+			keys := buckets(limit.name)
+			return len(keys) == 1 && rdb.PExpire(t.Context(), keys[0], time.Hour).Val()
+		})
 
-			// The second server has its own full bucket, which it uses when Redis takes too long.
-			var a answer
-			for range limit.burst / 2 {
-				if a = post(second); a.status == http.StatusTooManyRequests {
-					break
-				}
+		// The second server has its own full bucket, which it uses when Redis takes too long.
+		var a answer
+		for range limit.burst / 2 {
+			if a = post(second); a.status == http.StatusTooManyRequests {
+				break
 			}
-			require.Equal(t, http.StatusTooManyRequests, a.status, limit.name)
-			require.Equal(t, "rate_limited", a.body["code"])
-			require.Equal(t, "1", a.header.Get("Retry-After"))
 		}
-	})
+		require.Equal(t, http.StatusTooManyRequests, a.status, limit.name)
+		require.Equal(t, "rate_limited", a.body["code"])
+		require.Equal(t, "1", a.header.Get("Retry-After"))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,8 +60,8 @@ const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
 // testUnsafe accepts the settings of test servers.
 const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
 
-// smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every
-// request in every lane. The others cover what it does not: no oversell, one order per user, and the commands.
+// smoke names the tests that onEach runs with -short, on the embedded default. TestAPIFile sends every request in every
+// lane. The others cover what it does not: no oversell, one order per user, and the commands.
 var smoke = []string{
 	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
 	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
@@ -70,41 +71,73 @@ var smoke = []string{
 // configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite
 // and a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
-	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
-		testenv.Long(t)
-	}
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		s := embeddedStack(t)
-		if shared {
-			m := testenv.StartMiniredis(t)
-			s.env = append(s.env, "SECKILL_REDIS_ADDRS="+m.Addr())
-			s.flush = func() error { m.FlushAll(); return nil }
-			s.killRedis = func() { m.FlushAll(); m.Close() }
-			s.restartRedis = func() error {
-				// Close cancels Ctx and Restart does not renew it. Blocking commands need it.
-				m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
-				return m.Restart()
-			}
-		}
-		fn(t, s)
-	})
-	t.Run("mariadb", func(t *testing.T) { t.Parallel(); fn(t, realStack(t)) })
-	if os.Getenv(testenv.EnvMySQLDSN) != "" {
-		t.Run("external", func(t *testing.T) { t.Parallel(); fn(t, externalStack(t)) })
-	}
+	onEach(t, []string{"embedded", "mariadb"}, shared, fn)
 }
 
 // lanes are the order lanes.
 var lanes = []string{"lock", "batch", "queue"}
 
-// eachLane runs a test with each in every order lane.
+// lockAndQueue are the lanes that run the code of all: lane lock is lane batch within a lock. Tests of what holds without
+// that lock also run lane batch.
+var lockAndQueue = []string{"lock", "queue"}
+
+// eachLane is each for a test whose outcome depends on the lane, with the lanes of lockAndQueue, and on the embedded
+// default in its own lane only. Tests of a server's end also run the embedded lane queue.
 func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
-	for _, lane := range lanes {
-		t.Run(lane, func(t *testing.T) {
+	onEach(t, eachLaneVariants, shared, fn)
+}
+
+var (
+	eachLaneVariants = []string{"lock/embedded", "lock/mariadb", "queue/mariadb"}
+	onEmbedded       = []string{"lock/embedded", "batch/embedded", "queue/embedded"}
+	onMariaDB        = []string{"lock/mariadb", "batch/mariadb", "queue/mariadb"}
+)
+
+// onEach runs a test in parallel on variants that are named by their database, after a lane if it has to be set.
+func onEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, s *stack)) {
+	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
+		testenv.Long(t)
+	}
+	if os.Getenv(testenv.EnvMySQLDSN) != "" {
+		for _, v := range variants {
+			if lane, ok := strings.CutSuffix(v, "mariadb"); ok {
+				variants = append(slices.Clip(variants), lane+"external")
+			}
+		}
+	}
+	for _, variant := range variants {
+		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
-			each(t, shared, func(t *testing.T, s *stack) { fn(t, s.in(lane)) })
+			var s *stack
+			switch path.Base(variant) {
+			case "embedded":
+				s = embeddedStack(t)
+				if shared {
+					s.shareMiniredis(t)
+				}
+			case "mariadb":
+				s = realStack(t)
+			case "external":
+				s = externalStack(t)
+			}
+			if lane := path.Dir(variant); lane != "." {
+				s = s.in(lane)
+			}
+			fn(t, s)
 		})
+	}
+}
+
+// shareMiniredis gives the servers of an embedded stack a miniredis outside of them.
+func (s *stack) shareMiniredis(t *testing.T) {
+	m := testenv.StartMiniredis(t)
+	s.env = append(s.env, "SECKILL_REDIS_ADDRS="+m.Addr())
+	s.flush = func() error { m.FlushAll(); return nil }
+	s.killRedis = func() { m.FlushAll(); m.Close() }
+	s.restartRedis = func() error {
+		// Close cancels Ctx and Restart does not renew it. Blocking commands need it.
+		m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
+		return m.Restart()
 	}
 }
 
@@ -350,20 +383,40 @@ func (p *process) stop(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// answered returns the result of a call that has to succeed. It repeats a call that is answered 503, as a server on a busy
+// machine may do.
+func answered[T any](t *testing.T, call func() (T, error)) (result T) {
+	t.Helper()
+	eventually(t, "an answer other than 503", func() bool {
+		var err error
+		result, err = call()
+		var refusal *rush.Problem
+		if errors.As(err, &refusal) && slices.Contains([]string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code) {
+			return false
+		}
+		require.NoError(t, err)
+		return true
+	})
+	return result
+}
+
+// login logs in and returns the access token.
+func (p *process) login(t *testing.T, phone string) string {
+	t.Helper()
+	return answered(t, func() (string, error) { return p.Login(t.Context(), phone) })
+}
+
 // admin logs in as the demo's admin and returns the access token.
 func (p *process) admin(t *testing.T) string {
 	t.Helper()
-	token, err := p.Login(t.Context(), app.DemoAdmin)
-	require.NoError(t, err)
-	return token
+	return p.login(t, app.DemoAdmin)
 }
 
 // sale publishes a running sale and returns its id.
 func (p *process) sale(t *testing.T, stock int64) string {
 	t.Helper()
-	v, err := p.CreateSale(t.Context(), p.admin(t), stock)
-	require.NoError(t, err)
-	return v.ID
+	admin := p.admin(t)
+	return answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, stock) }).ID
 }
 
 // freeAddr returns an address that is reserved for the test: a server can be stopped and started again on it, and

@@ -79,56 +79,55 @@ func (r *eventReceiver) of(order string) []string {
 // the receiver hangs. Every event arrives, and those of an order in the order of its moves.
 func TestEventsSurviveKill(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		r := startEventReceiver(t)
-		s = s.in("queue").with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
-		r.hang = true
-		const n = 12
-		tokens := s.tokens(t, n)
-		a, b := s.serve(t, ""), s.serve(t, "")
-		sale := a.sale(t, n)
-		orders := make([]string, n)
-		for i, token := range tokens {
-			orders[i] = a.buy(t, token, sale).ID
-		}
-		eventually(t, "events are on their way", func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return len(r.taken) > 0
-		})
-		for i, order := range orders { // each has an event that waits for the first one
-			if i%2 == 0 {
-				b.must(t, http.MethodPost, "/orders/"+order+"/cancel", tokens[i], nil)
-			} else {
-				b.must(t, http.MethodPost, "/orders/"+order+"/pay", tokens[i], nil)
-				b.waitFor(t, tokens[i], order, "paid")
-			}
-		}
-		a.kill()
-		b.kill()
+	s := realStack(t)
+	r := startEventReceiver(t)
+	s = s.in("queue").with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
+	r.hang = true
+	const n = 12
+	tokens := s.tokens(t, n)
+	a, b := s.serve(t, ""), s.serve(t, "")
+	sale := a.sale(t, n)
+	orders := make([]string, n)
+	for i, token := range tokens {
+		orders[i] = a.buy(t, token, sale).ID
+	}
+	eventually(t, "events are on their way", func() bool {
 		r.mu.Lock()
-		for _, event := range r.taken {
-			require.True(t, strings.HasSuffix(event, " order.created"), "%s was sent before the earlier event was answered", event)
-		}
-		r.hang = false
-		r.mu.Unlock()
-
-		c := s.serve(t, "")
-		for i, order := range orders {
-			want := []string{"created", "cancelled"}
-			if i%2 == 1 {
-				want[1] = "paid"
-			}
-			eventually(t, "the events of order "+order, func() bool { return len(r.of(order)) >= 2 })
-			require.Equal(t, want, r.of(order))
-		}
-		require.Zero(t, r.repeats, "events that were answered are not sent again")
-		admin := c.admin(t)
-		eventually(t, "all events are delivered", func() bool {
-			return len(c.must(t, http.MethodGet, "/admin/events?status=delivered&limit=100", admin, nil)["items"].([]any)) == 2*n
-		})
-		s.verify(t)
+		defer r.mu.Unlock()
+		return len(r.taken) > 0
 	})
+	for i, order := range orders { // each has an event that waits for the first one
+		if i%2 == 0 {
+			b.must(t, http.MethodPost, "/orders/"+order+"/cancel", tokens[i], nil)
+		} else {
+			b.must(t, http.MethodPost, "/orders/"+order+"/pay", tokens[i], nil)
+			b.waitFor(t, tokens[i], order, "paid")
+		}
+	}
+	a.kill()
+	b.kill()
+	r.mu.Lock()
+	for _, event := range r.taken {
+		require.True(t, strings.HasSuffix(event, " order.created"), "%s was sent before the earlier event was answered", event)
+	}
+	r.hang = false
+	r.mu.Unlock()
+
+	c := s.serve(t, "")
+	for i, order := range orders {
+		want := []string{"created", "cancelled"}
+		if i%2 == 1 {
+			want[1] = "paid"
+		}
+		eventually(t, "the events of order "+order, func() bool { return len(r.of(order)) >= 2 })
+		require.Equal(t, want, r.of(order))
+	}
+	require.Zero(t, r.repeats, "events that were answered are not sent again")
+	admin := c.admin(t)
+	eventually(t, "all events are delivered", func() bool {
+		return len(c.must(t, http.MethodGet, "/admin/events?status=delivered&limit=100", admin, nil)["items"].([]any)) == 2*n
+	})
+	s.verify(t)
 }
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.

@@ -53,7 +53,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	rds := testenv.StartTLSRedis(t, certificates)
 	admin := rds.Client(t)
 	addUser(t, admin, "seckill")
-	for i, lane := range lanes {
+	for i, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)

@@ -20,123 +20,121 @@ import (
 // and buys with it on a server that did not give it.
 func TestRoomSurvivesFaults(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		const buyers, rate = 240, 40
-		clock := func(off time.Duration) *stack {
-			return s.with(envClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
-		}
-		right, killed := s.serve(t, ""), s.serve(t, "")
-		fast, slow := clock(10*time.Minute).serve(t, ""), clock(-10*time.Minute).serve(t, "")
-		sale := right.roomSale(t, buyers, rate, 60, 3*time.Second)
-		log := s.roomLog(t, sale)
-		all := enter(t, sale, s.tokens(t, buyers), right, killed, fast, slow)
-		numbers := make([]uint32, buyers)
-		for i, w := range all {
-			numbers[i] = w.number
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		var waiting sync.WaitGroup
-		for _, w := range all {
-			waiting.Go(func() { w.wait(ctx, right, fast) })
-		}
-		eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) > 20 })
-		require.NoError(t, s.flush())
-		killed.kill()
-		waiting.Wait()
-		require.NoError(t, ctx.Err(), "all are admitted")
+	s := realStack(t)
+	const buyers, rate = 240, 40
+	clock := func(off time.Duration) *stack {
+		return s.with(envClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
+	}
+	right, killed := s.serve(t, ""), s.serve(t, "")
+	fast, slow := clock(10*time.Minute).serve(t, ""), clock(-10*time.Minute).serve(t, "")
+	sale := right.roomSale(t, buyers, rate, 60, 3*time.Second)
+	log := s.roomLog(t, sale)
+	all := enter(t, sale, s.tokens(t, buyers), right, killed, fast, slow)
+	numbers := make([]uint32, buyers)
+	for i, w := range all {
+		numbers[i] = w.number
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var waiting sync.WaitGroup
+	for _, w := range all {
+		waiting.Go(func() { w.wait(ctx, right, fast) })
+	}
+	eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) > 20 })
+	require.NoError(t, s.flush())
+	killed.kill()
+	waiting.Wait()
+	require.NoError(t, ctx.Err(), "all are admitted")
 
-		admitted := log.admitted(t)
-		require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
-		servers := []*process{right, fast, slow}
-		concurrently(buyers, func(i int) {
-			w := all[i]
-			for _, p := range servers {
-				w.p = p
-				if a, err := w.poll(ctx); err != nil || a.Pass == "" {
-					t.Errorf("%s: no pass: %v %+v", p.url, err, a)
-				}
+	admitted := log.admitted(t)
+	require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
+	servers := []*process{right, fast, slow}
+	concurrently(buyers, func(i int) {
+		w := all[i]
+		for _, p := range servers {
+			w.p = p
+			if a, err := w.poll(ctx); err != nil || a.Pass == "" {
+				t.Errorf("%s: no pass: %v %+v", p.url, err, a)
 			}
-			if len(w.passes) != 1 || w.number != numbers[i] {
-				t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
-			}
-			p := servers[i%len(servers)]
-			if o, err := p.PlaceWithPass(ctx, w.token, sale, w.pass()); err != nil {
-				t.Errorf("%s: %v %+v", p.url, err, o)
-			}
-		})
-		s.verifyRoom(t, sale)
-		requireStock(t, right.Client, sale, 0)
-		s.verify(t)
+		}
+		if len(w.passes) != 1 || w.number != numbers[i] {
+			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
+		}
+		p := servers[i%len(servers)]
+		if o, err := p.PlaceWithPass(ctx, w.token, sale, w.pass()); err != nil {
+			t.Errorf("%s: %v %+v", p.url, err, o)
+		}
 	})
+	s.verifyRoom(t, sale)
+	requireStock(t, right.Client, sale, 0)
+	s.verify(t)
 }
 
 // TestRoomControl: a pause, a rate and a revocation act on each of three servers, and all show them.
 func TestRoomControl(t *testing.T) {
 	t.Parallel()
-	each(t, true, func(t *testing.T, s *stack) {
-		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
-		admin, tokens := servers[0].admin(t), s.tokens(t, 400)
-		sale := servers[0].roomSale(t, 1000, 20, 60, 2*time.Second)
-		log := s.roomLog(t, sale)
-		all := enter(t, sale, tokens, servers...)
-		ctx, stop := context.WithCancel(t.Context())
-		var polls sync.WaitGroup
-		for _, w := range all { // also after the admission
-			polls.Go(func() {
-				for ctx.Err() == nil {
-					a, _ := w.p.entry(ctx, http.MethodGet, w.token, sale, w.ticket)
-					_ = sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
-				}
-			})
-		}
-		defer polls.Wait()
-		defer stop()
-		eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) >= 30 })
-
-		servers[0].changeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
-		for i, p := range servers {
-			last := all[slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(log.admitted(t), w.number) })]
-			eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
-				a, err := last.p.entry(t.Context(), http.MethodGet, last.token, sale, last.ticket)
-				return err == nil && a.Paused && a.Message == "one moment"
-			})
-		}
-		paused := log.admissions(t)
-		time.Sleep(1500 * time.Millisecond)
-		require.Len(t, log.admissions(t), len(paused), "nobody is admitted during a pause")
-
-		// A server that comes late admits what was due in the last two seconds: 40 buyers at the old rate.
-		servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 1000})
-		eventually(t, "all are admitted", func() bool { return len(log.admitted(t)) == len(tokens) })
-		require.True(t, slices.ContainsFunc(log.admissions(t)[len(paused):], func(e domain.RoomEvent) bool { return len(e.Numbers) > 40 }), "the new rate")
-
-		passes := make([]string, len(all))
-		eventually(t, "all have passes", func() bool {
-			concurrently(len(all), func(i int) {
-				a, _ := all[i].p.entry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
-				passes[i] = a.Pass
-			})
-			return !slices.Contains(passes, "")
+	s := realStack(t)
+	servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+	admin, tokens := servers[0].admin(t), s.tokens(t, 400)
+	sale := servers[0].roomSale(t, 1000, 20, 60, 2*time.Second)
+	log := s.roomLog(t, sale)
+	all := enter(t, sale, tokens, servers...)
+	ctx, stop := context.WithCancel(t.Context())
+	var polls sync.WaitGroup
+	for _, w := range all { // also after the admission
+		polls.Go(func() {
+			for ctx.Err() == nil {
+				a, _ := w.p.entry(ctx, http.MethodGet, w.token, sale, w.ticket)
+				_ = sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
+			}
 		})
-		_, err := servers[0].PlaceWithPass(t.Context(), all[0].token, sale, passes[0])
-		require.NoError(t, err)
-		servers[2].changeRoom(t, admin, sale, map[string]any{"revoke": true})
-		for i, p := range servers {
-			eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
-				a, err := p.entry(t.Context(), http.MethodGet, all[1].token, sale, all[1].ticket)
-				return err == nil && a.Pass != "" && a.Pass != passes[1]
-			})
-		}
-		for i, w := range all[1:61] {
-			_, err := servers[i%3].PlaceWithPass(t.Context(), w.token, sale, passes[1+i])
-			requireCode(t, "entry_required", err)
-		}
-		renewed := servers[0].mustEntry(t, http.MethodGet, all[1].token, sale, all[1].ticket)
-		_, err = servers[1].PlaceWithPass(t.Context(), all[1].token, sale, renewed.Pass)
-		require.NoError(t, err, "those who were admitted get new passes")
-		s.verifyRoom(t, sale)
+	}
+	defer polls.Wait()
+	defer stop()
+	eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) >= 30 })
+
+	servers[0].changeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
+	for i, p := range servers {
+		last := all[slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(log.admitted(t), w.number) })]
+		eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
+			a, err := last.p.entry(t.Context(), http.MethodGet, last.token, sale, last.ticket)
+			return err == nil && a.Paused && a.Message == "one moment"
+		})
+	}
+	paused := log.admissions(t)
+	time.Sleep(1500 * time.Millisecond)
+	require.Len(t, log.admissions(t), len(paused), "nobody is admitted during a pause")
+
+	// A server that comes late admits what was due in the last two seconds: 40 buyers at the old rate.
+	servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 1000})
+	eventually(t, "all are admitted", func() bool { return len(log.admitted(t)) == len(tokens) })
+	require.True(t, slices.ContainsFunc(log.admissions(t)[len(paused):], func(e domain.RoomEvent) bool { return len(e.Numbers) > 40 }), "the new rate")
+
+	passes := make([]string, len(all))
+	eventually(t, "all have passes", func() bool {
+		concurrently(len(all), func(i int) {
+			a, _ := all[i].p.entry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
+			passes[i] = a.Pass
+		})
+		return !slices.Contains(passes, "")
 	})
+	_, err := servers[0].PlaceWithPass(t.Context(), all[0].token, sale, passes[0])
+	require.NoError(t, err)
+	servers[2].changeRoom(t, admin, sale, map[string]any{"revoke": true})
+	for i, p := range servers {
+		eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
+			a, err := p.entry(t.Context(), http.MethodGet, all[1].token, sale, all[1].ticket)
+			return err == nil && a.Pass != "" && a.Pass != passes[1]
+		})
+	}
+	for i, w := range all[1:61] {
+		_, err := servers[i%3].PlaceWithPass(t.Context(), w.token, sale, passes[1+i])
+		requireCode(t, "entry_required", err)
+	}
+	renewed := servers[0].mustEntry(t, http.MethodGet, all[1].token, sale, all[1].ticket)
+	_, err = servers[1].PlaceWithPass(t.Context(), all[1].token, sale, renewed.Pass)
+	require.NoError(t, err, "those who were admitted get new passes")
+	s.verifyRoom(t, sale)
 }
 
 // sleep waits for d or the end of ctx.

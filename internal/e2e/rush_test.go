@@ -34,20 +34,31 @@ func requireInvariants(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	s.verify(t)
 }
 
-// requireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
-func requireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
-	t.Helper()
-	users := map[string]bool{}
-	soldOut := 0
+// ordersIn returns the ids of the orders of all buyers who have one. On a busy machine the answer of a buyer may be that a
+// former request, which was answered 503, has placed the order.
+func ordersIn(r *rush.Report) map[string]bool {
+	orders := map[string]bool{}
 	for _, a := range r.Answers {
 		switch a.Code {
 		case "ok":
-			users[a.Order.UserID] = true
-		case "sold_out":
+			orders[a.Order.ID] = true
+		case "duplicate_order":
+			orders[a.OrderID] = true
+		}
+	}
+	return orders
+}
+
+// requireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
+func requireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
+	t.Helper()
+	soldOut := 0
+	for _, a := range r.Answers {
+		if a.Code == "sold_out" {
 			soldOut++
 		}
 	}
-	require.Len(t, users, int(c.Stock), "answers: %v", r.Codes)
+	require.Len(t, ordersIn(r), int(c.Stock), "answers: %v", r.Codes)
 	require.Equal(t, len(c.Tokens)-int(c.Stock), soldOut, "answers: %v", r.Codes)
 	requireStock(t, c.Clients[0], c.VoucherID, 0)
 }
@@ -66,7 +77,7 @@ func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 // TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.
 func TestRush(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
+	onEach(t, onEmbedded, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		c := buyersOf(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
@@ -78,7 +89,7 @@ func TestRush(t *testing.T) {
 // TestRushOnThreeServers is TestRush with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		c := buyersOf(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
@@ -90,7 +101,7 @@ func TestRushOnThreeServers(t *testing.T) {
 // TestOneUserHundredTimes sends 100 concurrent purchases of one user.
 func TestOneUserHundredTimes(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
+	onEach(t, onEmbedded, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		requireOneOrder(t, p.sale(t, 10), s.tokens(t, 1)[0], p)
 		s.verify(t)
@@ -99,7 +110,7 @@ func TestOneUserHundredTimes(t *testing.T) {
 
 func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		requireOneOrder(t, servers[0].sale(t, 10), s.tokens(t, 1)[0], servers...)
 		s.verify(t)
@@ -120,31 +131,26 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale) })
 	}
 	wg.Wait()
-	var placed string
-	for i, o := range orders {
-		if errs[i] == nil {
-			require.Empty(t, placed, "a second order was placed")
-			placed = o.ID
-		}
-	}
-	require.NotEmpty(t, placed, "no order placed: %v", errs)
-	for _, err := range errs {
+	all := answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
+	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
+	require.Len(t, held, 1, "answers: %v", errs)
+	placed := 0
+	for i, err := range errs {
 		var p *rush.Problem
 		switch {
 		case err == nil:
+			placed++
+			require.Equal(t, held[0].ID, orders[i].ID)
 		case !errors.As(err, &p):
 			require.NoError(t, err)
 		case p.Code == "duplicate_order":
-			require.Equal(t, placed, p.OrderID)
+			require.Equal(t, held[0].ID, p.OrderID)
 		default:
 			require.Contains(t, []string{"order_in_progress", "unavailable"}, p.Code)
 			require.Positive(t, p.RetryAfter)
 		}
 	}
-	all, err := servers[0].Orders(context.Background(), token)
-	require.NoError(t, err)
-	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
-	require.Len(t, held, 1)
+	require.LessOrEqual(t, placed, 1)
 }
 
 // TestWithoutLocks disables every user lock: the database alone must hold the invariants.
@@ -276,9 +282,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 			}
 			require.NoError(t, s.flush())
 		}
-		for _, a := range r.Answers {
-			require.Equal(t, "ok", a.Code)
-		}
+		require.Len(t, ordersIn(r), buyers)
 		requireInvariants(t, s, c, r)
 	})
 }

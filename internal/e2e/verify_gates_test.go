@@ -32,25 +32,25 @@ func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 // if not, and passes after the sale has ended.
 func TestVerifyReportsUndersell(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s = s.in("queue")
-		p, sale := soldInQueue(t, s)
-		rdb := s.client(t)
-		loseUnit(t, rdb, sale)
-		code, out := s.run(t, "verify")
-		require.Zero(t, code, "the server repairs it while verify waits: %s", out)
-		require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
-		p.logs(t, "the gate differs from the database and is rebuilt")
+	s := realStack(t).in("queue")
+	p, sale := soldInQueue(t, s)
+	rdb := s.client(t)
+	loseUnit(t, rdb, sale)
+	code, out := s.with(envLasting+"=1m").run(t, "verify")
+	require.Zero(t, code, "the server repairs it while verify waits: %s", out)
+	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
+	p.logs(t, "the gate differs from the database and is rebuilt")
 
-		loseUnit(t, rdb, sale)
-		brief := s.with(envLasting + "=1s") // shorter than a repair
-		code, out = brief.run(t, "verify")
-		require.Equal(t, exitViolation, code, out)
-		require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
-		s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-		code, out = brief.run(t, "verify")
-		require.Zero(t, code, out)
-	})
+	require.Zero(t, p.stop(t))
+	brief := s.with(envLasting+"=1s", envEvery+"=1h")
+	brief.serve(t, "") // repairs nothing
+	loseUnit(t, rdb, sale)
+	code, out = brief.run(t, "verify")
+	require.Equal(t, exitViolation, code, out)
+	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
+	s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
+	code, out = brief.run(t, "verify")
+	require.Zero(t, code, out)
 }
 
 // TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
@@ -81,20 +81,19 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 // TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
 func TestVerifyWithQueuedOrders(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s, release := holdWorkers(t, s.in("queue"))
-		p := s.serve(t, "")
-		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
-		for _, token := range tokens {
-			requireQueued(t, p.click(t, token, sale))
-		}
-		code, out := s.run(t, "verify")
-		require.Zero(t, code, out)
-		require.Contains(t, out, "3 orders waiting, 0 dead letters")
-		release()
-		requireSettled(t, s)
-		code, out = s.run(t, "verify")
-		require.Zero(t, code, out)
-		require.Contains(t, out, "0 orders waiting")
-	})
+	s := realStack(t)
+	s, release := holdWorkers(t, s.in("queue"))
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 5), s.tokens(t, 3)
+	for _, token := range tokens {
+		p.queue(t, token, sale)
+	}
+	code, out := s.run(t, "verify")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "3 orders waiting, 0 dead letters")
+	release()
+	requireSettled(t, s)
+	code, out = s.run(t, "verify")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "0 orders waiting")
 }

@@ -68,10 +68,13 @@ func TestPreviousSchema(t *testing.T) {
 		require.NoError(t, err)
 	})
 	var previous sync.WaitGroup
-	bought := int64(0)
+	bought, started := int64(0), make(chan struct{})
 	previous.Go(func() {
 		s.query(t, func(db *sql.DB) {
 			for ; ; bought++ {
+				if bought == previousStock/2 {
+					<-started // the other half is sold by both versions
+				}
 				if ok, err := buyAsPrevious(t.Context(), db, 1_000_000+bought, 1_000_000+bought); err != nil || !ok {
 					if err != nil {
 						t.Errorf("purchase %d with the statements of the previous version: %v", bought, err)
@@ -89,6 +92,7 @@ func TestPreviousSchema(t *testing.T) {
 		starting.Go(func() { servers[i] = s.serve(t, addrs[i]) })
 	}
 	starting.Wait()
+	close(started)
 	c := buyersOf(previousSale, previousStock, s.tokens(t, 1500), servers...)
 	c.Parallel = 16
 	r := c.Run(t.Context())
