@@ -209,7 +209,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 
 // fault is what happens in the middle of a rush.
 type fault struct {
-	units   int    // in the sale; a third of them in lane queue
+	units   int    // in the sale; a third of them in lane queue, unless begin is set
 	begin   func() // if not nil, it waits until the rush may begin, which is then as slow in every lane
 	kill    func()
 	verdict func() // returns when the system has failed over
@@ -220,7 +220,7 @@ type fault struct {
 func failover(t *testing.T, s *stack, servers []*process, f fault) {
 	t.Helper()
 	units := f.units
-	if s.lane == "queue" {
+	if s.lane == "queue" && f.begin == nil {
 		units /= 3 // its few parallel buyers wait for the end of each order
 	}
 	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes

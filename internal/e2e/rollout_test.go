@@ -158,18 +158,7 @@ func (o *orderers) run(ctx context.Context, parallel int) {
 	running.Wait()
 }
 
-// place places the order of a user. It repeats a request that is answered 503, which breaks no promise.
 func (o *orderers) place(user int) error {
-	for {
-		err := o.request(user)
-		if err == nil || !strings.HasPrefix(err.Error(), "503 ") {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-func (o *orderers) request(user int) error {
 	req, err := http.NewRequest(http.MethodPost, o.url, http.NoBody) //nolint:noctx // every request is answered
 	if err != nil {
 		return err
