@@ -194,9 +194,7 @@ func prepareDatabase(e *Env, store *repo.Store) error {
 	if !e.Config.IsDemo() {
 		return nil
 	}
-	seeded, err := store.SeedDemo(ctx, func(ctx context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
-		return demo.Content(ctx, time.Now())
-	})
+	seeded, err := store.SeedDemo(ctx, func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error) { return demo.Content(time.Now()) })
 	if err != nil {
 		return err
 	}

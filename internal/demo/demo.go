@@ -3,7 +3,6 @@
 package demo
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"slices"
@@ -47,7 +46,7 @@ func Roles() map[string]domain.Role {
 	return roles
 }
 
-//go:embed pictures/*.png
+//go:embed pictures/*.jpg
 var pictures embed.FS
 
 // The titles of the sales that Renew keeps going. A sale with another title is not one of them, even if it was.
@@ -66,7 +65,7 @@ const (
 // Content returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
 // ended. The ShopID of a voucher is the position of its shop in the list, from 1. Texts are in both languages of the
 // pages and do not mention times.
-func Content(ctx context.Context, now time.Time) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+func Content(now time.Time) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
 	shops := []shop.Shop{
 		{
@@ -80,11 +79,11 @@ func Content(ctx context.Context, now time.Time) ([]shop.Shop, []picture.Picture
 	}
 	var images []picture.Picture
 	for _, name := range []string{"tea", "dim-sum", "hot-pot"} {
-		file, err := pictures.ReadFile("pictures/" + name + ".png")
+		file, err := pictures.ReadFile("pictures/" + name + ".jpg")
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		p, err := picture.Convert(ctx, file, now)
+		p, err := picture.Converted(file, now)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("picture %s: %w", name, err)
 		}

@@ -13,7 +13,7 @@ import (
 var start = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 func TestContentHasOneSalePerState(t *testing.T) {
-	shops, images, vouchers, err := Content(t.Context(), start)
+	shops, images, vouchers, err := Content(start)
 	require.NoError(t, err)
 	states := map[domain.SaleState]int{}
 	for _, v := range vouchers {
@@ -60,7 +60,7 @@ func (s *shelf) ChangeVoucher(
 // newShelf returns a demo with many newer vouchers.
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	_, _, vouchers, err := Content(t.Context(), start)
+	_, _, vouchers, err := Content(start)
 	require.NoError(t, err)
 	for range 2*domain.MaxPageSize + 1 {
 		vouchers = append(vouchers, domain.Voucher{Title: "a merchant's", Status: domain.VoucherOn})

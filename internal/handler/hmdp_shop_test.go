@@ -1,7 +1,6 @@
 package handler_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +27,7 @@ func (e *env) shops(n int) {
 		one.Y += 0.001
 		shops = append(shops, one)
 	}
-	seeded, err := e.store.SeedDemo(e.t.Context(), func(context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+	seeded, err := e.store.SeedDemo(e.t.Context(), func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
 		return shops, nil, nil, nil
 	})
 	require.NoError(e.t, err)

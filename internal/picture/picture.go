@@ -80,12 +80,21 @@ func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) 
 	case err != nil:
 		return Picture{}, refused("cannot be read: %v", err)
 	}
-	encoded, size, err := encode(upright(shrink(img, maxSide), orientation(upload)))
+	encoded, err := encode(upright(shrink(img, maxSide), orientation(upload)))
 	if err != nil {
 		return Picture{}, err
 	}
+	return Converted(encoded, at)
+}
+
+// Converted returns the picture with the JPEG of an earlier [Convert].
+func Converted(encoded []byte, at time.Time) (Picture, error) {
+	size, err := jpeg.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
+		return Picture{}, fmt.Errorf("decode a picture: %w", err)
+	}
 	sum := sha256.Sum256(encoded)
-	return Picture{ID: hex.EncodeToString(sum[:]), Width: size.X, Height: size.Y, JPEG: encoded, CreatedAt: at}, nil
+	return Picture{ID: hex.EncodeToString(sum[:]), Width: size.Width, Height: size.Height, JPEG: encoded, CreatedAt: at}, nil
 }
 
 func formatOf(file []byte) *format {
@@ -145,20 +154,19 @@ func scaled(img image.Image, most int, scaler draw.Scaler) *image.RGBA {
 	return out
 }
 
-// encode returns the picture as JPEG in at most maxSize bytes, and its width and height. It lowers the quality first, and
-// then the size.
-func encode(img *image.RGBA) ([]byte, image.Point, error) {
+// encode returns the picture as JPEG in at most maxSize bytes. It lowers the quality first, and then the size.
+func encode(img *image.RGBA) ([]byte, error) {
 	for {
-		size := img.Bounds().Size()
 		for _, quality := range []int{85, 75, 60} {
 			var b bytes.Buffer
 			if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}); err != nil {
-				return nil, size, fmt.Errorf("encode a picture: %w", err)
+				return nil, fmt.Errorf("encode a picture: %w", err)
 			}
 			if b.Len() <= maxSize {
-				return b.Bytes(), size, nil
+				return b.Bytes(), nil
 			}
 		}
+		size := img.Bounds().Size()
 		img = scaled(img, max(size.X, size.Y)*3/4, draw.CatmullRom)
 	}
 }

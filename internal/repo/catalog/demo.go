@@ -14,7 +14,7 @@ import (
 // SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and
 // reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(
-	ctx context.Context, content func(context.Context) ([]shop.Shop, []picture.Picture, []domain.Voucher, error),
+	ctx context.Context, content func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error),
 ) (seeded bool, err error) {
 	err = s.db.WithSchemaLock(ctx, func(ctx context.Context) error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
@@ -25,7 +25,7 @@ func (s *Store) SeedDemo(
 			if seeded = n == 0; !seeded {
 				return nil
 			}
-			shops, pictures, vouchers, err := content(ctx)
+			shops, pictures, vouchers, err := content()
 			if err != nil {
 				return err
 			}
