@@ -30,7 +30,7 @@ func tortureStack(t *testing.T) *stack {
 }
 
 // TestTorture runs short fault campaigns in which every kind of fault occurs, on a cluster of the database, and on one of
-// Redis, too. Nothing else runs beside them: the scripts with which a node of Galera joins take a minute on a busy machine.
+// Redis, too. No other test runs beside them: the scripts with which a node of Galera joins take a minute on a busy machine.
 func TestTorture(t *testing.T) {
 	for lane, systems := range map[string][]string{
 		"lock":  {"--database", "galera"},

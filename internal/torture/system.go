@@ -228,7 +228,7 @@ func (s *system) enrollAdmin(ctx context.Context, client *rush.Client) (auth.Ide
 	return auth.Identity{UserID: id, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, err
 }
 
-// startAgain starts a server that has ended, as a supervisor does: again for up to a minute if the start fails because a
+// startAgain starts a server that has ended, as a supervisor does: again within recovery if the start fails because a
 // dependency is in a fault.
 func (s *system) startAgain(i *instance) error {
 	for end := time.Now().Add(recovery); ; {
