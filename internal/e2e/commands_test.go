@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
@@ -189,6 +190,7 @@ func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
+		s = s.onEmptyDatabase(t)
 		_, out := s.run(t, "migrate", "down")
 		require.Contains(t, out, "nothing to roll back")
 		code, out := s.run(t, "migrate", "up")
@@ -211,7 +213,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 // TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := realStack(t).onEmptyDatabase(t)
 	started := make(chan *process, 3)
 	for range 3 {
 		go func() {
@@ -257,12 +259,18 @@ func TestVerifyReportsViolations(t *testing.T) {
 	})
 }
 
-// exec executes SQL directly on the stack's database.
+// exec executes SQL directly on the stack's database, again after a deadlock with a server.
 func (s *stack) exec(t *testing.T, query string) {
 	t.Helper()
 	s.query(t, func(db *sql.DB) {
-		_, err := db.ExecContext(t.Context(), query)
-		require.NoError(t, err)
+		const deadlock = 1213 // ER_LOCK_DEADLOCK
+		for {
+			_, err := db.ExecContext(t.Context(), query)
+			if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != deadlock {
+				require.NoError(t, err)
+				return
+			}
+		}
 	})
 }
 

@@ -165,7 +165,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
 	c := testenv.StartRedisCluster(t)
-	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
+	s := embeddedStack(t).onEmptyDatabase(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 0)
 	for _, n := range c.Nodes {
 		requireStatus(t, found, doctor.OK, "redis.cluster redis "+n.Addr)
@@ -177,7 +177,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 // its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t)
+	s := embeddedStack(t).onEmptyDatabase(t)
 	dir := s.setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
 	requireStatus(t, s.diagnose(t, 0), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")

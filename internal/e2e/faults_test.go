@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path"
 	"testing"
 	"time"
 
@@ -87,7 +88,7 @@ func TestServerStoppedInMidRush(t *testing.T) {
 // TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
 func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := realStack(t).ownMariaDB(t)
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
 	s.mariadb.Kill()
@@ -99,6 +100,9 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	onEach(t, append(eachLaneVariants, "batch/mariadb"), true, func(t *testing.T, s *stack) {
+		if path.Base(t.Name()) == "mariadb" {
+			s = s.ownMariaDB(t)
+		}
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
@@ -144,7 +148,7 @@ func TestDependenciesFrozen(t *testing.T) {
 func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
 		t.Parallel()
-		s := realStack(t).in(lane)
+		s := realStack(t).ownMariaDB(t).in(lane)
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 10), s.tokens(t, 1)
 		_, err := p.Voucher(t.Context(), sale)
@@ -219,7 +223,7 @@ func body503(t *testing.T, url string) string {
 // order, and get a 503, too.
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := realStack(t).ownMariaDB(t)
 	p := s.serve(t, "")
 	soldOut, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {

@@ -259,7 +259,7 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 	} {
 		t.Run(tc.lane+"/"+tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).in(tc.lane)
+			s := realStack(t).ownMariaDB(t).in(tc.lane)
 			p := s.serve(t, "")
 			b := (&browser{t: t}).at(p)
 			retryTimeouts(t, func() error { return b.login("13800000001") })

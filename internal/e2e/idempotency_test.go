@@ -293,7 +293,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	for _, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).in(lane)
+			s := realStack(t).ownMariaDB(t).in(lane)
 			p := s.serve(t, "")
 			sale, token := p.saleOf(t, 20, 5), s.tokens(t, 1)[0]
 			k := keyedPost{path: ordersOf(sale), token: token, key: "k"}

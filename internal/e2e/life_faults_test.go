@@ -92,7 +92,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 // order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
+	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
 	servers := []*process{s.serve(t, ""), s.serve(t, "")}
 	tokens := s.tokens(t, 40)
 	sale := servers[0].sale(t, 40)

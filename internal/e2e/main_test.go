@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/app"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/rush"
 	"seckill/internal/servers"
 	"seckill/internal/testenv"
@@ -42,7 +43,7 @@ type stack struct {
 	lane    string
 	env     []string
 	binary  string           // of the program; empty: this version
-	mariadb *testenv.MariaDB // nil unless the test started it
+	mariadb *testenv.MariaDB // nil unless ownMariaDB or the test started it
 	redis   *testenv.Redis   // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
 	flush func() error
@@ -148,8 +149,10 @@ func (s *stack) in(lane string) *stack {
 	return c
 }
 
+// embeddedStack has an embedded database with the newest schema, and the embedded Redis.
 func embeddedStack(t *testing.T) *stack {
 	dir := t.TempDir()
+	dbtest.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
 	return &stack{
 		env: []string{
 			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
@@ -165,13 +168,26 @@ func embeddedStack(t *testing.T) *stack {
 	}
 }
 
-// realStack starts a MariaDB and a Redis that the test may kill.
+// realStack has a database with the newest schema on the MariaDB of all tests, and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
 	testenv.Long(t)
+	return serverStack(t, dbtest.MariaDBDSN(t, testenv.SharedMariaDB(t)))
+}
+
+// ownMariaDB returns the stack with a MariaDB that the test may kill.
+func (s *stack) ownMariaDB(t *testing.T) *stack {
 	db := testenv.StartMariaDB(t)
-	s := serverStack(t, db.DSN(t))
-	s.mariadb = db
-	return s
+	c := s.with("SECKILL_MYSQL_DSN=" + dbtest.MariaDBDSN(t, db))
+	c.mariadb = db
+	return c
+}
+
+// onEmptyDatabase returns the stack with a database without tables.
+func (s *stack) onEmptyDatabase(t *testing.T) *stack {
+	if s.isEmbedded() {
+		return s.with("SECKILL_DATA_DIR=" + t.TempDir())
+	}
+	return s.with("SECKILL_MYSQL_DSN=" + testenv.SharedMariaDB(t).DSN(t))
 }
 
 // externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.

@@ -18,7 +18,7 @@ const million = 1_000_000
 // restored while buyers are admitted, and reconcile and verify complete. It runs alone: a check of a million orders is
 // repeated after a hundred times its own duration, so that beside other tests the repair takes minutes.
 func TestSaleWithMillionOrders(t *testing.T) {
-	s := realStack(t).in("queue").with(envEvery+"=1s", "SECKILL_OPS_ADDR="+freeAddr(t))
+	s := realStack(t).ownMariaDB(t).in("queue").with(envEvery+"=1s", "SECKILL_OPS_ADDR="+freeAddr(t))
 	ops := "http://" + s.setting("SECKILL_OPS_ADDR") + "/metrics"
 	p := s.serve(t, "")
 	tokens := s.tokens(t, 2000)

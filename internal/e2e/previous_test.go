@@ -24,7 +24,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).in(lane)
+			s := realStack(t).onEmptyDatabase(t).in(lane)
 			old := *s
 			old.binary = binary
 			code, out := old.run(t, "migrate", "up")

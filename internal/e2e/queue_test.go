@@ -201,7 +201,7 @@ func TestQueuedOrder(t *testing.T) {
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	const room, buyers = 50, 80
-	s := realStack(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
+	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 200), s.tokens(t, buyers+1)
 	first := p.queue(t, tokens[buyers], sale) // caches the sale and loads the gate

@@ -378,7 +378,7 @@ func (s *stack) count(t *testing.T, query string) (n int64) {
 // finding.
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	t.Parallel()
-	code, out := embeddedStack(t).run(t, "reconcile")
+	code, out := embeddedStack(t).onEmptyDatabase(t).run(t, "reconcile")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
 	code, out = embeddedStack(t).run(t, "reconcile", "--nonsense")

@@ -56,7 +56,7 @@ func buyAsPrevious(ctx context.Context, db *sql.DB, orderID, userID int64) (bool
 // the schema while the statements of the previous version go on buying. Its orders and keys stay valid.
 func TestPreviousSchema(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := realStack(t).onEmptyDatabase(t)
 	s.query(t, func(db *sql.DB) {
 		for statement := range strings.SplitSeq(previousSchema, ";\n") {
 			if strings.TrimSpace(statement) != "" {

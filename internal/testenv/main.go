@@ -77,7 +77,9 @@ func SharedRedis(tb testing.TB) *Redis {
 // should also run on an external server use [MySQLDSN].
 func SharedMariaDB(tb testing.TB) *MariaDB {
 	tb.Helper()
-	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) { return runMariaDB(ctx) })
+	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) {
+		return runMariaDB(ctx, "--max-connections=2000") // a server of one test can have 50
+	})
 	need(tb, err)
 	return m
 }
