@@ -22,23 +22,24 @@ help: ## list the commands
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
-# Packages whose subject is concurrency run under the race detector, which multiplies the time of SQLite and of Redis scripts
-# by five. It need not check the pointer arithmetic of SQLite's Go code. The packages of plain test requests, queries, scripts
-# and models: all of their tests run without it, and the short ones with it. The end-to-end tests run the same code in whole
-# servers, and mostly wait for them: more of them run at once than there are processors, and nothing runs beside them. The tests
-# of the Helm chart are a module of their own. The last command sums up all but the second run, whose tests run again.
-plain := internal/(admission|entry|handler|picture|repo|repo/.*|sim)$$
-race := -race -gcflags='modernc.org/...=-d=checkptr=0' -parallel 4
+# The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
+# scripts, which compute; models, simulations and searches for planted faults, most of which take one step at a time; the long
+# tests of handler, whose subject are limits; and the end-to-end tests, which run the same code in whole servers. These mostly
+# wait for the servers, so more of them run at once than there are processors, and nothing runs beside them. The tests of the
+# Helm chart are a module of their own. The last command sums up all but the second run, whose tests run again.
+race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
+models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
-	$$run --jsonfile $$results/race -- $(race) -timeout 30m $$(go list ./... | grep -vE '$(plain)|/e2e$$') || failed=1; \
-	$$run --format pkgname -- $(race) -short $$(go list ./... | grep -E '$(plain)' | grep -v /picture$$) || failed=1; \
-	$$run --jsonfile $$results/plain -- -parallel 4 -timeout 30m $$(go list ./... | grep -E '$(plain)') || failed=1; \
+	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 4 -timeout 30m -skip '$(models)' $$(go list ./... | grep -vE '/(e2e|handler|picture)$$') || failed=1; \
+	$$run --format pkgname -- $(race) -short ./internal/handler || failed=1; \
+	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
+	$$run --jsonfile $$results/plain -- -parallel 4 -timeout 30m ./internal/{handler,picture} || failed=1; \
 	$$run --jsonfile $$results/e2e -- -parallel 6 -timeout 30m ./internal/e2e || failed=1; \
 	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
-	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/plain $$results/e2e $$results/check || failed=1; \
+	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/models $$results/plain $$results/e2e $$results/check || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
 # Many of these tests wait, so twice as many packages run at once as there are processors.
