@@ -32,7 +32,7 @@ models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Mill
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
-	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 4 -timeout 30m -skip '$(models)' $$(go list ./... | grep -vE '/(e2e|handler|picture)$$') || failed=1; \
+	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' $$(go list ./... | grep -vE '/(e2e|handler|picture)$$') || failed=1; \
 	$$run --format pkgname -- $(race) -short ./internal/handler || failed=1; \
 	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
 	$$run --jsonfile $$results/plain -- -parallel 4 -timeout 30m ./internal/{handler,picture} || failed=1; \

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/repo/dbtest"
 	"seckill/internal/rush"
 	"seckill/internal/servers"
@@ -297,8 +298,33 @@ func (s *stack) verify(t *testing.T) {
 	require.Zero(t, code, out)
 }
 
-// tokens creates n buyers and returns their access tokens.
+// tokens creates n buyers and returns their access tokens. It does what `seckill seed` does, without a process.
 func (s *stack) tokens(t *testing.T, n int) []string {
+	t.Helper()
+	demo := true
+	cfg := app.Config{
+		DataDir: s.setting("SECKILL_DATA_DIR"), MySQLDSN: s.setting("SECKILL_MYSQL_DSN"), JWTSecret: s.setting("SECKILL_JWT_SECRET"), Demo: &demo,
+	}
+	signer, err := app.NewSigner(cfg)
+	require.NoError(t, err)
+	store, err := app.OpenStore(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	var buyers []app.Buyer
+	eventually(t, "the database answers", func() bool {
+		buyers, err = app.SeedBuyers(t.Context(), store, signer, n)
+		return !errors.Is(err, domain.ErrUnavailable)
+	})
+	require.NoError(t, err)
+	tokens := make([]string, n)
+	for i, b := range buyers {
+		tokens[i] = b.Token
+	}
+	return tokens
+}
+
+// seed creates n buyers with the program of the stack, which may be an older version, and returns their access tokens.
+func (s *stack) seed(t *testing.T, n int) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
 	code, out := s.run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)

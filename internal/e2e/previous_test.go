@@ -30,7 +30,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			code, out := old.run(t, "migrate", "up")
 			require.Zero(t, code, out)
 			before := old.serve(t, freeAddr(t))
-			tokens := old.tokens(t, 4001)
+			tokens := old.seed(t, 4001)
 			addr := freeAddr(t)
 			proxy, front := newReadinessProxy(t, []string{before.url, "http://" + addr})
 			c := buyersOf(before.sale(t, 3000), 3000, tokens[:4000])
