@@ -23,12 +23,13 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
-# scripts, which compute; models, simulations and searches for planted faults, most of which take one step at a time; the long
-# tests of handler, whose subject are limits; and the end-to-end tests, which run the same code in whole servers. These mostly
-# wait for the servers, so more of them run at once than there are processors, and nothing runs beside them. The tests of the
-# Helm chart are a module of their own. The last command sums up all but the second run, whose tests run again.
+# scripts, which compute; picture, which does, too; models that take one step at a time and searches for planted faults; the
+# long tests of handler, whose subjects are limits and requests on MariaDB; and the end-to-end tests, which run the same code
+# in whole servers. These mostly wait for the servers, so more of them run at once than there are processors, and nothing runs
+# beside them. The tests of the Helm chart are a module of their own. The last command sums up all but the second run, whose
+# tests run again. A test that models names is in one of the packages of the third run.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
-models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million
+models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \

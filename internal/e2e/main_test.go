@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -188,13 +189,24 @@ func (s *stack) onEmptyDatabase(t *testing.T) *stack {
 	if s.isEmbedded() {
 		return s.with("SECKILL_DATA_DIR=" + t.TempDir())
 	}
-	return s.with("SECKILL_MYSQL_DSN=" + testenv.SharedMariaDB(t).DSN(t))
+	s.query(t, func(db *sql.DB) {
+		var name string
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name))
+		for _, statement := range []string{"DROP DATABASE " + name, "CREATE DATABASE " + name + " CHARACTER SET utf8mb4"} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	})
+	return s
 }
 
-// externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
+// externalStack has a database with the newest schema on the server of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
 func externalStack(t *testing.T) *stack {
 	testenv.Long(t)
-	return serverStack(t, testenv.MySQLDSN(t))
+	s := serverStack(t, testenv.MySQLDSN(t))
+	code, out := s.run(t, "migrate", "up")
+	require.Zero(t, code, out)
+	return s
 }
 
 func serverStack(t *testing.T, dsn string) *stack {

@@ -29,7 +29,7 @@ type RedisCluster struct {
 	args  []string
 }
 
-// RunRedisCluster starts a cluster. ctx and a timeout of 30 s bound only the start; the servers run until Stop. Every
+// RunRedisCluster starts a cluster. ctx and StartTimeout bound only the start; the servers run until Stop. Every
 // server is started by start, unless that is nil, with args.
 func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*RedisCluster, error) {
 	if start == nil {

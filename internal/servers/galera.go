@@ -26,7 +26,7 @@ type Galera struct {
 	Nodes []*MariaDB
 }
 
-// RunGalera starts a cluster. ctx and a timeout of 30 s bound only the start; the nodes run until Stop. options are
+// RunGalera starts a cluster. ctx and StartTimeout bound only the start; the nodes run until Stop. options are
 // appended to wsrep_provider_options, such as "evs.suspect_timeout=PT4S". If a program or library is missing, the error
 // wraps [exec.ErrNotFound].
 func RunGalera(ctx context.Context, options ...string) (*Galera, error) {

@@ -20,7 +20,7 @@ type MariaDB struct {
 	Addr string
 }
 
-// RunMariaDB starts a mariadbd with an empty data directory and returns when it answers. ctx and a timeout of 30 s
+// RunMariaDB starts a mariadbd with an empty data directory and returns when it answers. ctx and StartTimeout
 // bound only the start; the server runs until Stop. args are appended to the default arguments and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
 func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {

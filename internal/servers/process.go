@@ -65,7 +65,7 @@ func (s *Process) run(ctx context.Context) error {
 }
 
 // Restart kills the process if it runs, starts it on the same port with the same data, and waits until it answers, at
-// most 30 s.
+// most StartTimeout.
 func (s *Process) Restart() error {
 	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ type Program struct {
 	Addr string
 }
 
-// RunProgram starts a program and returns when GET /healthz answers 200. ctx and a timeout of 30 s bound only the start;
+// RunProgram starts a program and returns when GET /healthz answers 200. ctx and StartTimeout bound only the start;
 // the program runs until Stop. args returns the arguments of each start for the address to listen on.
 func RunProgram(ctx context.Context, bin string, env []string, args func(addr string) []string) (*Program, error) {
 	dir, err := newFolder()

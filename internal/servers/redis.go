@@ -20,7 +20,7 @@ type Redis struct {
 	Announced string
 }
 
-// RunRedis starts a redis-server and returns when it answers. ctx and a timeout of 30 s bound only the start; the
+// RunRedis starts a redis-server and returns when it answers. ctx and StartTimeout bound only the start; the
 // server runs until Stop. args are appended to the default arguments, which disable persistence, and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
 func RunRedis(ctx context.Context, args ...string) (*Redis, error) {

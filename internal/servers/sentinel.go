@@ -36,7 +36,7 @@ func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis,
 	return run(ctx, args...)
 }
 
-// RunRedisSentinel starts the servers and returns when a failover is possible. ctx and a timeout of 30 s bound only the
+// RunRedisSentinel starts the servers and returns when a failover is possible. ctx and StartTimeout bound only the
 // start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
 // down. Every server is started by start, unless that is nil.
 func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisStarter) (*RedisSentinel, error) {

@@ -32,7 +32,7 @@ type ZooKeeperNode struct {
 	Addr string
 }
 
-// RunZooKeeper starts an ensemble and returns when every server serves clients. ctx and a timeout of 30 s bound only the
+// RunZooKeeper starts an ensemble and returns when every server serves clients. ctx and StartTimeout bound only the
 // start; the servers run until Stop. If Java or ZooKeeper is missing, the error wraps [exec.ErrNotFound].
 func RunZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 	java, err := FindBinary("java")

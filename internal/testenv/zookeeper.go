@@ -10,7 +10,7 @@ import (
 // ZooKeeper is an ensemble of a test.
 type ZooKeeper struct{ *servers.ZooKeeper }
 
-// Leader returns the server that leads the ensemble. It waits for an election, at most 30 s.
+// Leader returns the server that leads the ensemble. It waits for an election, at most [servers.StartTimeout].
 func (z *ZooKeeper) Leader(tb testing.TB) *servers.ZooKeeperNode {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
