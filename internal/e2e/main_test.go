@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -331,22 +330,6 @@ func (s *stack) tokens(t *testing.T, n int) []string {
 	tokens := make([]string, n)
 	for i, b := range buyers {
 		tokens[i] = b.Token
-	}
-	return tokens
-}
-
-// seed creates n buyers with the program of the stack, which may be an older version, and returns their access tokens.
-func (s *stack) seed(t *testing.T, n int) []string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens")
-	code, out := s.run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)
-	require.Zero(t, code, out)
-	lines, err := os.ReadFile(file)
-	require.NoError(t, err)
-	tokens := strings.Fields(string(lines))
-	require.Len(t, tokens, n)
-	for i, line := range tokens {
-		_, tokens[i], _ = strings.Cut(line, ",") // a line is "user id,token"
 	}
 	return tokens
 }

@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,4 +66,20 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			s.verify(t)
 		})
 	}
+}
+
+// seed creates n buyers with the program of the stack and returns their access tokens.
+func (s *stack) seed(t *testing.T, n int) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens")
+	code, out := s.run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)
+	require.Zero(t, code, out)
+	lines, err := os.ReadFile(file)
+	require.NoError(t, err)
+	tokens := strings.Fields(string(lines))
+	require.Len(t, tokens, n)
+	for i, line := range tokens {
+		_, tokens[i], _ = strings.Cut(line, ",") // a line is "user id,token"
+	}
+	return tokens
 }
