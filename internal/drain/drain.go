@@ -18,6 +18,9 @@ var ErrDraining = errors.New("the server is shutting down")
 // after a second, so the port is closed by then.
 const settle = 500 * time.Millisecond
 
+// maxSettles bounds how often Run waits for settle, while a server on a busy machine has not accepted what was established.
+const maxSettles = 10
+
 // Drain is the state of a server that may have to stop. The zero value serves. It is safe for concurrent use.
 type Drain struct{ begun atomic.Bool }
 
@@ -55,16 +58,19 @@ func (d *Drain) Run(l net.Listener, period time.Duration, abort <-chan error) er
 	if period <= 0 {
 		return nil
 	}
-	for _, step := range []struct {
-		pause time.Duration
-		then  func()
-	}{{period, func() { refuseConnections(l) }}, {settle, func() {}}} {
+	pause := period
+	for n := 0; ; n++ {
 		select {
 		case err := <-abort:
 			return err
-		case <-time.After(step.pause):
-			step.then()
+		case <-time.After(pause):
+		}
+		switch {
+		case n == 0:
+			refuseConnections(l)
+			pause = settle
+		case n == maxSettles || !hasUnaccepted(l):
+			return nil
 		}
 	}
-	return nil
 }

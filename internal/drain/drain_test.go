@@ -68,8 +68,8 @@ func TestDrainServesAndClosesConnections(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
-// TestDrainLeavesNoConnectionInTheQueue: at the end of the drain, connections that a client has established can be
-// accepted, and no further one is established, so closing the listener resets none.
+// TestDrainLeavesNoConnectionInTheQueue: a drain ends when the connections that clients have established are accepted, and
+// no further one is established, so closing the listener resets none.
 func TestDrainLeavesNoConnectionInTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can stop connections without closing the listener")
@@ -78,7 +78,9 @@ func TestDrainLeavesNoConnectionInTheQueue(t *testing.T) {
 	early, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer early.Close()
-	require.NoError(t, new(drain.Drain).Run(l, time.Nanosecond, nil))
+	drained := make(chan error, 1)
+	go func() { drained <- new(drain.Drain).Run(l, time.Nanosecond, nil) }()
+	require.Never(t, func() bool { return len(drained) > 0 }, 1200*time.Millisecond, 50*time.Millisecond, "the server is busy")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	late, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
@@ -90,4 +92,5 @@ func TestDrainLeavesNoConnectionInTheQueue(t *testing.T) {
 	require.NoError(t, err)
 	defer accepted.Close()
 	require.Equal(t, early.LocalAddr(), accepted.RemoteAddr())
+	require.NoError(t, <-drained)
 }
