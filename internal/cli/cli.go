@@ -104,7 +104,7 @@ func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // Run runs the command line and returns the exit code. Tests replace parts of the program by t; its zero value replaces
-// nothing. Run must not be called concurrently, because it changes the environment and go-redis's logger.
+// nothing. Concurrent calls share the environment, from which Run removes empty settings, and the log of go-redis.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tuning) int {
 	var c cli
 	unsetEmptyVariables()

@@ -38,11 +38,20 @@ func runBroken() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // as in main
 	defer stop()
-	var t app.Tuning
-	if os.Getenv(envOpenLocks) != "" {
+	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, tuning(os.Getenv))
+}
+
+// tuning returns the faults and intervals of an environment.
+func tuning(env func(name string) string) (t app.Tuning) {
+	// duration returns the value of a variable, or zero if it is not set.
+	duration := func(name string) time.Duration {
+		d, _ := time.ParseDuration(env(name))
+		return d
+	}
+	if env(envOpenLocks) != "" {
 		t.Locks = openLocks{}
 	}
-	if at, err := time.Parse(time.RFC3339, os.Getenv(envClock)); err == nil {
+	if at, err := time.Parse(time.RFC3339, env(envClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
 	t.StartTimeout = duration(envStartTimeout)
@@ -50,22 +59,16 @@ func runBroken() int {
 	t.ClaimEvery = t.MinIdle / 3
 	t.GateDiffersFor = duration(envLasting)
 	t.MinAge, t.Every, t.Pause = duration(envMinAge), duration(envEvery), duration(envPause)
-	if file := os.Getenv(envHold); file != "" {
+	if file := env(envHold); file != "" {
 		t.Commit = held(file)
 	}
-	if point := os.Getenv(envKill); point != "" {
+	if point := env(envKill); point != "" {
 		t.Commit = killAt(point)
 	}
-	if os.Getenv(envKillKeys) != "" {
+	if env(envKillKeys) != "" {
 		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
-	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, t)
-}
-
-// duration returns the value of a variable, or zero if it is not set.
-func duration(name string) time.Duration {
-	d, _ := time.ParseDuration(os.Getenv(name))
-	return d
+	return t
 }
 
 // openLocks grants every lock without exclusion.

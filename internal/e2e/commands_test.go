@@ -249,7 +249,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 		} {
 			where := " WHERE voucher_id = " + sale
 			s.exec(t, tc.damage+where)
-			code, out := s.run(t, "verify")
+			code, out := s.check(t, "verify")
 			require.Equal(t, exitViolation, code, out)
 			require.Contains(t, out, "voucher "+sale+": ")
 			require.Contains(t, out, tc.want)

@@ -148,11 +148,11 @@ func (l *liveSale) requireSound(t *testing.T) {
 		}
 	}()
 	eventually(t, "no findings", func() bool {
-		code, out = l.run(t, "reconcile")
+		code, out = l.check(t, "reconcile")
 		return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
 	})
 	eventually(t, "no violations", func() bool {
-		code, out = l.run(t, "verify")
+		code, out = l.check(t, "verify")
 		return code == 0 || regexp.MustCompile(`: I[1-4]: `).MatchString(out)
 	})
 	require.Zero(t, code, "a violation in the database")
