@@ -146,6 +146,8 @@ func kind(path string) (area string, extract func([]byte) string) {
 	switch ext := filepath.Ext(path); {
 	case strings.Contains(path, ".ci/words/"):
 		return "", nil // it contains the list of words
+	case strings.HasSuffix(path, ".bundle.js"):
+		return "", nil // it is generated from other files
 	case strings.HasSuffix(path, "_test.go"):
 		return "Go tests", goTexts
 	case ext == ".go":

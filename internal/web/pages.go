@@ -23,13 +23,13 @@ const appFrame = "app.html"
 // page is an HTML document whose content its modules create.
 type page struct {
 	patterns []string // its paths as router patterns; the first is its home
-	main     string   // the entry module
+	main     string   // the script
 	styles   []string // additional style sheets
 	policy   string   // its Content-Security-Policy
 }
 
-// storefront is the entry module of the storefront.
-const storefront = "shop/main.js"
+// storefront is the script of the storefront.
+const storefront = "shop/main.bundle.js"
 
 var pages = []page{
 	{ // the storefront
@@ -42,6 +42,6 @@ var pages = []page{
 			"/console/letters", // former path of the dead letters, for bookmarks
 			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
 		},
-		main: "console/main.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,
+		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,
 	},
 }

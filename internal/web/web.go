@@ -1,6 +1,6 @@
 // Package web serves the pages of the storefront, the console and the API documentation. They are plain HTML, CSS and
-// JavaScript modules, embedded in the program: there is no build step, and browsers contact no other server. The modules
-// of a page are bundled when the program starts.
+// JavaScript modules, embedded in the program; browsers contact no other server. `go generate` bundles the modules of a page
+// into one script, main.bundle.js in the page's folder.
 //
 //	static/*.html      page templates; pages.go lists the pages and what each loads
 //	static/shop/       modules of the storefront
@@ -31,6 +31,8 @@ import (
 	"sync"
 	"time"
 )
+
+//go:generate go run ./bundle
 
 //go:embed static
 var embedded embed.FS
@@ -120,11 +122,6 @@ func newSite(cfg Config) (*site, error) {
 	}
 	s := &site{cfg: cfg, pages: map[string]*file{}, assets: map[string]*file{}}
 	all := sha256.New()
-	add := func(name string, text []byte) (err error) {
-		fmt.Fprintf(all, "%s %d\n%s", name, len(text), text)
-		s.assets[name], err = newFile(name, text, defaultPolicy)
-		return err
-	}
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
@@ -133,19 +130,16 @@ func newSite(cfg Config) (*site, error) {
 		if err != nil {
 			return err
 		}
-		return add(name, text)
+		f, err := newFile(name, text, defaultPolicy)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(all, name, f.tag)
+		s.assets[name] = f
+		return nil
 	})
 	if err != nil {
 		return nil, err
-	}
-	code, err := bundles()
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range pages {
-		if err := add(bundleOf(p.main), code[p.main]); err != nil {
-			return nil, err
-		}
 	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
 	for _, p := range pages {
@@ -183,7 +177,7 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 		Styles             []string
 		Preview            *preview
 	}{
-		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: bundleOf(p.main), Styles: p.styles,
+		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles,
 		Accounts: s.cfg.Accounts, Sandbox: s.cfg.Sandbox,
 	}
 	return func(of *preview) (*file, error) {

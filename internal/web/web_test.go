@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -263,26 +262,18 @@ func TestProofIsLoadedOnDemand(t *testing.T) {
 func TestPagesLoadOneScript(t *testing.T) {
 	s, err := newSite(Config{})
 	require.NoError(t, err)
-	for pattern, main := range map[string]string{"/": "shop/main.js", "/console": "console/main.js"} {
+	for pattern, main := range map[string]string{"/": "shop/main.bundle.js", "/console": "console/main.bundle.js"} {
 		var scripts []string
 		for _, n := range refers.FindAllStringSubmatch(body(t, get(t, pattern)), -1) {
 			if strings.HasSuffix(n[1], "js") {
 				scripts = append(scripts, n[1])
 			}
 		}
-		require.Equal(t, []string{"/assets/" + s.version + "/" + bundleOf(main)}, scripts)
-		code := string(s.assets[bundleOf(main)].plain)
+		require.Equal(t, []string{"/assets/" + s.version + "/" + main}, scripts)
+		code := string(s.assets[main].plain)
 		assert.NotRegexp(t, `\bimport\b[^.]`, code)
 		assert.Equal(t, pattern == "/console", strings.Contains(code, "uPlot"), pattern)
 	}
-}
-
-// TestBundleNamesMissingModule: an import of a file that does not exist stops the program at its start.
-func TestBundleNamesMissingModule(t *testing.T) {
-	_, err := bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/none.js"; a();`)}}, "shop/main.js")
-	assert.ErrorContains(t, err, "lib/none.js")
-	_, err = bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/one.js"; a();`)}, "lib/one.js": {Data: []byte("export const b = 1;")}}, "shop/main.js")
-	assert.ErrorContains(t, err, `No matching export in "static:lib/one.js" for import "a"`)
 }
 
 // chineseText matches a line of the Chinese texts of a module.
