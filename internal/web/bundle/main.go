@@ -71,7 +71,7 @@ func bundle(root fs.FS, main string) ([]byte, error) {
 	}}
 	r := api.Build(api.BuildOptions{
 		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformBrowser, Target: api.ESNext,
-		MinifyWhitespace: true, Charset: api.CharsetUTF8, Plugins: []api.Plugin{sources},
+		MinifyWhitespace: true, LineLimit: 120, Charset: api.CharsetUTF8, Plugins: []api.Plugin{sources},
 	})
 	if problems := slices.Concat(r.Errors, r.Warnings); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", main, problems[0].Text)
