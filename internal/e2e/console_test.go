@@ -120,7 +120,6 @@ func TestConsole(t *testing.T) {
 		{"rush outside demo", rushOutsideDemo, false},
 		{"admin revoked", adminRevoked, true},
 		{"languages", consoleLanguages, false},
-		{"narrow", consoleNarrow, false},
 		{"accessible", consoleAccessible, false},
 		{"passes", passesInConsole, true},
 		{"room", roomInConsole, true},

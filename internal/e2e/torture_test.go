@@ -29,11 +29,12 @@ func tortureStack(t *testing.T) *stack {
 	}}
 }
 
-// TestTorture runs short fault campaigns in which every kind of fault occurs, on a cluster of the database, and on one of
-// Redis, too. No other test runs beside them: the scripts with which a node of Galera joins take a minute on a busy machine.
+// TestTorture runs short fault campaigns in which every kind of fault occurs: on single servers, and on clusters of the
+// database and Redis.
 func TestTorture(t *testing.T) {
+	t.Parallel()
 	for lane, systems := range map[string][]string{
-		"lock":  {"--database", "galera"},
+		"lock":  nil,
 		"queue": {"--redis", "cluster", "--database", "galera"},
 	} {
 		t.Run(lane, func(t *testing.T) {
