@@ -27,12 +27,13 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # long tests of handler, whose subjects are limits and requests on MariaDB; and the end-to-end tests, which run the same code
 # in whole servers. These mostly wait for the servers, so more of them run at once than there are processors, and nothing runs
 # beside them. The tests of the Helm chart are a module of their own. The last command sums up all but the second run, whose
-# tests run again. A test that models names is in one of the packages of the third run.
+# tests run again. A test that models names is in one of the packages of the third run. By default the race detector delays
+# each exit of a program by a second.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
+	@export SECKILL_TEST_REQUIRE=1 GORACE=atexit_sleep_ms=0; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
 	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' $$(go list ./... | grep -vE '/(e2e|handler|picture)$$') || failed=1; \
 	$$run --format pkgname -- $(race) -short ./internal/handler || failed=1; \
 	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
