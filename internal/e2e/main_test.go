@@ -305,7 +305,7 @@ func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// check is run for verify and reconcile inside the test's process, which takes a tenth of the time.
+// check is run for verify and reconcile inside the test's process, which saves the start of the program.
 func (s *stack) check(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	if s.binary != "" {

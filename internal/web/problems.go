@@ -40,9 +40,13 @@ type problemView struct {
 // problemPages returns the handlers of the API's documentation, of the list of problems and of the page of each problem, by
 // router pattern.
 func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Handler, error) {
+	t, err := template.New("").Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, "docs.html", "problems.html")
+	if err != nil {
+		return nil, err
+	}
 	routes := map[string]http.Handler{}
 	add := func(pattern, frame, policy string, p *Problem) (err error) {
-		routes[pattern], err = s.inLanguages(root, frame, policy, problemView{Problem: p, All: problems})
+		routes[pattern], err = s.inLanguages(t.Lookup(frame), policy, problemView{Problem: p, All: problems})
 		return err
 	}
 	if err := add("/docs", "docs.html", docsPolicy, nil); err != nil {
@@ -61,20 +65,17 @@ func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Han
 
 // inLanguages returns the handler of a page that is rendered in each language. The query parameter lang selects one, and
 // the browser's preference otherwise.
-func (s *site) inLanguages(root fs.FS, frame, policy string, view problemView) (http.Handler, error) {
-	t, err := template.New(frame).Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, frame)
-	if err != nil {
-		return nil, err
-	}
+func (s *site) inLanguages(t *template.Template, policy string, view problemView) (http.Handler, error) {
 	view.Assets = "/assets/" + s.version
 	var inLanguage [2]*file
+	var err error
 	for i := range inLanguage {
 		view.ZH = i == 1
 		var text bytes.Buffer
 		if err := t.Execute(&text, view); err != nil {
 			return nil, err
 		}
-		if inLanguage[i], err = newFile(frame, text.Bytes(), policy); err != nil {
+		if inLanguage[i], err = newFile(t.Name(), text.Bytes(), policy); err != nil {
 			return nil, err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -50,7 +51,7 @@ const maxPlain = 1 << 20
 // file is a response body with its headers.
 type file struct {
 	kind   string
-	plain  []byte
+	plain  func() []byte
 	zipped func() []byte // compressed at the first call; nil if that is not shorter
 	tag    string        // ETag, without quotes
 	policy string        // Content-Security-Policy
@@ -121,16 +122,12 @@ func newSite(cfg Config) (*site, error) {
 		return nil, err
 	}
 	s := &site{cfg: cfg, pages: map[string]*file{}, assets: map[string]*file{}}
-	all := sha256.New()
+	all, buffer := sha256.New(), make([]byte, 32<<10)
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
 		}
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			return err
-		}
-		f, err := newFile(name, text, defaultPolicy)
+		f, err := assetFile(root, name, buffer)
 		if err != nil {
 			return err
 		}
@@ -199,14 +196,35 @@ var kinds = map[string]string{
 	"":             "text/plain; charset=utf-8", // vendor/MANIFEST
 }
 
+// assetFile returns an embedded file, whose content is copied at its first request. buffer is used for its hash.
+func assetFile(root fs.FS, name string, buffer []byte) (*file, error) {
+	in, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, in, buffer); err != nil {
+		return nil, err
+	}
+	read := sync.OnceValue(func() []byte {
+		text, _ := fs.ReadFile(root, name) // it was read above
+		return text
+	})
+	return fileOf(name, read, sum.Sum(nil), defaultPolicy)
+}
+
 func newFile(name string, text []byte, policy string) (*file, error) {
-	f := &file{kind: kinds[path.Ext(name)], plain: text, policy: policy}
+	sum := sha256.Sum256(text)
+	return fileOf(name, func() []byte { return text }, sum[:], policy)
+}
+
+func fileOf(name string, text func() []byte, sum []byte, policy string) (*file, error) {
+	f := &file{kind: kinds[path.Ext(name)], plain: text, tag: hex.EncodeToString(sum[:8]), policy: policy}
 	if f.kind == "" {
 		return nil, fmt.Errorf("web: %s: no media type for this extension", name)
 	}
-	sum := sha256.Sum256(text)
-	f.tag = hex.EncodeToString(sum[:8])
-	f.zipped = sync.OnceValue(func() []byte { return compress(text) })
+	f.zipped = sync.OnceValue(func() []byte { return compress(text()) })
 	return f, nil
 }
 
@@ -254,8 +272,8 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", permissions)
-	body, tag := f.plain, f.tag
-	if len(f.plain) > maxPlain || acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	body, tag := f.plain(), f.tag
+	if len(body) > maxPlain || acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		if zipped := f.zipped(); zipped != nil {
 			body, tag = zipped, f.tag+"-gzip" // each encoding has its own ETag
 			h.Set("Content-Encoding", "gzip")
