@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,6 +29,16 @@ func (queue queuedEntries) orderIDs() []int64 {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+// compareEntries compares ids of stream entries, which are two numbers: milliseconds and a sequence.
+func compareEntries(a, b string) int {
+	aTime, aSequence, _ := strings.Cut(a, "-")
+	bTime, bSequence, _ := strings.Cut(b, "-")
+	return cmp.Or(
+		cmp.Compare(len(aTime), len(bTime)), cmp.Compare(aTime, bTime), // of two numbers the longer is greater
+		cmp.Compare(len(aSequence), len(bSequence)), cmp.Compare(aSequence, bSequence),
+	)
 }
 
 // readStream returns the voucher's entries in the stream, and the id of the last entry of the stream, if any. It skips

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -32,14 +33,16 @@ type table struct {
 	holders []domain.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
 }
 
-// newTable computes a segment from its stream and its part of the database. It takes over state.Holders.
+// newTable computes a segment from its stream and its part of the database. It takes over state.Holders. Two admissions have
+// one id if Redis lost its id counters; the first in the stream counts, as for the reconciler.
 func newTable(queue queuedEntries, state domain.GateState) *table {
 	t := &table{stock: state.Stock, holders: state.Holders}
 	known := make(map[int64]bool, len(state.Settled))
 	for _, id := range state.Settled {
 		known[id] = true
 	}
-	for _, as := range queue {
+	for _, entry := range slices.SortedFunc(maps.Keys(queue), compareEntries) {
+		as := queue[entry]
 		t.queued += int64(len(as))
 		for i := range as {
 			if a := &as[i]; !known[a.OrderID] {

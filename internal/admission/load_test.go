@@ -162,6 +162,19 @@ func TestLoadReadsAllPages(t *testing.T) {
 	})
 }
 
+// TestLoadCountsFirstAdmissionOfAnID: after Redis lost its id counters, two waiting admissions can have one id. If a load
+// counted any of them, the reconciler would report a difference that does not exist, and rebuild the gate.
+func TestLoadCountsFirstAdmissionOfAnID(t *testing.T) {
+	for range 50 {
+		table := newTable(queuedEntries{
+			"10-0": {{OrderID: 1, UserID: 3}}, "9-10": {{OrderID: 1, UserID: 2}}, "9-9": {{OrderID: 1, UserID: 1}},
+		}, domain.GateState{Stock: 5})
+		require.Equal(t, []domain.Holder{{OrderID: 1, UserID: 1}}, table.holders)
+		require.EqualValues(t, 3, table.queued)
+		require.EqualValues(t, 4, table.stock)
+	}
+}
+
 // A load that becomes stale between its snapshot and its finish starts over, and the result is exact.
 func TestStaleLoadStartsOver(t *testing.T) {
 	ctx := context.Background()
