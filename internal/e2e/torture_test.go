@@ -30,9 +30,9 @@ func tortureStack(t *testing.T) *stack {
 }
 
 // TestTorture runs short fault campaigns in which every kind of fault occurs: on single servers, and on clusters of the
-// database and Redis.
+// database and Redis. No other test runs beside them: on a busy machine the scripts with which a node of Galera joins take
+// minutes.
 func TestTorture(t *testing.T) {
-	t.Parallel()
 	for lane, systems := range map[string][]string{
 		"lock":  nil,
 		"queue": {"--redis", "cluster", "--database", "galera"},
