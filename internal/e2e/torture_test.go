@@ -29,8 +29,8 @@ func tortureStack(t *testing.T) *stack {
 	}}
 }
 
-// TestTorture runs short fault campaigns in which every kind of fault occurs: on single servers, and on clusters of the
-// database and Redis. No other test runs beside them: on a busy machine the scripts with which a node of Galera joins take
+// TestTorture runs short fault campaigns in which every kind of fault occurs: on one database and a Redis with Sentinel, and
+// on clusters of both. No other test runs beside them: on a busy machine the scripts with which a node of Galera joins take
 // minutes.
 func TestTorture(t *testing.T) {
 	for lane, systems := range map[string][]string{

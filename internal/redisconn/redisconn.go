@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -116,23 +114,12 @@ func Ping(ctx context.Context, rdb redis.UniversalClient) error {
 }
 
 // LogTo sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are
-// returned by the commands and reported by their callers. LogTo is safe for concurrent use; the last log receives the
-// messages of all clients.
-func LogTo(log *slog.Logger) {
-	setLogger()
-	target.Store(log)
-}
+// returned by the commands and reported by their callers.
+func LogTo(log *slog.Logger) { redis.SetLogger(debugLogger{log}) }
 
-var (
-	target    atomic.Pointer[slog.Logger]
-	setLogger = sync.OnceFunc(func() { redis.SetLogger(debugLogger{}) }) // SetLogger is not safe for concurrent use
-)
-
-type debugLogger struct{}
+type debugLogger struct{ log *slog.Logger }
 
 // Printf implements the logger of go-redis.
-func (debugLogger) Printf(ctx context.Context, format string, v ...any) {
-	if log := target.Load(); log != nil {
-		log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
-	}
+func (q debugLogger) Printf(ctx context.Context, format string, v ...any) {
+	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }
