@@ -19,7 +19,7 @@ var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`
 func TestAdminCommands(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	code, out := s.run(t, "admin", "enroll", "--phone", "13900000002")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "has the role operator")
@@ -54,7 +54,7 @@ func TestAdminCommands(t *testing.T) {
 }
 
 // commands returns the commands in the audit log, newest first.
-func (p *process) commands(t *testing.T) (commands []string) {
+func (p *server) commands(t *testing.T) (commands []string) {
 	t.Helper()
 	for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
 		if r := item.(map[string]any); r["method"] == "CLI" {

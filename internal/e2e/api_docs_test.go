@@ -49,7 +49,7 @@ func (b *tab) insert(text string) {
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	p := embeddedStack(t).serve(t, "").shop(t)
+	p := embeddedStack(t).serve(t).shop(t)
 	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
 
 	v := visit(t, browser, p.url, "en")
@@ -130,7 +130,7 @@ func problemOf(t *testing.T, p *shop, path string) problemView {
 // TestProblemTypesResolve requests the page of every problem type in the API document.
 func TestProblemTypesResolve(t *testing.T) {
 	t.Parallel()
-	p := embeddedStack(t).serve(t, "").shop(t)
+	p := embeddedStack(t).serve(t).shop(t)
 	base, err := url.Parse(p.url + "/api/v1/vouchers")
 	require.NoError(t, err)
 	for code := range codesOf(p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body) {

@@ -204,7 +204,7 @@ func TestAPIFile(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			p := embeddedStack(t).in(lane).serve(t, "").shop(t)
+			p := embeddedStack(t).in(lane).serve(t).shop(t)
 			vars := maps.Clone(f.vars)
 			vars["base"] = p.url
 			run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}

@@ -17,7 +17,7 @@ import (
 // It has a server of its own: the pages of all visitors of a server request challenges.
 func TestBuyWithChallenge(t *testing.T) {
 	t.Parallel()
-	p := embeddedStack(t).serve(t, "").shop(t)
+	p := embeddedStack(t).serve(t).shop(t)
 	publish := func(begin time.Time) string {
 		sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
 		p.change(t, sale, map[string]any{"entry": map[string]any{"mode": "pass", "challenge": "on"}})

@@ -50,7 +50,7 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *te
 func TestRushOnCluster(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
-		servers := []*process{s.serve(t, ""), s.serve(t, "")}
+		servers := []*server{s.serve(t), s.serve(t)}
 		tokens := s.tokens(t, 400)
 		var (
 			sales   [4]*rush.Buyers
@@ -76,7 +76,7 @@ func TestHotVoucherOnCluster(t *testing.T) {
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	s = s.in("queue")
-	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	servers := []*server{s.serve(t), s.serve(t)}
 	sale := servers[0].segmentedSale(t, 2000)
 	c := buyersOf(sale, 2000, s.tokens(t, 2500), servers...)
 	commands := func() (all []int64) {
@@ -103,7 +103,7 @@ func TestHotVoucherOnCluster(t *testing.T) {
 }
 
 // segmentedSale publishes a sale of 16 segments.
-func (p *process) segmentedSale(t *testing.T, stock int) string {
+func (p *server) segmentedSale(t *testing.T, stock int) string {
 	t.Helper()
 	now := time.Now().UTC()
 	body, err := json.Marshal(map[string]any{
@@ -118,7 +118,7 @@ func (p *process) segmentedSale(t *testing.T, stock int) string {
 func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale := p.segmentedSale(t, 2000) // segments have no effect in the other lanes
 		c := buyersOf(sale, 2000, s.tokens(t, 3000), p)
 		wait := longRush(t, s, c)

@@ -83,7 +83,7 @@ func (r *codeReceiver) enroll(t *testing.T, s *stack, phone string) {
 }
 
 // login logs a phone in at a server outside demo mode and returns the body of the answer.
-func (r *codeReceiver) login(t *testing.T, p *process, phone string) map[string]any {
+func (r *codeReceiver) login(t *testing.T, p *server, phone string) map[string]any {
 	t.Helper()
 	a, err := p.call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": phone})
 	if !errors.Is(err, io.EOF) { // an answer without a body

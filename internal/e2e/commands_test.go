@@ -28,7 +28,7 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	s := &stack{env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
 	s.env = append(s.env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
-	p := s.serve(t, "")
+	p := s.spawn(t, "")
 	states := map[string]int{}
 	for _, v := range listVouchers(t, p) {
 		states[v.State]++
@@ -40,7 +40,7 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	order := p.mustPlace(t, token, "2")
 	require.Zero(t, p.stop(t))
 
-	p = s.serve(t, "")
+	p = s.spawn(t, "")
 	require.Len(t, listVouchers(t, p), 4, "the demo is not seeded twice")
 	v, err := p.Voucher(t.Context(), "2")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), secret.Mode().Perm())
 }
 
-func listVouchers(t *testing.T, p *process) []rush.Voucher {
+func listVouchers(t *testing.T, p *server) []rush.Voucher {
 	t.Helper()
 	vouchers, err := p.Vouchers(t.Context())
 	require.NoError(t, err)
@@ -66,8 +66,8 @@ func listVouchers(t *testing.T, p *process) []rush.Voucher {
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t)
-	s.serve(t, "")
-	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
+	s.serve(t)
+	code, out := s.runProcess(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "another server uses the data directory")
 }
@@ -97,7 +97,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 	s := realStack(t)
 	s.killRedis()
 	time.AfterFunc(time.Second, func() { _ = s.restartRedis() })
-	p := s.serve(t, "")
+	p := s.serve(t)
 	requireReady(t, p)
 }
 
@@ -106,7 +106,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 func TestLogoutAppliesToEveryServer(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	a, b := s.serve(t, ""), s.serve(t, "")
+	a, b := s.serve(t), s.serve(t)
 	token, other := a.login(t, "13800000001"), a.login(t, "13800000002")
 	require.True(t, b.HasUser(t.Context(), token))
 	sale := a.sale(t, 5)
@@ -124,7 +124,7 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 
 	require.NoError(t, s.flush())
 	require.Zero(t, a.stop(t))
-	a = s.serve(t, "")
+	a = s.serve(t)
 	require.False(t, a.HasUser(t.Context(), token), "revocations are stored in the database")
 	require.True(t, a.HasUser(t.Context(), other), "other sessions remain valid")
 }
@@ -133,7 +133,7 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		sale, tokens := a.sale(t, 1), s.tokens(t, 2)
 		order := a.buy(t, tokens[0], sale)
 		b.requireSoldOut(t, tokens[1], sale)
@@ -147,7 +147,7 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
 		move := func(field string, at time.Time) {
 			t.Helper()
@@ -214,12 +214,12 @@ func TestMigrateUpAndDown(t *testing.T) {
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).onEmptyDatabase(t)
-	started := make(chan *process, 3)
+	started := make(chan *server, 3)
 	for range 3 {
 		go func() {
-			var p *process
+			var p *server
 			defer func() { started <- p }() // even if serve ends this goroutine
-			p = s.serve(t, "")
+			p = s.serve(t)
 		}()
 	}
 	for range 3 {
@@ -233,7 +233,7 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 func TestVerifyReportsViolations(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
 		for _, token := range tokens {
 			p.mustPlace(t, token, sale)
@@ -249,7 +249,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 		} {
 			where := " WHERE voucher_id = " + sale
 			s.exec(t, tc.damage+where)
-			code, out := s.check(t, "verify")
+			code, out := s.run(t, "verify")
 			require.Equal(t, exitViolation, code, out)
 			require.Contains(t, out, "voucher "+sale+": ")
 			require.Contains(t, out, tc.want)
@@ -291,7 +291,7 @@ func (s *stack) query(t *testing.T, do func(*sql.DB)) {
 func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp(" + freeAddr(t) + ")/seckill")
-	code, out := s.run(t, "verify")
+	code, out := s.runProcess(t, "verify")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
 }
@@ -300,13 +300,13 @@ func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	s.serve(t, "")
+	s.serve(t)
 	s.verify(t)
 	rdb := s.client(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:1}", "x", time.Minute).Err())
 	s.verify(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:2}", "x", 0).Err())
-	code, out := s.run(t, "verify")
+	code, out := s.runProcess(t, "verify")
 	require.Equal(t, exitViolation, code, out)
 	require.Contains(t, out, "order:2")
 	require.NotContains(t, out, "order:1}")
@@ -323,7 +323,7 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	code, out = s.run(t, "seed", "--users", "2", "--tokens", "-", "--force")
 	require.Zero(t, code, out)
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
-	p := demo.serve(t, "")
+	p := demo.serve(t)
 	require.Equal(t, []string{"seed --force 2 users"}, p.commands(t))
 }
 
@@ -352,7 +352,7 @@ func TestSeedIsRepeatable(t *testing.T) {
 func TestRushCommand(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		t.Run("seeded", func(t *testing.T) {
 			code, out := s.run(t, "rush", "--url", p.url, "--buyers", "300", "--stock", "50")
 			require.Zero(t, code, out)
@@ -389,7 +389,7 @@ func TestRushCommand(t *testing.T) {
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 	t.Parallel()
-	p := embeddedStack(t).serve(t, "")
+	p := embeddedStack(t).serve(t)
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -410,7 +410,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	s := realStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
 	s = s.with("SECKILL_LOCK_NODES=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
 	p.mustPlace(t, tokens[0], sale)
 	c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
@@ -438,7 +438,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	ensemble := testenv.StartZooKeeper(t)
 	s := realStack(t).with("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
 	requireStatus(t, s.diagnose(t, 0), doctor.OK, "locks.ensemble")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
 	p.mustPlace(t, tokens[0], sale)
 	c := buyersOf(p.sale(t, 200), 200, s.tokens(t, 300), p)
@@ -473,7 +473,7 @@ func TestDataFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
 	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	p.login(t, "13800000001")
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -492,14 +492,14 @@ func TestEmptyVariablesAreIgnored(t *testing.T) {
 	for i := range fields.NumField() {
 		s.env = append(s.env, fields.Field(i).Tag.Get("env")+"=")
 	}
-	require.NotEmpty(t, listVouchers(t, s.serve(t, "")))
+	require.NotEmpty(t, listVouchers(t, s.spawn(t, "")))
 }
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_OPS_ADDR=127.0.0.1:0")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 1), s.tokens(t, 2)
 	p.mustPlace(t, tokens[0], sale)
 	var addr string

@@ -21,7 +21,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	s := embeddedStack(t)
 	s.binary = filepath.Join(t.TempDir(), "seckill")
 	require.NoError(t, os.WriteFile(s.binary, []byte(fmt.Sprintf("#!/bin/sh\nulimit -n 256\nexec %s \"$@\"\n", exe)), 0o700))
-	p := s.serve(t, "")
+	p := s.spawn(t, "")
 	var open []net.Conn
 	connect := func() int {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.url[len("http://"):])

@@ -26,7 +26,7 @@ func legendValue(plot string, n int) string {
 // saleLive checks the live view of a sale: figures, plots, and a violated invariant in color and in words.
 func saleLive(t *testing.T, c *consoleTest) {
 	s := c.stack.fresh(t).withAdmins()
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 8)
 	v := c.visit(p.url, "en")
 	v.enter("/console/sales/"+sale, c.phone)
@@ -83,7 +83,7 @@ func TestConsoleRush(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	s := realStack(t).withAdmins().in("queue")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	v := visit(t, browser, p.url, "en")
 	v.enter("/console/rush", adminPhones[0])
 	v.fill("rush", "buyers", "0")
@@ -114,7 +114,7 @@ func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	r := startCodeReceiver(t)
 	s := embeddedStack(t).withAdmins().codesTo(r)
 	key := s.enroll(t, c.phone)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	v := c.visit(p.url, "en")
 	v.goTo("/console/rush")
 	v.click(`[data-do="enter"]`)

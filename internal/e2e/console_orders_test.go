@@ -167,7 +167,7 @@ func TestConsoleAlerts(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	s := realStack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5})
 	cure := poison(t, s, "NEW.user_id") // of everyone
@@ -178,7 +178,7 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.login(newPhone())
 	var letter map[string]any
 	eventually(t, "a dead letter", func() bool {
-		all := deadLetters(t, p.process, p.token)
+		all := deadLetters(t, p.server, p.token)
 		if len(all) > 0 {
 			letter = all[0]
 		}

@@ -59,7 +59,7 @@ func TestConsolePublish(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	s := realStack(t).withAdmins()
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	publishInBrowser(t, p, visit(t, browser, p.url, "en"), visit(t, browser, p.url, "en"))
 	s.verify(t)
 }

@@ -127,7 +127,7 @@ func TestConsole(t *testing.T) {
 		{"nonsense", nonsenseShown, false},
 	}
 	each(t, false, func(t *testing.T, s *stack) {
-		p := s.withAdmins().serve(t, "").shop(t)
+		p := s.withAdmins().serve(t).shop(t)
 		p.stack = s
 		for i, test := range tests {
 			if test.journey == s.isEmbedded() {
@@ -404,11 +404,11 @@ func findOrders(t *testing.T, c *consoleTest) {
 // deadLettersInBrowser replays one dead letter and discards another.
 func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	s := c.stack.fresh(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 1)
 	user := p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string)
 	cure := poison(t, s, user)
-	order, deadLetter := placePoisoned(t, p.process, sale, tokens[0], p.token)
+	order, deadLetter := placePoisoned(t, p.server, sale, tokens[0], p.token)
 	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 
 	v := c.visit(p.url, "en")
@@ -428,26 +428,26 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	v.confirm()
 	v.reads("main", "Returned to the queue")
 	v.reads("main", "No dead letters.")
-	requireOrdered(t, p.process, tokens[0], order)
+	requireOrdered(t, p.server, tokens[0], order)
 
 	other := p.publish(t, offer{Stock: 5})
 	poison(t, s, user)
-	order, deadLetter = placePoisoned(t, p.process, other, tokens[0], p.token)
+	order, deadLetter = placePoisoned(t, p.server, other, tokens[0], p.token)
 	v.click(`[data-do="refresh"]`)
 	row = fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 	v.click(row + ` [data-do="discard"]`)
 	v.reads(dialog, order)
 	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, deadLetters(t, p.process, p.token))
+	require.Empty(t, deadLetters(t, p.server, p.token))
 	s.verify(t)
 }
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	s := withoutBackgroundRepair(c.stack.fresh(t).withAdmins()).in("queue")
-	p := s.serve(t, "").shop(t)
-	l := &liveSale{stack: s, p: p.process, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
+	p := s.serve(t).shop(t)
+	l := &liveSale{stack: s, p: p.server, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
 	l.order(t, s.tokens(t, 1)[0])
 	v := c.visit(p.url, "en")
 	v.enter("/console/reconcile", c.phone)
@@ -467,7 +467,7 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.reads("table", "Repaired")
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.sale)
 	eventually(t, "no differences", func() bool {
-		code, _ := s.check(t, "reconcile", "--apply")
+		code, _ := s.run(t, "reconcile", "--apply")
 		return code == 0
 	})
 	v.click(`[data-do="refresh"]`)

@@ -22,11 +22,11 @@ func TestGaleraFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := testenv.StartGalera(t)
-			start := func(t *testing.T, lane string) (s *stack, servers []*process) {
+			start := func(t *testing.T, lane string) (s *stack, servers []*server) {
 				s = serverStack(t, g.DSN(t)).in(lane)
 				for node := range writers {
 					at := testenv.StartProxy(t, g.Addrs(node)...).Addr
-					servers = append(servers, s.with(led(s, g.Nodes[0], at)).serve(t, ""))
+					servers = append(servers, s.with(led(s, g.Nodes[0], at)).serve(t))
 				}
 				return s.with(led(s, g.Nodes[0], testenv.StartProxy(t, g.Addrs(0)...).Addr)), servers
 			}
@@ -42,10 +42,10 @@ func TestGaleraWriterFrozen(t *testing.T) {
 	testenv.Long(t)
 	g := testenv.StartGalera(t)
 	at := testenv.StartProxy(t, g.Addrs(0)...)
-	start := func(t *testing.T, lane string) (*stack, []*process) {
+	start := func(t *testing.T, lane string) (*stack, []*server) {
 		s := serverStack(t, g.DSN(t)).in(lane)
 		s = s.with(led(s, g.Nodes[0], at.Addr))
-		return s, []*process{s.serve(t, "")}
+		return s, []*server{s.serve(t)}
 	}
 	together(t, start, func() { require.NoError(t, g.Nodes[0].Pause()) }, func() {
 		g.Verdict(t, 2)
@@ -73,10 +73,10 @@ func TestSemiSyncFailover(t *testing.T) {
 			t.Parallel()
 			primary, replica := startSemiSync(t)
 			at := testenv.StartProxy(t, primary.Addr)
-			start := func(t *testing.T, lane string) (*stack, []*process) {
+			start := func(t *testing.T, lane string) (*stack, []*server) {
 				s := serverStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).in(lane)
 				s = s.with(led(s, primary, at.Addr))
-				return s, []*process{s.serve(t, "")}
+				return s, []*server{s.serve(t)}
 			}
 			together(t, start, func() { end(t, primary) }, func() {
 				promote(t, replica)
@@ -128,7 +128,7 @@ func promote(t *testing.T, replica *testenv.MariaDB) {
 
 // together runs failover in lanes lock and queue at once. The sales begin together, and kill and verdict are called once, when all
 // have begun.
-func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*process), kill, verdict func()) {
+func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*server), kill, verdict func()) {
 	t.Helper()
 	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
 	var ready, begun, running sync.WaitGroup

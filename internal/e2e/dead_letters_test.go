@@ -22,7 +22,7 @@ func poison(t *testing.T, s *stack, user string) (cure func()) {
 }
 
 // deadLetters returns the items of the admin route.
-func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
+func deadLetters(t *testing.T, p *server, admin string) []map[string]any {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
 	require.Equal(t, http.StatusOK, a.status, a.body)
@@ -34,7 +34,7 @@ func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 }
 
 // placePoisoned places an order that the database rejects and returns its id and that of its dead letter.
-func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, deadLetter string) {
+func placePoisoned(t *testing.T, p *server, sale, token, admin string) (order, deadLetter string) {
 	t.Helper()
 	order = p.queue(t, token, sale)
 	eventually(t, "the order fails", func() bool {
@@ -52,7 +52,7 @@ func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, 
 func TestDeadLetterIsReplayed(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens, admin := p.sale(t, 1), s.tokens(t, 2), p.admin(t)
 	ill, other := tokens[0], tokens[1]
 	user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
@@ -94,7 +94,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 func TestDeadLetterIsDiscarded(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	tokens, admin := s.tokens(t, 1), p.admin(t)
 	poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 
@@ -123,7 +123,7 @@ func TestDeadLetterCommandErrors(t *testing.T) {
 	code, out = s.with("SECKILL_REDIS_ADDRS="+freeAddr(t)).run(t, "dead-letters", "list")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "a dependency is unavailable")
-	s.serve(t, "")
+	s.serve(t)
 	code, out = s.run(t, "dead-letters", "list")
 	require.Zero(t, code, out)
 	require.Equal(t, 1, strings.Count(out, "\n"), "only the header: %s", out)

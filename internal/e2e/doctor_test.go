@@ -81,7 +81,7 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 func TestDoctorPassesSoundStack(t *testing.T) {
 	t.Parallel()
 	s, dsn := sellersStack(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	found := s.diagnose(t, 0, "--instances", "3")
 	for name, f := range found {
 		if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "machine.memory" &&
@@ -187,7 +187,7 @@ func TestDoctorIsReadOnly(t *testing.T) {
 	require.NoDirExists(t, missing)
 
 	require.NoError(t, os.Chmod(dir, 0o700))
-	p := s.serve(t, "")
+	p := s.serve(t)
 	found := s.diagnose(t, 0)
 	requireStatus(t, found, doctor.OK, "database.reachable", "database.schema", "database.journal", "data.permissions",
 		"redis.reachable", "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.queue")
@@ -219,7 +219,7 @@ func files(t *testing.T, dir string) map[string]string {
 func TestDoctorReportsDamagedSales(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale := p.sale(t, 5)
 	tokens := s.tokens(t, 1)
 	order := p.mustPlace(t, tokens[0], sale)

@@ -20,7 +20,7 @@ var passMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl"
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens, admin := s.tokens(t, 100), a.admin(t)
 		sale := a.sale(t, 90)
 		require.NoError(t, a.ChangeVoucher(t.Context(), admin, sale, passMode))
@@ -35,7 +35,7 @@ func TestPasses(t *testing.T) {
 		}
 		_, err := b.PlaceWithPass(t.Context(), tokens[1], sale, passes[0])
 		requireCode(t, "entry_required", err)
-		keyed := func(p *process) answer {
+		keyed := func(p *server) answer {
 			return p.click(t, tokens[0], sale, "X-Entry-Pass", passes[0], "Idempotency-Key", "k", "Prefer", "wait=3")
 		}
 		var first answer

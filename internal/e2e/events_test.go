@@ -16,7 +16,7 @@ import (
 )
 
 // follow opens the event stream of an order and returns its statuses. The channel is closed at the end of the stream.
-func (p *process) follow(t *testing.T, token, order string) <-chan string {
+func (p *server) follow(t *testing.T, token, order string) <-chan string {
 	t.Helper()
 	// A stream polls a committed order after 15 s at the earliest, so every status within 14 s was pushed.
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
@@ -59,7 +59,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		token := s.tokens(t, 1)[0]
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		sale := a.sale(t, 5)
 		order := orderOf(t, a, token, sale)
 		stream := b.follow(t, token, order)
@@ -92,7 +92,7 @@ func TestWorkersPublishSettledOrders(t *testing.T) {
 	defer func() { _ = messages.Close() }()
 	_, err := messages.Receive(t.Context())
 	require.NoError(t, err)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	order := orderOf(t, p, token, p.sale(t, 5))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -102,7 +102,7 @@ func TestWorkersPublishSettledOrders(t *testing.T) {
 }
 
 // orderOf places an order and returns its id.
-func orderOf(t *testing.T, p *process, token, sale string) string {
+func orderOf(t *testing.T, p *server, token, sale string) string {
 	t.Helper()
 	a := p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, "Idempotency-Key", rand.Text())
 	require.Contains(t, []int{http.StatusCreated, http.StatusAccepted}, a.status, a.body)

@@ -31,7 +31,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
+		failover(t, s, []*server{s.serve(t)}, fault{units: 3000, kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
 	})
 }
 
@@ -49,7 +49,7 @@ func TestCounterMasterDown(t *testing.T) {
 		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
 		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
 		node := cluster.Nodes[down]
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale := func() string {
 			for {
 				id := p.sale(t, 100)
@@ -100,7 +100,7 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 	s, cluster := clusterStack(t)
 	cluster.AddReplicas(t)
 	s = s.in("queue")
-	failover(t, s, []*process{s.serve(t, "")}, fault{
+	failover(t, s, []*server{s.serve(t)}, fault{
 		units: 3000, kill: func() { require.NoError(t, cluster.Nodes[0].Pause()) },
 		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
 	})
@@ -116,7 +116,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			s, sentinel := sentinelStack(t)
 			s = s.in(lane)
 			s.doctorReports(t, "3 Sentinels agree on the master")
-			failover(t, s, []*process{s.serve(t, "")}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
+			failover(t, s, []*server{s.serve(t)}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
 }
@@ -127,7 +127,7 @@ func TestRedisSentinelMasterFrozen(t *testing.T) {
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	s = s.in("queue")
-	failover(t, s, []*process{s.serve(t, "")}, fault{
+	failover(t, s, []*server{s.serve(t)}, fault{
 		units: 3000, kill: func() { require.NoError(t, sentinel.Master.Pause()) },
 		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
 	})
@@ -152,7 +152,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	s, sentinel := sentinelStack(t)
 	hold := filepath.Join(t.TempDir(), "hold")
 	s = s.in("queue").with(envHold + "=" + hold)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	const stock = 60
 	tokens := s.tokens(t, 90)
 	sale := p.sale(t, stock)
@@ -217,7 +217,7 @@ type fault struct {
 
 // failover runs a rush on the servers with a fault in the middle of it, and verifies the promises at the end. The times
 // until the verdict, and until orders flow again, are logged and not judged.
-func failover(t *testing.T, s *stack, servers []*process, f fault) {
+func failover(t *testing.T, s *stack, servers []*server, f fault) {
 	t.Helper()
 	units := f.units
 	if s.lane == "queue" && f.begin == nil {

@@ -57,12 +57,12 @@ func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
-		p := s.serve(t, addr)
+		p := s.spawn(t, addr)
 		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		p.kill()
 		s.verify(t)
-		s.serve(t, addr)
+		s.spawn(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
 		requireInvariants(t, s, c, r)
@@ -74,11 +74,11 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	t.Parallel()
 	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
-		p := s.serve(t, addr)
+		p := s.spawn(t, addr)
 		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		require.Zero(t, p.stop(t))
-		s.serve(t, addr)
+		s.spawn(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
 		requireInvariants(t, s, c, r)
@@ -89,7 +89,7 @@ func TestServerStoppedInMidRush(t *testing.T) {
 func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).ownMariaDB(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
 	s.mariadb.Kill()
 	requireUnavailable(t, p, tokens[0], sale)
@@ -103,7 +103,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		if path.Base(t.Name()) == "mariadb" {
 			s = s.ownMariaDB(t)
 		}
-		p := s.serve(t, "")
+		p := s.serve(t)
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
 		c := buyersOf(p.sale(t, 2000), 2000, tokens[:3000], p)
@@ -149,7 +149,7 @@ func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
 		t.Parallel()
 		s := realStack(t).ownMariaDB(t).in(lane)
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, tokens := p.sale(t, 10), s.tokens(t, 1)
 		_, err := p.Voucher(t.Context(), sale)
 		require.NoError(t, err)
@@ -174,7 +174,7 @@ type freezer interface {
 }
 
 // requireUnavailable requires 503 with Retry-After for a purchase, 503 from /readyz and 200 from /healthz.
-func requireUnavailable(t *testing.T, p *process, token, sale string) {
+func requireUnavailable(t *testing.T, p *server, token, sale string) {
 	t.Helper()
 	_, err := p.Place(t.Context(), token, sale)
 	var problem *rush.Problem
@@ -184,13 +184,13 @@ func requireUnavailable(t *testing.T, p *process, token, sale string) {
 	requireNotReady(t, p)
 }
 
-func requireNotReady(t *testing.T, p *process) {
+func requireNotReady(t *testing.T, p *server) {
 	t.Helper()
 	require.Equal(t, http.StatusServiceUnavailable, get(t, p.url+"/readyz"))
 	require.Equal(t, http.StatusOK, get(t, p.url+"/healthz"))
 }
 
-func requireReady(t *testing.T, p *process) {
+func requireReady(t *testing.T, p *server) {
 	t.Helper()
 	eventually(t, "/readyz returns 200", func() bool { return get(t, p.url+"/readyz") == http.StatusOK })
 }
@@ -224,7 +224,7 @@ func body503(t *testing.T, url string) string {
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).ownMariaDB(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	soldOut, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {
 		p.mustPlace(t, tokens[0], sale)

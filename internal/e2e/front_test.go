@@ -51,7 +51,7 @@ func (c counting) Write(b []byte) (int, error) {
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // startFront starts a front of the server.
-func (p *process) startFront(t *testing.T) *front {
+func (p *server) startFront(t *testing.T) *front {
 	t.Helper()
 	target, err := url.Parse(p.url)
 	require.NoError(t, err)
@@ -163,14 +163,14 @@ type offer struct {
 
 // shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
 type shop struct {
-	*process
+	*server
 	token string
 	stack *stack // of the process, if the test that started it sets this
 }
 
-func (p *process) shop(t *testing.T) *shop {
+func (p *server) shop(t *testing.T) *shop {
 	t.Helper()
-	return &shop{process: p, token: p.admin(t)}
+	return &shop{server: p, token: p.admin(t)}
 }
 
 // publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.

@@ -104,7 +104,7 @@ func (b *browser) login(phone string) error {
 }
 
 // at returns the browser with the same token at another server.
-func (b browser) at(p *process) *browser { b.url = p.url; return &b }
+func (b browser) at(p *server) *browser { b.url = p.url; return &b }
 
 // retryTimeouts repeats a test until it succeeds without errPageTimeout or errServer, which can occur on a busy machine: the
 // server gives up shortly before the page does.
@@ -172,7 +172,7 @@ func (b *browser) buy(voucher string) (string, error) {
 func TestHmdpPurchase(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
 		for phone, b := range map[string]*browser{"13800000001": one, "13800000002": two, app.DemoAdmin: admin} {
 			retryTimeouts(t, func() error { return b.login(phone) })
@@ -214,29 +214,29 @@ func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	addr := freeAddr(t)
-	one, two := s.serve(t, addr), s.serve(t, "")
+	one, two := s.spawn(t, addr), s.serve(t)
 	b := (&browser{t: t}).at(one)
 	retryTimeouts(t, func() error { return b.login("13800000001") })
 	me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
-	worksOn := func(p *process) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
+	worksOn := func(p *server) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
 	worksOn(one)
 	worksOn(two)
 	require.NoError(t, s.flush())
 	worksOn(one)
 	worksOn(two)
 	require.Zero(t, one.stop(t))
-	one = s.serve(t, addr)
+	one = s.spawn(t, addr)
 	worksOn(one)
 	one.kill()
-	one = s.serve(t, addr)
+	one = s.spawn(t, addr)
 	worksOn(one)
 
 	retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
-	for _, p := range []*process{two, one} {
+	for _, p := range []*server{two, one} {
 		eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
 	}
 	one.kill()
-	one = s.serve(t, addr)
+	one = s.spawn(t, addr)
 	eventually(t, "still logged out", func() bool {
 		err := me(b.at(one))
 		require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
@@ -260,7 +260,7 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 		t.Run(tc.lane+"/"+tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := realStack(t).ownMariaDB(t).in(tc.lane)
-			p := s.serve(t, "")
+			p := s.serve(t)
 			b := (&browser{t: t}).at(p)
 			retryTimeouts(t, func() error { return b.login("13800000001") })
 			warm, sale := p.sale(t, 1), p.sale(t, 10)

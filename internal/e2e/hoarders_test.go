@@ -19,16 +19,16 @@ func TestHoarders(t *testing.T) {
 	t.Parallel()
 	const units = 50
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens, now := s.tokens(t, 160), time.Now()
 		sale := a.must(t, http.MethodPost, "/admin/vouchers", a.admin(t), map[string]any{
 			"shop_id": "1", "title": "wanted", "pay_value": 100, "actual_value": 200, "stock": units,
 			"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}, "begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
 		})["id"].(string)
-		h := &hoarders{servers: []*process{a, b}, sale: sale, tokens: tokens[:60]}
+		h := &hoarders{servers: []*server{a, b}, sale: sale, tokens: tokens[:60]}
 		h.enter(t)
 		people, paid := tokens[60:], map[string]string{} // order -> token
-		left := func(p *process) int {
+		left := func(p *server) int {
 			v, err := p.Voucher(t.Context(), sale)
 			require.NoError(t, err)
 			return int(v.Stock)
@@ -59,7 +59,7 @@ func TestHoarders(t *testing.T) {
 
 // buyAndPay lets buyers press once and pay at once. It adds the orders to paid, with the tokens of their buyers, and
 // returns the buyers without an order.
-func buyAndPay(t *testing.T, buyers *rush.Buyers, p *process, paid map[string]string) (without []string) {
+func buyAndPay(t *testing.T, buyers *rush.Buyers, p *server, paid map[string]string) (without []string) {
 	t.Helper()
 	for i, a := range buyers.Run(t.Context()).Answers {
 		order := a.Order.ID + a.OrderID // the latter if the answer to a former request was lost
@@ -75,7 +75,7 @@ func buyAndPay(t *testing.T, buyers *rush.Buyers, p *process, paid map[string]st
 
 // hoarders are accounts that take units and do not pay.
 type hoarders struct {
-	servers []*process
+	servers []*server
 	sale    string
 	tokens  []string
 	passes  []string // one per account, valid during the whole test

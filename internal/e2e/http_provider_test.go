@@ -78,7 +78,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	s := realStack(t)
 	line := &noticeLine{lose: 1}
 	s = s.with("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	line.shop = p.url
 	tokens := s.tokens(t, 3)
 	sale := p.sale(t, 3)

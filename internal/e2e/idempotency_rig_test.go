@@ -71,7 +71,7 @@ func post(ctx context.Context, base string, k keyedPost) (reply, error) {
 }
 
 // post sends a request and requires a response.
-func (p *process) post(t *testing.T, k keyedPost) reply {
+func (p *server) post(t *testing.T, k keyedPost) reply {
 	t.Helper()
 	r, err := post(context.WithoutCancel(t.Context()), p.url, k)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func (p *process) post(t *testing.T, k keyedPost) reply {
 }
 
 // postUntilAnswered repeats a request until the response is definite: neither 5xx nor "order_in_progress".
-func (p *process) postUntilAnswered(t *testing.T, k keyedPost) reply {
+func (p *server) postUntilAnswered(t *testing.T, k keyedPost) reply {
 	t.Helper()
 	var last reply
 	eventually(t, k.path+" is answered", func() bool {
@@ -91,7 +91,7 @@ func (p *process) postUntilAnswered(t *testing.T, k keyedPost) reply {
 }
 
 // saleOf publishes a sale with the given stock and limit per user.
-func (p *process) saleOf(t *testing.T, stock, limit int) string {
+func (p *server) saleOf(t *testing.T, stock, limit int) string {
 	t.Helper()
 	return p.postUntilAnswered(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).field(t, "id")
 }
@@ -135,7 +135,7 @@ func (s *stack) interval(d time.Duration) string {
 
 // requireOrders waits until the queue is empty and requires that these are the buyer's orders of the sale that are not
 // cancelled.
-func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids ...string) {
+func requireOrders(t *testing.T, s *stack, p *server, token, sale string, ids ...string) {
 	t.Helper()
 	if s.lane == "queue" {
 		requireSettled(t, s)
@@ -152,7 +152,7 @@ func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids .
 }
 
 // postConcurrently sends a request n times at once. It requires equal responses, of which all but one are replays.
-func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*process) reply {
+func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*server) reply {
 	t.Helper()
 	replies, errs := make([]reply, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -175,7 +175,7 @@ func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*process) rep
 
 // dropReplies starts a proxy in front of a server that closes the connection of each request once the server has
 // answered, and returns it with its URL.
-func dropReplies(t *testing.T, p *process) (d *servers.Proxy, url string) {
+func dropReplies(t *testing.T, p *server) (d *servers.Proxy, url string) {
 	t.Helper()
 	d, err := servers.StartProxy(t.Context(), strings.TrimPrefix(p.url, "http://"))
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 func TestKeyHasOneEffect(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, other, tokens := p.saleOf(t, 20, 5), p.saleOf(t, 20, 5), s.tokens(t, 2)
 		k := keyedPost{path: ordersOf(sale), token: tokens[0], key: "k"}
 		first := postConcurrently(t, 50, k, p)
@@ -40,7 +40,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 		requireOrders(t, s, p, tokens[0], other)
 
 		require.Zero(t, p.stop(t))
-		p = s.serve(t, "")
+		p = s.serve(t)
 		again := p.postUntilAnswered(t, k)
 		require.Equal(t, "true", again.replay)
 		again.replay = first.replay
@@ -60,7 +60,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	t.Parallel()
 	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
-		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+		servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
 		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
 		first := postConcurrently(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
 		require.True(t, first.success(), first.body)
@@ -74,7 +74,7 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, tokens := p.saleOf(t, 1, 1), s.tokens(t, 2)
 		held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
 		requireOrdered(t, p, tokens[0], held)
@@ -104,7 +104,7 @@ type change struct {
 }
 
 // changes returns one change of each kind. The checks call server for the running server.
-func changes(t *testing.T, s *stack, server func() *process) []change {
+func changes(t *testing.T, s *stack, server func() *server) []change {
 	t.Helper()
 	p := server()
 	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
@@ -181,8 +181,8 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 func TestKeyedRequestAfterLostReply(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
-		all := changes(t, s, func() *process { return p })
+		p := s.serve(t)
+		all := changes(t, s, func() *server { return p })
 		d, url := dropReplies(t, p)
 		for i, c := range all {
 			_, err := post(t.Context(), url, c.send)
@@ -201,8 +201,8 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	t.Parallel()
 	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
-		all := changes(t, s, func() *process { return p })[1:] // an order and its key are committed together
+		p := s.serve(t)
+		all := changes(t, s, func() *server { return p })[1:] // an order and its key are committed together
 		if s.lane != "lock" {
 			all = all[:1] // the lane affects only orders
 		}
@@ -211,11 +211,11 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 				requireSettled(t, s)
 			}
 			require.Zero(t, p.stop(t))
-			doomed := s.with(envKillKeys+"=1").serve(t, "")
+			doomed := s.with(envKillKeys+"=1").spawn(t, "")
 			_, err := post(t.Context(), doomed.url, c.send)
 			require.Error(t, err)
 			<-doomed.done
-			p = s.serve(t, "")
+			p = s.serve(t)
 			if c.name == "create" {
 				s.extendLeases(t) // the start may take longer than a lease
 				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the killed server is still valid")
@@ -241,7 +241,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
 		addr := freeAddr(t)
-		p := s.serve(t, addr)
+		p := s.spawn(t, addr)
 		sale, tokens := p.saleOf(t, 2*rounds*buyers, rounds+5), s.tokens(t, buyers)
 		for round := range rounds {
 			posts, errs := make([]keyedPost, buyers), make([]error, buyers)
@@ -253,7 +253,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 			time.Sleep(rand.N(150 * time.Millisecond))
 			p.kill()
 			wg.Wait()
-			p = s.serve(t, addr)
+			p = s.spawn(t, addr)
 			s.expireLeases(t)
 			if s.lane == "lock" {
 				require.NoError(t, s.flush()) // user locks would remain for half a minute
@@ -294,7 +294,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s := realStack(t).ownMariaDB(t).in(lane)
-			p := s.serve(t, "")
+			p := s.serve(t)
 			sale, token := p.saleOf(t, 20, 5), s.tokens(t, 1)[0]
 			k := keyedPost{path: ordersOf(sale), token: token, key: "k"}
 			_, err := p.Voucher(t.Context(), sale)
@@ -321,7 +321,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 func TestKeysOfDeadLetterRequests(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
 	cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 	order, deadLetter := placePoisoned(t, p, sale, tokens[0], admin)
@@ -350,7 +350,7 @@ func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t)
 	ops := freeAddr(t)
-	p := s.with("SECKILL_OPS_ADDR="+ops).serve(t, "")
+	p := s.with("SECKILL_OPS_ADDR=" + ops).serve(t)
 	sale, token := p.sale(t, 5), s.tokens(t, 1)[0]
 	k := keyedPost{path: ordersOf(sale), token: token, key: "k"}
 	for range 3 {

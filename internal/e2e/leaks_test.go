@@ -20,7 +20,7 @@ var demoLine = regexp.MustCompile(`(?m)^.*(?:msg="login code"|` + app.DemoAdmin 
 
 // leaks returns the secrets in the log of a server and in the metrics that were scraped from it. The search runs at the
 // end of every server of these tests, and so after every kind of request.
-func (s *stack) leaks(p *process) []string {
+func (s *stack) leaks(p *server) []string {
 	log := strings.ReplaceAll(p.log.String(), app.DemoAdmin+" is the admin of demo mode", "") // a constant in a warning
 	demo := s.setting("SECKILL_DEMO")
 	if demo == "true" || demo == "" && s.setting("SECKILL_MYSQL_DSN") == "" {
@@ -41,7 +41,7 @@ var opsAddr = regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)
 
 // scrape stores the metrics of a server before it ends. Those of a server that the test has killed or paused, or that
 // has no ops address, are not available.
-func (p *process) scrape() {
+func (p *server) scrape() {
 	addr := opsAddr.FindStringSubmatch(p.log.String())
 	if addr == nil {
 		return
@@ -67,12 +67,12 @@ func (p *process) scrape() {
 func TestPlantedLeaksAreFound(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	p.admin(t)
 	p.scrape()
 	require.Contains(t, p.metrics, "seckill_security_events_total")
 	search := func(log, metrics string) []string {
-		planted := &process{log: &buffer{}, metrics: p.metrics + metrics}
+		planted := &server{log: &buffer{}, metrics: p.metrics + metrics}
 		_, _ = planted.log.Write([]byte(p.log.String() + log))
 		return s.leaks(planted)
 	}
@@ -88,12 +88,12 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 func TestNothingPersonalIsLogged(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	demo := s.serve(t, "")
+	demo := s.serve(t)
 	sale := demo.sale(t, 5)
 	require.Zero(t, demo.stop(t))
 
 	production := s.with("SECKILL_DEMO=false", "SECKILL_LOG_LEVEL=debug")
-	p := production.serve(t, "")
+	p := production.serve(t)
 	code, out := production.run(t, "seed", "--users", "1", "--tokens", "-", "--force")
 	require.Zero(t, code, out)
 	_, token, _ := strings.Cut(strings.TrimSpace(out), ",")
@@ -119,7 +119,7 @@ func TestNothingPersonalIsLogged(t *testing.T) {
 }
 
 // request sends a request whose answer does not matter.
-func request(t *testing.T, p *process, method, path, token, body string) {
+func request(t *testing.T, p *server, method, path, token, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader([]byte(body)))
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func request(t *testing.T, p *process, method, path, token, body string) {
 
 // reportsOnlyMasked requires the failed login of a phone in the metrics and, masked, in the log of a server in production
 // mode. The search for secrets follows when the server ends.
-func (p *process) reportsOnlyMasked(t *testing.T) {
+func (p *server) reportsOnlyMasked(t *testing.T) {
 	t.Helper()
 	p.scrape()
 	require.Contains(t, p.metrics, `seckill_security_events_total{event="login_failed"}`)

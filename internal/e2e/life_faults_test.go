@@ -15,7 +15,7 @@ import (
 type purchase struct{ token, order, ref string }
 
 // purchases places an order for each buyer and begins its payment.
-func purchases(t *testing.T, p *process, sale string, tokens []string) []purchase {
+func purchases(t *testing.T, p *server, sale string, tokens []string) []purchase {
 	t.Helper()
 	all := make([]purchase, len(tokens))
 	for i, token := range tokens {
@@ -28,7 +28,7 @@ func purchases(t *testing.T, p *process, sale string, tokens []string) []purchas
 }
 
 // pay requests the payment. A repeated request must return the same payment.
-func (d *purchase) pay(t *testing.T, p *process) {
+func (d *purchase) pay(t *testing.T, p *server) {
 	t.Helper()
 	ref := p.must(t, http.MethodPost, "/orders/"+d.order+"/pay", d.token, nil)["payment"].(map[string]any)["provider_ref"].(string)
 	if d.ref != "" {
@@ -38,7 +38,7 @@ func (d *purchase) pay(t *testing.T, p *process) {
 }
 
 // waitForEnd waits until the order has one of the given statuses and its payment the status that belongs to it.
-func (d *purchase) waitForEnd(t *testing.T, p *process, payment map[string]string) (status string) {
+func (d *purchase) waitForEnd(t *testing.T, p *server, payment map[string]string) (status string) {
 	t.Helper()
 	eventually(t, "order "+d.order+" ends", func() bool {
 		o, err := p.Order(t.Context(), d.token, d.order)
@@ -61,7 +61,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 	s := realStack(t).in("queue").with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 	const n = 15
 	addr, tokens := freeAddr(t), s.tokens(t, 2*n)
-	p := s.with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").serve(t, addr)
+	p := s.with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").spawn(t, addr)
 	sale := p.sale(t, 2*n)
 	refunding := purchases(t, p, sale, tokens[:n])
 	for _, d := range refunding {
@@ -72,7 +72,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 	p.kill()
 	s.verify(t)
 
-	p = s.serve(t, addr)
+	p = s.spawn(t, addr)
 	for i := range paying {
 		if o, err := p.Order(t.Context(), paying[i].token, paying[i].order); err == nil && o.Status == "pending_payment" {
 			paying[i].pay(t, p)
@@ -93,7 +93,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
-	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	servers := []*server{s.serve(t), s.serve(t)}
 	tokens := s.tokens(t, 40)
 	sale := servers[0].sale(t, 40)
 	var mu sync.Mutex
@@ -138,7 +138,7 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 func TestPaymentWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	tokens := s.tokens(t, 7)
 	sale := p.sale(t, 4)
 	refund, cancel, expire, keep := p.buy(t, tokens[0], sale), p.buy(t, tokens[1], sale), p.buy(t, tokens[2], sale), p.buy(t, tokens[3], sale)
@@ -168,11 +168,11 @@ func TestPendingPaymentSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		addr, tokens := freeAddr(t), s.tokens(t, 3)
-		p := s.with("SECKILL_SANDBOX=delay=1h").serve(t, addr)
+		p := s.with("SECKILL_SANDBOX=delay=1h").spawn(t, addr)
 		sale := p.sale(t, 2)
 		all := purchases(t, p, sale, tokens[:2])
 		require.Zero(t, p.stop(t), "a delayed notice does not block shutdown")
-		p = s.serve(t, addr)
+		p = s.spawn(t, addr)
 		all[0].pay(t, p)
 		all[0].waitForEnd(t, p, map[string]string{"paid": "succeeded"})
 		s.expire(t, all[1].order, time.Now())

@@ -18,7 +18,7 @@ import (
 )
 
 // call sends a request with a JSON body (nil: none) and returns the answer, or an error if there was none.
-func (p *process) call(ctx context.Context, method, path, token string, body any) (answer, error) {
+func (p *server) call(ctx context.Context, method, path, token string, body any) (answer, error) {
 	text := []byte{}
 	if body != nil {
 		var err error
@@ -42,7 +42,7 @@ func (p *process) call(ctx context.Context, method, path, token string, body any
 }
 
 // must is call for requests that have to succeed. It repeats a request that is answered 503.
-func (p *process) must(t *testing.T, method, path, token string, body any) map[string]any {
+func (p *server) must(t *testing.T, method, path, token string, body any) map[string]any {
 	t.Helper()
 	var a answer
 	eventually(t, "an answer other than 503", func() bool {
@@ -57,7 +57,7 @@ func (p *process) must(t *testing.T, method, path, token string, body any) map[s
 
 // buyReturned buys a unit that is returned in the background, after the commit. Until then the purchase is refused with
 // sold_out or, in place of an order of the user, with duplicate_order.
-func (p *process) buyReturned(t *testing.T, token, sale string) (o rush.Order) {
+func (p *server) buyReturned(t *testing.T, token, sale string) (o rush.Order) {
 	t.Helper()
 	key := rand.Text() // a purchase that is answered 503 may be committed
 	eventually(t, "the unit is on sale again", func() bool {
@@ -75,26 +75,26 @@ func (p *process) buyReturned(t *testing.T, token, sale string) (o rush.Order) {
 }
 
 // mustPlace places an order. It repeats a purchase that is answered 503, with the same key, because it may be committed.
-func (p *process) mustPlace(t *testing.T, token, sale string) rush.Order {
+func (p *server) mustPlace(t *testing.T, token, sale string) rush.Order {
 	t.Helper()
 	key := rand.Text()
 	return answered(t, func() (rush.Order, error) { return p.PlaceWithKey(t.Context(), token, sale, key) })
 }
 
 // mustCancel cancels an order.
-func (p *process) mustCancel(t *testing.T, token, order string) rush.Order {
+func (p *server) mustCancel(t *testing.T, token, order string) rush.Order {
 	t.Helper()
 	return answered(t, func() (rush.Order, error) { return p.Cancel(t.Context(), token, order) })
 }
 
 // requireSoldOut requires that a purchase is refused with sold_out.
-func (p *process) requireSoldOut(t *testing.T, token, sale string) {
+func (p *server) requireSoldOut(t *testing.T, token, sale string) {
 	t.Helper()
 	requireProblem(t, http.StatusConflict, "sold_out", p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token))
 }
 
 // buy places an order and requires that it is committed.
-func (p *process) buy(t *testing.T, token, sale string) rush.Order {
+func (p *server) buy(t *testing.T, token, sale string) rush.Order {
 	t.Helper()
 	o := p.mustPlace(t, token, sale)
 	requireOrdered(t, p, token, o.ID)
@@ -102,7 +102,7 @@ func (p *process) buy(t *testing.T, token, sale string) rush.Order {
 }
 
 // waitFor waits until an order has a status, and returns when it was first seen.
-func (p *process) waitFor(t *testing.T, token, order, status string) time.Time {
+func (p *server) waitFor(t *testing.T, token, order, status string) time.Time {
 	t.Helper()
 	eventually(t, "order "+order+" is "+status, func() bool {
 		o, err := p.Order(t.Context(), token, order)
@@ -112,7 +112,7 @@ func (p *process) waitFor(t *testing.T, token, order, status string) time.Time {
 }
 
 // payments returns the references and statuses of an order's payments.
-func (p *process) payments(t *testing.T, token, order string) (refs, statuses []string) {
+func (p *server) payments(t *testing.T, token, order string) (refs, statuses []string) {
 	t.Helper()
 	for _, item := range p.must(t, http.MethodGet, "/orders/"+order+"/payments", token, nil)["items"].([]any) {
 		refs = append(refs, item.(map[string]any)["provider_ref"].(string))
@@ -136,7 +136,7 @@ func (s *stack) expire(t *testing.T, order string, at time.Time) {
 func TestOrderFromPurchaseToRefund(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens := s.tokens(t, 2)
 		sale := a.sale(t, 1)
 		o := a.buy(t, tokens[0], sale)
@@ -158,7 +158,7 @@ func TestOrderFromPurchaseToRefund(t *testing.T) {
 func TestUnpaidOrdersAreClosed(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens := s.tokens(t, 5)
 		sale := a.sale(t, 4)
 		kept := a.buy(t, tokens[0], sale)
@@ -185,13 +185,13 @@ func TestWrongClockClosesNothingEarly(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	tokens := s.tokens(t, 2)
-	right := s.serve(t, "")
+	right := s.serve(t)
 	sale := right.sale(t, 2)
 	later, soon := right.buy(t, tokens[0], sale), right.buy(t, tokens[1], sale)
 	require.Zero(t, right.stop(t))
 	s.expire(t, soon.ID, time.Now())
 	s.expire(t, later.ID, time.Now().Add(30*time.Minute))
-	ahead := s.with(envClock+"="+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).serve(t, "")
+	ahead := s.with(envClock + "=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).serve(t)
 	ahead.waitFor(t, tokens[1], soon.ID, "cancelled")
 	got, err := ahead.Order(t.Context(), tokens[0], later.ID)
 	require.NoError(t, err)
@@ -202,14 +202,14 @@ func TestWrongClockClosesNothingEarly(t *testing.T) {
 func TestLimitPerUser(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		token := s.tokens(t, 1)[0]
 		now := time.Now()
 		sale := a.must(t, http.MethodPost, "/admin/vouchers", a.admin(t), map[string]any{
 			"shop_id": "1", "title": "three each", "pay_value": 100, "actual_value": 200, "stock": 10, "limit_per_user": 3,
 			"begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
 		})["id"].(string)
-		full := func(p *process) {
+		full := func(p *server) {
 			t.Helper()
 			a := p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token)
 			requireProblem(t, http.StatusConflict, "duplicate_order", a)
@@ -241,7 +241,7 @@ func TestLimitPerUser(t *testing.T) {
 }
 
 // changeStock requests a change of the stock and returns the answer.
-func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answer {
+func (p *server) changeStock(t *testing.T, admin, sale string, delta int) answer {
 	t.Helper()
 	a, err := p.call(t.Context(), http.MethodPost, "/admin/vouchers/"+sale+"/stock", admin, map[string]any{"delta": delta, "reason": "counted again"})
 	require.NoError(t, err)
@@ -253,14 +253,14 @@ func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answe
 func TestStockChangedInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens, admin := s.tokens(t, 1000), a.admin(t)
 		total := int64(400)
 		c := buyersOf(a.sale(t, total), total, tokens, a, b)
 		wait := longRush(t, s, c)
 		refused := 0
 		for i, delta := range []int{50, -80, 10, -40, 100, -30, -100_000, 60} {
-			got := []*process{a, b}[i%2].changeStock(t, admin, c.VoucherID, delta)
+			got := []*server{a, b}[i%2].changeStock(t, admin, c.VoucherID, delta)
 			if got.status == http.StatusOK {
 				total += int64(delta)
 				continue
@@ -287,11 +287,11 @@ func TestStockChangedInMidRush(t *testing.T) {
 func TestStockAddedIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		tokens, admin := s.tokens(t, 2), a.admin(t)
 		sale := a.sale(t, 1)
 		a.buy(t, tokens[0], sale)
-		for _, p := range []*process{a, b} {
+		for _, p := range []*server{a, b} {
 			p.requireSoldOut(t, tokens[1], sale)
 		}
 		require.Equal(t, http.StatusOK, a.changeStock(t, admin, sale, 1).status)
@@ -309,7 +309,7 @@ type purchaseLog struct {
 }
 
 // send sends one purchase per buyer, every 10 ms, until ctx ends.
-func (l *purchaseLog) send(ctx context.Context, p *process, tokens []string, sale string) {
+func (l *purchaseLog) send(ctx context.Context, p *server, tokens []string, sale string) {
 	for _, token := range tokens {
 		if ctx.Err() != nil {
 			return
@@ -346,7 +346,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 		"sale_ended": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
 	}
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		servers := []*process{s.serve(t, ""), s.serve(t, "")}
+		servers := []*server{s.serve(t), s.serve(t)}
 		tokens := s.tokens(t, 4000)
 		for code, change := range changes {
 			last := lastAccepted(t, servers, tokens, change, code)
@@ -362,7 +362,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 
 // lastAccepted changes a sale in mid-rush. It returns the time from the admin's answer to the sending of the last
 // accepted purchase, which is negative if there is none.
-func lastAccepted(t *testing.T, servers []*process, tokens []string, change func() map[string]any, code string) time.Duration {
+func lastAccepted(t *testing.T, servers []*server, tokens []string, change func() map[string]any, code string) time.Duration {
 	t.Helper()
 	admin, sale, log := servers[0].admin(t), servers[0].sale(t, 100_000), &purchaseLog{codes: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())

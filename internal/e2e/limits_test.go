@@ -15,8 +15,8 @@ func TestLimitsHoldOverServers(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).with("SECKILL_RATE_LIMIT=on")
 	token, rdb := s.tokens(t, 1)[0], s.client(t)
-	first := s.serve(t, "")
-	second := s.with(envClock+"="+time.Now().Add(time.Hour).Format(time.RFC3339)).serve(t, "")
+	first := s.serve(t)
+	second := s.with(envClock + "=" + time.Now().Add(time.Hour).Format(time.RFC3339)).serve(t)
 	buckets := func(limit string) []string {
 		keys, err := rdb.Keys(t.Context(), "seckill:limit:"+limit+":*").Result()
 		require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 		{"refreshes", "/auth/refresh", `{"refresh_token":"1"}`, 120},
 		{"entries", "/vouchers/0/entry", "", 200},
 	} {
-		post := func(p *process) answer {
+		post := func(p *server) answer {
 			return p.sendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
 		}
 		for range limit.burst {

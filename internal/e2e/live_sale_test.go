@@ -22,7 +22,7 @@ import (
 // with other buyers that keep an active order.
 type liveSale struct {
 	*stack
-	p         *process
+	p         *server
 	sale      string
 	rdb       redis.UniversalClient
 	buyers    []rush.Order // orders that stay active
@@ -37,7 +37,7 @@ type liveSale struct {
 // startLiveSale starts a server and a live sale.
 func startLiveSale(t *testing.T, s *stack, shoppers int, pause time.Duration) *liveSale {
 	t.Helper()
-	l := &liveSale{stack: s, p: s.serve(t, "")}
+	l := &liveSale{stack: s, p: s.serve(t)}
 	l.sale = l.p.sale(t, liveUnits)
 	tokens := s.tokens(t, liveBuyers+liveCancelled+shoppers+2*liveUnits)
 	next := func(n int) []string {
@@ -148,11 +148,11 @@ func (l *liveSale) requireSound(t *testing.T) {
 		}
 	}()
 	eventually(t, "no findings", func() bool {
-		code, out = l.check(t, "reconcile")
+		code, out = l.run(t, "reconcile")
 		return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
 	})
 	eventually(t, "no violations", func() bool {
-		code, out = l.check(t, "verify")
+		code, out = l.run(t, "verify")
 		return code == 0 || regexp.MustCompile(`: I[1-4]: `).MatchString(out)
 	})
 	require.Zero(t, code, "a violation in the database")

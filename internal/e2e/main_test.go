@@ -3,9 +3,11 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -34,14 +36,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		os.Exit(runBroken())
 	}
-	for _, e := range os.Environ() { // check runs commands with this environment
+	for _, e := range os.Environ() { // run reads this environment, too
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST_") {
 			_ = os.Unsetenv(name)
 		}
 	}
 	testenv.Main(m, func() error {
 		stopBrowser()
-		return goleak.Find()
+		// otter ends the goroutine of a cache after the cache is collected.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 	})
 }
 
@@ -293,8 +296,35 @@ func (s *stack) client(t *testing.T) redis.UniversalClient {
 	return rdb
 }
 
-// run executes a command and returns its exit code and combined output.
+// args returns the arguments of a command with the settings of the stack.
+func (s *stack) args(command ...string) []string {
+	settings := map[string]string{}
+	for _, e := range s.env {
+		name, value, _ := strings.Cut(e, "=")
+		settings[name] = value
+	}
+	for name, value := range settings {
+		if flag, ok := strings.CutPrefix(name, "SECKILL_"); ok && value != "" && !strings.HasPrefix(flag, "TEST_") {
+			command = append(command, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
+		}
+	}
+	return command
+}
+
+// run executes a command inside the test's process, which saves the start of the program, or that of another version in a
+// process. It returns the exit code and the combined output.
 func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	if s.binary != "" {
+		return s.runProcess(t, args...)
+	}
+	var out buffer
+	code = cli.Run(context.WithoutCancel(t.Context()), s.args(args...), &out, &out, tuning(s.setting))
+	return code, out.String()
+}
+
+// runProcess is run in a process of its own, with the settings in its environment.
+func (s *stack) runProcess(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	cmd := s.command(t, args...)
 	out, err := cmd.CombinedOutput()
@@ -305,33 +335,12 @@ func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// check is run for verify and reconcile inside the test's process, which saves the start of the program.
-func (s *stack) check(t *testing.T, args ...string) (code int, output string) {
-	t.Helper()
-	if s.binary != "" {
-		return s.run(t, args...)
-	}
-	settings := map[string]string{}
-	for _, e := range s.env {
-		name, value, _ := strings.Cut(e, "=")
-		settings[name] = value
-	}
-	for name, value := range settings {
-		if flag, ok := strings.CutPrefix(name, "SECKILL_"); ok && value != "" && !strings.HasPrefix(flag, "TEST_") {
-			args = append(args, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
-		}
-	}
-	var out buffer
-	code = cli.Run(context.WithoutCancel(t.Context()), args, &out, &out, tuning(s.setting))
-	return code, out.String()
-}
-
 // verify requires that `seckill verify` reports no violation. It repeats the command if a server did not answer in time.
 func (s *stack) verify(t *testing.T) {
 	t.Helper()
-	code, out := s.check(t, "verify")
+	code, out := s.run(t, "verify")
 	for try := 1; code == exitUnchecked && try < 5; try++ {
-		code, out = s.check(t, "verify")
+		code, out = s.run(t, "verify")
 	}
 	require.Zero(t, code, out)
 }
@@ -361,65 +370,102 @@ func (s *stack) tokens(t *testing.T, n int) []string {
 	return tokens
 }
 
-// process is a running server.
-type process struct {
+// server is a running server.
+type server struct {
 	*rush.Client
-	url  string
-	cmd  *exec.Cmd
-	log  *buffer
-	done chan struct{}
+	url       string
+	log       *buffer
+	interrupt func() error // has the effect of SIGTERM
+	cmd       *exec.Cmd    // nil inside the test's process
+	done      chan struct{}
+	code      int // exit code after done
 
 	metrics string // all that scrape read
 }
 
 // logs waits for a text in the log, which may arrive after the answer that it belongs to.
-func (p *process) logs(t *testing.T, text string) {
+func (p *server) logs(t *testing.T, text string) {
 	t.Helper()
 	eventually(t, "the log has "+text, func() bool { return strings.Contains(p.log.String(), text) })
 }
 
-// serve starts a server and returns when it listens. An empty addr selects a free port.
-func (s *stack) serve(t *testing.T, addr string) *process {
+// serve starts a server inside the test's process, which saves the start and the runtime of another one, and returns when it
+// listens. At the end of the test the server ends as after SIGTERM, and TestMain finds what it leaves running.
+func (s *stack) serve(t *testing.T) *server {
 	t.Helper()
-	if addr == "" {
-		addr = "127.0.0.1:0"
-	}
-	cmd := s.command(t, "serve", "--addr", addr)
-	p := &process{cmd: cmd, log: &buffer{}, done: make(chan struct{})}
+	require.Empty(t, s.binary)
+	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &server{log: &buffer{}, done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
+	stdout, out := io.Pipe()
+	go func() {
+		defer close(p.done)
+		p.code = cli.Run(ctx, s.args("serve", "--addr=127.0.0.1:0"), out, p.log, tuning(s.setting))
+		_ = out.Close() // never fails
+	}()
+	t.Cleanup(func() {
+		if p.running() {
+			require.Zero(t, p.stop(t))
+		}
+		s.examine(t, p)
+	})
+	p.listening(t, stdout)
+	return p
+}
+
+// spawn starts a server in a process that the test may kill, with the settings in its environment, and returns when it
+// listens. An empty addr selects a free port.
+func (s *stack) spawn(t *testing.T, addr string) *server {
+	t.Helper()
+	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
+	p := &server{log: &buffer{}, done: make(chan struct{}), cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
 	cmd.Stderr = p.log
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdout, out := io.Pipe()
+	cmd.Stdout = out
 	require.NoError(t, cmd.Start())
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait()
+		p.code = cmd.ProcessState.ExitCode()
+		_ = out.Close() // never fails
+	}()
 	t.Cleanup(func() {
 		if p.running() {
 			p.scrape()
 		}
 		p.kill()
 		require.NotContains(t, p.log.String(), "DATA RACE")
-		require.Empty(t, s.leaks(p), "log or metrics have secrets")
-		if t.Failed() {
-			t.Logf("log of server %s:\n%s", p.url, p.log)
-		}
+		s.examine(t, p)
 	})
+	p.listening(t, stdout)
+	return p
+}
+
+// listening waits for the first line of a server, which has its URL.
+func (p *server) listening(t *testing.T, stdout io.Reader) {
+	t.Helper()
 	lines := bufio.NewScanner(stdout)
 	if lines.Scan() {
 		p.url, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
 	}
-	go func() {
-		for lines.Scan() { // drain the pipe, so that the server does not block
-		}
-		_ = cmd.Wait()
-		close(p.done)
-	}()
+	go func() { _, _ = io.Copy(io.Discard, stdout) }() // so that the server does not block
 	require.NotEmpty(t, p.url, "the server did not start:\n%s", p.log)
+	var err error
 	p.Client, err = rush.NewClient(p.url, 256)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	return p
 }
 
-// running reports whether the process has not ended.
-func (p *process) running() bool {
+// examine searches the log and the metrics of a server that has ended.
+func (s *stack) examine(t *testing.T, p *server) {
+	t.Helper()
+	require.Empty(t, s.leaks(p), "log or metrics have secrets")
+	if t.Failed() {
+		t.Logf("log of server %s:\n%s", p.url, p.log)
+	}
+}
+
+// running reports whether the server has not ended.
+func (p *server) running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -429,22 +475,22 @@ func (p *process) running() bool {
 }
 
 // kill sends SIGKILL and waits for the end of the process.
-func (p *process) kill() {
+func (p *server) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// stop sends SIGTERM, waits up to a minute and returns the exit code.
-func (p *process) stop(t *testing.T) int {
+// stop does what SIGTERM does, waits up to a minute and returns the exit code.
+func (p *server) stop(t *testing.T) int {
 	t.Helper()
 	p.scrape()
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.interrupt())
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
 		t.Fatal("the server did not stop within a minute")
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.code
 }
 
 // answered returns the result of a call that has to succeed. It repeats a call that is answered 503, as a server on a busy
@@ -465,19 +511,19 @@ func answered[T any](t *testing.T, call func() (T, error)) (result T) {
 }
 
 // login logs in and returns the access token.
-func (p *process) login(t *testing.T, phone string) string {
+func (p *server) login(t *testing.T, phone string) string {
 	t.Helper()
 	return answered(t, func() (string, error) { return p.Login(t.Context(), phone) })
 }
 
 // admin logs in as the demo's admin and returns the access token.
-func (p *process) admin(t *testing.T) string {
+func (p *server) admin(t *testing.T) string {
 	t.Helper()
 	return p.login(t, app.DemoAdmin)
 }
 
 // sale publishes a running sale and returns its id.
-func (p *process) sale(t *testing.T, stock int64) string {
+func (p *server) sale(t *testing.T, stock int64) string {
 	t.Helper()
 	admin := p.admin(t)
 	return answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, stock) }).ID

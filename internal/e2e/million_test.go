@@ -20,7 +20,7 @@ const million = 1_000_000
 func TestSaleWithMillionOrders(t *testing.T) {
 	s := realStack(t).ownMariaDB(t).in("queue").with(envEvery+"=1s", "SECKILL_OPS_ADDR="+freeAddr(t))
 	ops := "http://" + s.setting("SECKILL_OPS_ADDR") + "/metrics"
-	p := s.serve(t, "")
+	p := s.serve(t)
 	tokens := s.tokens(t, 2000)
 	buy := func() answer {
 		token := tokens[0]
@@ -66,7 +66,7 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, million+left, level.Stock+level.Held)
 	start := time.Now()
-	code, out := s.check(t, "reconcile", "--apply")
+	code, out := s.run(t, "reconcile", "--apply")
 	require.Zero(t, code, out)
 	t.Log("reconciled in", time.Since(start))
 	start = time.Now()

@@ -85,7 +85,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	r.hang = true
 	const n = 12
 	tokens := s.tokens(t, n)
-	a, b := s.serve(t, ""), s.serve(t, "")
+	a, b := s.spawn(t, ""), s.spawn(t, "")
 	sale := a.sale(t, n)
 	orders := make([]string, n)
 	for i, token := range tokens {
@@ -113,7 +113,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	r.hang = false
 	r.mu.Unlock()
 
-	c := s.serve(t, "")
+	c := s.serve(t)
 	for i, order := range orders {
 		want := []string{"created", "cancelled"}
 		if i%2 == 1 {
@@ -135,7 +135,7 @@ func eventsInBrowser(t *testing.T, c *consoleTest) {
 	r := startEventReceiver(t)
 	r.refuse = true
 	s := c.stack.fresh(t).withAdmins().with("SECKILL_EVENTS_URL="+r.url, "SECKILL_EVENTS_SECRET="+eventsSecret)
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	order := p.buy(t, s.tokens(t, 1)[0], p.publish(t, offer{Stock: 5})).ID
 	v := c.visit(p.url, "en")
 	v.enter("/console/events", c.phone)

@@ -39,7 +39,7 @@ const interceptFetch = `{
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	p := embeddedStack(t).serve(t, "").shop(t)
+	p := embeddedStack(t).serve(t).shop(t)
 	for name, test := range map[string]func(*testing.T, *shop, func(url string) *visitor){
 		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
 		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,

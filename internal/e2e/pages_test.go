@@ -29,7 +29,7 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	onEach(t, []string{"lock/embedded", "queue/mariadb"}, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "").shop(t)
+		p := s.serve(t).shop(t)
 		s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
 	})
 }
@@ -104,7 +104,7 @@ func TestPages(t *testing.T) {
 		"accessible": accessible, "texts": texts,
 	}
 	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "").shop(t)
+		p := s.serve(t).shop(t)
 		p.stack = s
 		tests := journeys
 		if s.isEmbedded() {
@@ -337,7 +337,7 @@ func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visito
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome.
 func queued(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
 	s, release := holdWorkers(t, shared.stack.fresh(t).in("queue"))
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	sale := p.publish(t, offer{Stock: 5})
 	for _, token := range s.tokens(t, 3) {
 		p.queue(t, token, sale)
@@ -360,7 +360,7 @@ func queued(t *testing.T, shared *shop, visit func(url, language string) *visito
 
 // paymentRefused: the page shows that the provider declined the payment and allows another attempt.
 func paymentRefused(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
-	p := shared.stack.fresh(t).with("SECKILL_SANDBOX=fail").serve(t, "").shop(t)
+	p := shared.stack.fresh(t).with("SECKILL_SANDBOX=fail").serve(t).shop(t)
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
 	v.goTo("/")
@@ -404,9 +404,10 @@ func account(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v.click(`dialog[open] [data-do="delete"]`)
 	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
 	v.key(kb.Escape)
-	v.until(`document.querySelectorAll("dialog[open]").length === 1`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog[aria-busy]")`)
 	v.reads("#account", "Log out") // nothing was deleted
 	v.click(`dialog[open] [data-do="delete"]`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
 	v.click(`dialog[open]:last-of-type .primary`)
 	v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
 	requireStock(t, p.Client, sale, 3)

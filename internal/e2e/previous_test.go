@@ -32,7 +32,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			old.binary = binary
 			code, out := old.run(t, "migrate", "up")
 			require.Zero(t, code, out)
-			before := old.serve(t, freeAddr(t))
+			before := old.spawn(t, freeAddr(t))
 			tokens := old.seed(t, 4001)
 			addr := freeAddr(t)
 			proxy, front := newReadinessProxy(t, []string{before.url, "http://" + addr})
@@ -43,7 +43,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			c.Clients = []*rush.Client{through}
 			eventually(t, "the proxy has found the server", proxy.ready[0].Load)
 			wait := longRush(t, s, c)
-			after := s.serve(t, addr)
+			after := s.spawn(t, addr)
 			eventually(t, "the proxy has found the new server", proxy.ready[1].Load)
 			require.Positive(t, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID), "both versions sell")
 			r := wait()
@@ -52,7 +52,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			requireInvariants(t, s, c, r)
 
 			before.stop(t)
-			again := old.serve(t, "")
+			again := old.spawn(t, "")
 			requireReady(t, again)
 			sale := after.sale(t, 1)
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -27,13 +27,13 @@ type answer struct {
 }
 
 // send sends a request with a plain HTTP client. header holds names and values in turn.
-func (p *process) send(t *testing.T, method, path, token string, header ...string) answer {
+func (p *server) send(t *testing.T, method, path, token string, header ...string) answer {
 	t.Helper()
 	return p.sendBody(t, method, path, token, "", header...)
 }
 
 // sendBody is send with a body.
-func (p *process) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
+func (p *server) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
 	t.Helper()
 	a, err := p.trySend(t.Context(), method, path, token, body, header...)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func (p *process) sendBody(t *testing.T, method, path, token, body string, heade
 }
 
 // trySend is sendBody for requests that may fail.
-func (p *process) trySend(ctx context.Context, method, path, token, body string, header ...string) (a answer, err error) {
+func (p *server) trySend(ctx context.Context, method, path, token, body string, header ...string) (a answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -64,13 +64,13 @@ func (p *process) trySend(ctx context.Context, method, path, token, body string,
 }
 
 // click places an order. header holds additional headers, such as Prefer.
-func (p *process) click(t *testing.T, token, sale string, header ...string) answer {
+func (p *server) click(t *testing.T, token, sale string, header ...string) answer {
 	t.Helper()
 	return p.send(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, header...)
 }
 
 // answered is send for a request that may be repeated. It repeats one that is answered 503.
-func (p *process) answered(t *testing.T, method, path, token string, header ...string) (a answer) {
+func (p *server) answered(t *testing.T, method, path, token string, header ...string) (a answer) {
 	t.Helper()
 	eventually(t, "an answer other than 503", func() bool {
 		a = p.send(t, method, path, token, header...)
@@ -80,7 +80,7 @@ func (p *process) answered(t *testing.T, method, path, token string, header ...s
 }
 
 // queue places an order in lane queue while no worker commits, with a key, and returns its id.
-func (p *process) queue(t *testing.T, token, sale string, header ...string) (order string) {
+func (p *server) queue(t *testing.T, token, sale string, header ...string) (order string) {
 	t.Helper()
 	if !slices.Contains(header, "Idempotency-Key") {
 		header = append(header, "Idempotency-Key", rand.Text())
@@ -106,7 +106,7 @@ func requireProblem(t *testing.T, status int, code string, a answer) {
 }
 
 // requireOrdered waits until a queued order is committed.
-func requireOrdered(t *testing.T, p *process, token, id string) {
+func requireOrdered(t *testing.T, p *server, token, id string) {
 	t.Helper()
 	eventually(t, "order "+id+" is confirmed", func() bool {
 		o, err := p.Order(t.Context(), token, id)
@@ -116,7 +116,7 @@ func requireOrdered(t *testing.T, p *process, token, id string) {
 }
 
 // waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.
-func waiting(t *testing.T, p *process, token, status string) []string {
+func waiting(t *testing.T, p *server, token, status string) []string {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/orders?status="+status, token)
 	require.Equal(t, http.StatusOK, a.status, a.body)
@@ -140,7 +140,7 @@ func TestQueuedOrder(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	s, release := holdWorkers(t, s.in("queue"))
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 100), s.tokens(t, 50)
 	id := p.queue(t, tokens[0], sale)
 	path := "/api/v1/orders/" + id
@@ -202,7 +202,7 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	const room, buyers = 50, 80
 	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 200), s.tokens(t, buyers+1)
 	first := p.queue(t, tokens[buyers], sale) // caches the sale and loads the gate
 	requireOrdered(t, p, tokens[buyers], first)
@@ -258,12 +258,12 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 			t.Parallel()
 			s := realStack(t)
 			s, addr := s.in("queue"), freeAddr(t)
-			doomed := s.with(envKill+"="+point).serve(t, addr)
+			doomed := s.with(envKill+"="+point).spawn(t, addr)
 			c := buyersOf(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
 			done := make(chan *rush.Report, 1)
 			go func() { done <- c.Run(t.Context()) }()
 			<-doomed.done
-			successor := s.with(envRedeliver+"=1s").serve(t, addr)
+			successor := s.with(envRedeliver+"=1s").spawn(t, addr)
 			r := <-done
 			requireSoldOut(t, s, c, r)
 			requireConfirmed(t, successor, c, r)
@@ -273,7 +273,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 }
 
 // requireConfirmed requires that every admitted buyer has a committed order.
-func requireConfirmed(t *testing.T, p *process, c *rush.Buyers, r *rush.Report) {
+func requireConfirmed(t *testing.T, p *server, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for i, a := range r.Answers {
 		id := map[string]string{"ok": a.Order.ID, "duplicate_order": a.OrderID}[a.Code]
@@ -300,7 +300,7 @@ func requireSettled(t *testing.T, s *stack) {
 // cancelling server uses another lane or because Redis was unavailable.
 func TestMissedCancelReturnsUnit(t *testing.T) {
 	t.Parallel()
-	rebuy := func(t *testing.T, s *stack, p *process, cancel func(sale, token, id string)) {
+	rebuy := func(t *testing.T, s *stack, p *server, cancel func(sale, token, id string)) {
 		t.Helper()
 		sale, tokens := p.sale(t, 1), s.tokens(t, 2)
 		o := p.buy(t, tokens[0], sale)
@@ -312,7 +312,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 	t.Run("another lane", func(t *testing.T) {
 		t.Parallel()
 		s := realStack(t)
-		p, lockLane := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
+		p, lockLane := s.in("queue").serve(t), s.in("lock").serve(t)
 		rebuy(t, s, p, func(_, token, id string) {
 			lockLane.mustCancel(t, token, id)
 		})
@@ -320,7 +320,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 	t.Run("Redis killed", func(t *testing.T) {
 		t.Parallel()
 		s := realStack(t)
-		p := s.in("queue").serve(t, "")
+		p := s.in("queue").serve(t)
 		rebuy(t, s, p, func(_, token, id string) {
 			s.killRedis()
 			_, err := p.Cancel(t.Context(), token, id)
@@ -332,7 +332,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 	t.Run("Redis frozen", func(t *testing.T) {
 		t.Parallel()
 		s := realStack(t)
-		p := s.in("queue").serve(t, "")
+		p := s.in("queue").serve(t)
 		rebuy(t, s, p, func(_, token, id string) {
 			require.NoError(t, s.redis.Pause())
 			_, err := p.Cancel(context.WithoutCancel(t.Context()), token, id)

@@ -22,7 +22,7 @@ import (
 // requireNoFindings requires that reconcile reports no findings.
 func requireNoFindings(t *testing.T, s *stack) {
 	t.Helper()
-	code, out := s.check(t, "reconcile")
+	code, out := s.run(t, "reconcile")
 	require.Zero(t, code, out)
 	require.Contains(t, out, ": 0 findings repaired, 0 left", out)
 }
@@ -172,7 +172,7 @@ func (l *liveSale) requireNamed(t *testing.T, d damage) {
 	var out string
 	eventually(t, d.name+" is reported", func() bool {
 		var code int
-		code, out = l.check(t, "reconcile", "--voucher", l.sale)
+		code, out = l.run(t, "reconcile", "--voucher", l.sale)
 		return code == exitViolation && finding(d.kind).MatchString(out)
 	})
 	require.Regexp(t, finding(d.kind).String()+".*--apply repairs it", out, d.name)
@@ -187,7 +187,7 @@ func (l *liveSale) requireRepaired(t *testing.T, d damage) {
 	t.Helper()
 	repaired := false
 	eventually(t, d.name+" is repaired", func() bool {
-		code, out := l.check(t, "reconcile", "--apply")
+		code, out := l.run(t, "reconcile", "--apply")
 		repaired = repaired || regexp.MustCompile(finding(d.kind).String()+" .*repaired").MatchString(out)
 		return code == 0 && repaired
 	})
@@ -232,7 +232,7 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	held, release := holdWorkers(t, withoutBackgroundRepair(s))
-	p := held.serve(t, "")
+	p := held.serve(t)
 	l := &liveSale{stack: held, p: p, sale: p.sale(t, 20), rdb: nil, stop: func() {}}
 	tokens := s.tokens(t, 60)
 	l.rdb, l.newTokens = held.client(t), tokens[8:]
@@ -260,7 +260,7 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	}
 	cut := damage{name: "stream entries removed", kind: "ticket_without_entry", want: func(*liveSale) []string { return []string{"order " + ids[0]} }}
 	l.requireNamed(t, cut)
-	_, out := l.check(t, "reconcile", "--voucher", l.sale)
+	_, out := l.run(t, "reconcile", "--voucher", l.sale)
 	require.Regexp(t, finding("phantom"), out)
 	l.requireRepaired(t, cut)
 	require.Equal(t, http.StatusNotFound, p.send(t, http.MethodGet, "/api/v1/orders/"+ids[0], tokens[0]).status)
@@ -272,8 +272,8 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	}
 	requireSettled(t, l.stack)
 	eventually(t, "no differences remain", func() bool {
-		code, _ := l.check(t, "reconcile", "--apply")
-		_, out := l.check(t, "reconcile")
+		code, _ := l.run(t, "reconcile", "--apply")
+		_, out := l.run(t, "reconcile")
 		return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
 	})
 	l.sellOut(t)
@@ -286,7 +286,7 @@ func TestReconcileReportsNothingForHealthySale(t *testing.T) {
 	l := startLiveSale(t, s.in("queue"), 24, time.Millisecond)
 	admin := l.p.admin(t)
 	for range 8 {
-		_, out := l.check(t, "reconcile")
+		_, out := l.run(t, "reconcile")
 		require.Contains(t, out, "sales reconciled")
 		for _, row := range regexp.MustCompile(`(?m)^\d+ +\w+ +\d+ .*`).FindAllString(out, -1) {
 			l.requireUnconfirmed(t, row)
@@ -332,7 +332,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 	s := realStack(t)
 	for _, lane := range []string{"lock", "queue"} {
 		s := withoutBackgroundRepair(s).in(lane).with(envLasting + "=1s")
-		p := s.serve(t, "")
+		p := s.serve(t)
 		sale, tokens := p.sale(t, 2), s.tokens(t, 2)
 		l := &liveSale{stack: s, p: p, sale: sale}
 		l.order(t, tokens[0])
@@ -342,25 +342,25 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 			SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second.ID)
 		rows := s.count(t, "SELECT COUNT(*) FROM voucher_orders")
 		name := "order " + extra + " of user 424242"
-		code, out := s.check(t, "verify")
+		code, out := s.run(t, "verify")
 		require.Equal(t, exitViolation, code, out)
 		require.Contains(t, out, name)
-		code, out = s.check(t, "reconcile", "--apply")
+		code, out = s.run(t, "reconcile", "--apply")
 		require.Equal(t, exitViolation, code, out)
 		require.Regexp(t, finding("I1").String()+".*manual.*"+name, out)
 		require.Equal(t, rows, s.count(t, "SELECT COUNT(*) FROM voucher_orders"))
 		s.exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
 
 		s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
-		code, out = s.check(t, "verify")
+		code, out = s.run(t, "verify")
 		require.Equal(t, exitViolation, code, out)
 		require.Contains(t, out, "order "+second.ID+" of user "+second.UserID)
-		code, out = s.check(t, "reconcile", "--apply")
+		code, out = s.run(t, "reconcile", "--apply")
 		require.Equal(t, exitViolation, code, out)
 		require.Regexp(t, finding("I3").String()+".*manual.*order "+second.ID, out)
 		require.EqualValues(t, 1, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
 		s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
-		_, out = s.check(t, "reconcile", "--apply") // the gate had followed the database
+		_, out = s.run(t, "reconcile", "--apply") // the gate had followed the database
 		require.Contains(t, out, ", 0 left")
 		s.verify(t)
 		require.Zero(t, p.stop(t))
@@ -385,7 +385,7 @@ func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	require.Equal(t, exitUnchecked, code, out)
 
 	s := embeddedStack(t)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	code, out = s.run(t, "reconcile", "--voucher", "999")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "not found")

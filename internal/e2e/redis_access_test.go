@@ -60,7 +60,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			s.redis = nil
 			url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/" + string(rune('3'+i))
 			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile)
-			p := s.serve(t, "")
+			p := s.serve(t)
 			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
 			r := c.Run(t.Context())
 			requireExactSale(t, c, r)
@@ -99,7 +99,7 @@ func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
 			s.redis = nil
 			s = s.with(settings...).with("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass")
-			p := s.serve(t, "")
+			p := s.serve(t)
 			c := buyersOf(p.segmentedSale(t, 50), 50, s.tokens(t, 80), p)
 			r := c.Run(t.Context())
 			requireExactSale(t, c, r)

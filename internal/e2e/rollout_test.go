@@ -195,9 +195,9 @@ func rollingRestarts(t *testing.T, s *stack) {
 	if n, err := strconv.Atoi(os.Getenv(envRollouts)); err == nil {
 		restarts = n
 	}
-	servers, urls := make([]*process, 3), make([]string, 3)
+	servers, urls := make([]*server, 3), make([]string, 3)
 	for i := range servers {
-		servers[i] = s.serve(t, freeAddr(t))
+		servers[i] = s.spawn(t, freeAddr(t))
 		urls[i] = servers[i].url
 	}
 	sale := servers[0].sale(t, 10_000)
@@ -222,7 +222,7 @@ func rollingRestarts(t *testing.T, s *stack) {
 	for i := range restarts {
 		p := servers[i%len(servers)]
 		require.Zero(t, p.stop(t))
-		p = s.serve(t, strings.TrimPrefix(p.url, "http://"))
+		p = s.spawn(t, strings.TrimPrefix(p.url, "http://"))
 		requireReady(t, p)
 		servers[i%len(servers)] = p
 		eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
@@ -245,7 +245,7 @@ func rollingRestarts(t *testing.T, s *stack) {
 func TestSecondSignalEndsTheDrain(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_DRAIN=1h")
-	p := s.serve(t, "")
+	p := s.spawn(t, "")
 	sale, token := p.sale(t, 1), s.tokens(t, 1)[0]
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	eventually(t, "/readyz is red", func() bool { return get(t, p.url+"/readyz") == http.StatusServiceUnavailable })

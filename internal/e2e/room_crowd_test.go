@@ -24,7 +24,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	t.Parallel()
 	const accounts, bots, units, presses = 2000, 200, 1000, 1500
 	s := externalStack(t)
-	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	servers := []*server{s.serve(t), s.serve(t)}
 	tokens := s.tokens(t, accounts)
 	sale := servers[0].roomSale(t, units, 300, 60, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -112,7 +112,7 @@ func TestRoomKeepsRate(t *testing.T) {
 	t.Parallel()
 	const buyers, stay, perSecond = 2500, 250, 20
 	s := externalStack(t)
-	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	servers := []*server{s.serve(t), s.serve(t)}
 	sale := servers[0].roomSale(t, buyers, perSecond, 60, 4*time.Second)
 	log, all := s.roomLog(t, sale), enter(t, sale, s.tokens(t, buyers), servers...)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -27,8 +27,8 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	clock := func(off time.Duration) *stack {
 		return s.with(envClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
 	}
-	right, killed := s.serve(t, ""), s.serve(t, "")
-	fast, slow := clock(10*time.Minute).serve(t, ""), clock(-10*time.Minute).serve(t, "")
+	right, killed := s.serve(t), s.spawn(t, "")
+	fast, slow := clock(10*time.Minute).serve(t), clock(-10*time.Minute).serve(t)
 	sale := right.roomSale(t, buyers, rate, 60, 3*time.Second)
 	log := s.roomLog(t, sale)
 	all := enter(t, sale, s.tokens(t, buyers), right, killed, fast, slow)
@@ -50,7 +50,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 
 	admitted := log.admitted(t)
 	require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
-	servers := []*process{right, fast, slow}
+	servers := []*server{right, fast, slow}
 	concurrently(buyers, func(i int) {
 		w := all[i]
 		for _, p := range servers {
@@ -76,7 +76,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 func TestRoomControl(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+	servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
 	admin, tokens := servers[0].admin(t), s.tokens(t, 400)
 	sale := servers[0].roomSale(t, 1000, 20, 60, 2*time.Second)
 	log := s.roomLog(t, sale)
@@ -156,8 +156,8 @@ func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const units, buyers, scripts = 10, 80, 5
-		a, b := s.serve(t, ""), s.serve(t, "")
-		servers, tokens := []*process{a, b}, s.tokens(t, buyers+scripts)
+		a, b := s.serve(t), s.serve(t)
+		servers, tokens := []*server{a, b}, s.tokens(t, buyers+scripts)
 		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, 2*time.Second)
 		log := s.roomLog(t, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
@@ -269,7 +269,7 @@ type streamEnd struct {
 
 // mustPlaceWith places an order with the pass of a waiter. It repeats a purchase that is answered 503, whose order may
 // exist then.
-func (p *process) mustPlaceWith(t *testing.T, w *waiter, sale string) rush.Order {
+func (p *server) mustPlaceWith(t *testing.T, w *waiter, sale string) rush.Order {
 	t.Helper()
 	repeated := false
 	return answered(t, func() (rush.Order, error) {
@@ -283,7 +283,7 @@ func (p *process) mustPlaceWith(t *testing.T, w *waiter, sale string) rush.Order
 }
 
 // buyReturnedWith buys a unit that has just come back, with the pass of the buyer.
-func (p *process) buyReturnedWith(t *testing.T, w *waiter, sale string) {
+func (p *server) buyReturnedWith(t *testing.T, w *waiter, sale string) {
 	t.Helper()
 	eventually(t, "the buyer has the unit", func() bool {
 		o, err := p.PlaceWithPass(t.Context(), w.token, sale, w.pass())

@@ -41,7 +41,7 @@ type entryAnswer struct {
 var entryClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Second}}
 
 // entry sends a request to the entry of a sale.
-func (p *process) entry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
+func (p *server) entry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.url+"/api/v1/vouchers/"+sale+"/entry", http.NoBody)
 	if err != nil {
 		return a, err
@@ -62,7 +62,7 @@ func (p *process) entry(ctx context.Context, method, token, sale, ticket string)
 }
 
 // mustEntry is entry for requests that have to be answered. It repeats a request that is answered 503.
-func (p *process) mustEntry(t *testing.T, method, token, sale, ticket string) (a entryAnswer) {
+func (p *server) mustEntry(t *testing.T, method, token, sale, ticket string) (a entryAnswer) {
 	t.Helper()
 	eventually(t, "an answer other than 503", func() bool {
 		var err error
@@ -74,7 +74,7 @@ func (p *process) mustEntry(t *testing.T, method, token, sale, ticket string) (a
 }
 
 // roomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
-func (p *process) roomSale(t *testing.T, stock, rate, passTTL int, after time.Duration) (sale string) {
+func (p *server) roomSale(t *testing.T, stock, rate, passTTL int, after time.Duration) (sale string) {
 	t.Helper()
 	now := time.Now()
 	return p.must(t, http.MethodPost, "/admin/vouchers", p.admin(t), map[string]any{
@@ -85,27 +85,27 @@ func (p *process) roomSale(t *testing.T, stock, rate, passTTL int, after time.Du
 }
 
 // beginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
-func (p *process) beginSale(t *testing.T, sale string) {
+func (p *server) beginSale(t *testing.T, sale string) {
 	t.Helper()
 	p.must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.admin(t), map[string]any{"begin_at": time.Now().UTC()})
 }
 
 // changeRoom changes the waiting room of a sale.
-func (p *process) changeRoom(t *testing.T, admin, sale string, change map[string]any) {
+func (p *server) changeRoom(t *testing.T, admin, sale string, change map[string]any) {
 	t.Helper()
 	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, change)
 }
 
 // waiter is a buyer of a room.
 type waiter struct {
-	p                   *process
+	p                   *server
 	token, sale, ticket string
 	number              uint32
 	passes              map[time.Time]string // by expiry
 }
 
 // enter gives each token a place in a room, on the servers in turn.
-func enter(t *testing.T, sale string, tokens []string, servers ...*process) []*waiter {
+func enter(t *testing.T, sale string, tokens []string, servers ...*server) []*waiter {
 	t.Helper()
 	all := make([]*waiter, len(tokens))
 	concurrently(len(tokens), func(i int) {
@@ -144,7 +144,7 @@ func (w *waiter) poll(ctx context.Context) (entryAnswer, error) {
 
 // wait polls as the server says until the buyer has a pass or the answer is final. A buyer whose server does not answer
 // asks another one.
-func (w *waiter) wait(ctx context.Context, others ...*process) entryAnswer {
+func (w *waiter) wait(ctx context.Context, others ...*server) entryAnswer {
 	for {
 		a, err := w.poll(ctx)
 		switch {

@@ -17,8 +17,8 @@ import (
 func TestRoomTickets(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	a, b := s.serve(t, ""), s.serve(t, "")
-	servers, tokens := []*process{a, b}, s.tokens(t, 12)
+	a, b := s.serve(t), s.serve(t)
+	servers, tokens := []*server{a, b}, s.tokens(t, 12)
 	sale, other := a.roomSale(t, 100, 20, 10, time.Hour), a.roomSale(t, 100, 1, 10, time.Hour)
 	var mu sync.Mutex
 	places := map[uint32]string{}
@@ -70,7 +70,7 @@ func TestRoomTickets(t *testing.T) {
 		require.NoError(t, err)
 		return place.Pass != ""
 	})
-	buy := func(p *process, w *waiter, pass string) answer {
+	buy := func(p *server, w *waiter, pass string) answer {
 		t.Helper()
 		return p.click(t, w.token, sale, "X-Entry-Pass", pass, "Prefer", "wait=3")
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // buyersOf returns simulated buyers for a sale on one or several servers.
-func buyersOf(sale string, stock int64, tokens []string, servers ...*process) *rush.Buyers {
+func buyersOf(sale string, stock int64, tokens []string, servers ...*server) *rush.Buyers {
 	c := &rush.Buyers{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
 	for _, p := range servers {
 		c.Clients = append(c.Clients, p.Client)
@@ -78,7 +78,7 @@ func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 func TestRush(t *testing.T) {
 	t.Parallel()
 	onEach(t, onEmbedded, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		c := buyersOf(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
@@ -90,7 +90,7 @@ func TestRush(t *testing.T) {
 func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
 	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
-		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+		servers := []*server{s.spawn(t, ""), s.spawn(t, ""), s.spawn(t, "")}
 		c := buyersOf(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
@@ -102,7 +102,7 @@ func TestRushOnThreeServers(t *testing.T) {
 func TestOneUserHundredTimes(t *testing.T) {
 	t.Parallel()
 	onEach(t, onEmbedded, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		requireOneOrder(t, p.sale(t, 10), s.tokens(t, 1)[0], p)
 		s.verify(t)
 	})
@@ -111,7 +111,7 @@ func TestOneUserHundredTimes(t *testing.T) {
 func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 	t.Parallel()
 	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
-		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+		servers := []*server{s.spawn(t, ""), s.spawn(t, ""), s.spawn(t, "")}
 		requireOneOrder(t, servers[0].sale(t, 10), s.tokens(t, 1)[0], servers...)
 		s.verify(t)
 	})
@@ -119,7 +119,7 @@ func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 
 // requireOneOrder requires one order. All other answers are duplicate_order with its id, or one that asks to come back:
 // order_in_progress, or unavailable on a machine that is so busy that a purchase takes seconds.
-func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
+func requireOneOrder(t *testing.T, sale, token string, servers ...*server) {
 	t.Helper()
 	const clicks = 100
 	var (
@@ -158,7 +158,7 @@ func TestWithoutLocks(t *testing.T) {
 	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envOpenLocks + "=1")
-		p := s.serve(t, "")
+		p := s.serve(t)
 		c := buyersOf(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
@@ -172,7 +172,7 @@ func TestWithoutLocks(t *testing.T) {
 func TestRedisFlushedInMidSale(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t, "")
+		p := s.serve(t)
 		tokens := s.tokens(t, 1000)
 		c := buyersOf(p.sale(t, 100), 100, tokens, p)
 		single := p.sale(t, 10)
@@ -208,7 +208,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 }
 
 // orderConcurrently sends 100 concurrent purchases of one user and ignores the answers.
-func orderConcurrently(p *process, sale, token string) {
+func orderConcurrently(p *server, sale, token string) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() { _, _ = p.Place(context.Background(), token, sale) })
@@ -266,7 +266,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envClock + "=" + time.Now().UTC().Format(time.RFC3339))
-		p := s.serve(t, "")
+		p := s.serve(t)
 		const buyers = 60
 		tokens := s.tokens(t, buyers)
 		c := buyersOf(p.sale(t, buyers), buyers, tokens, p)
@@ -277,7 +277,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 			r.Answers = append(r.Answers, third.Run(t.Context()).Answers...)
 			if part == 1 {
 				require.Zero(t, p.stop(t))
-				p = s.serve(t, "")
+				p = s.serve(t)
 				c.Clients = []*rush.Client{p.Client}
 			}
 			require.NoError(t, s.flush())

@@ -8,7 +8,7 @@ import (
 )
 
 // waitForRush polls the load simulation until it ends.
-func (p *process) waitForRush(t *testing.T, admin string) map[string]any {
+func (p *server) waitForRush(t *testing.T, admin string) map[string]any {
 	t.Helper()
 	var last answer
 	eventually(t, "the rush has ended", func() bool {
@@ -24,7 +24,7 @@ func (p *process) waitForRush(t *testing.T, admin string) map[string]any {
 func TestAdminRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.with("SECKILL_RATE_LIMIT=on").serve(t, "")
+		p := s.with("SECKILL_RATE_LIMIT=on").serve(t)
 		admin, path := p.admin(t), "/api/v1/admin/rush"
 		require.Equal(t, "idle", p.send(t, http.MethodGet, path, admin).body["state"])
 

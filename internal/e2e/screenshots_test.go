@@ -41,7 +41,7 @@ func TestScreenshots(t *testing.T) {
 
 func takeStoreScreenshot(t *testing.T) {
 	browser := startBrowser(t)
-	zh := embeddedStack(t).serve(t, "").shop(t)
+	zh := embeddedStack(t).serve(t).shop(t)
 	zh.sell(t, runningSale, 37)
 	phone := visit(t, browser, zh.url, "zh-CN")
 	phone.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1.5)))
@@ -54,7 +54,7 @@ func takeStoreScreenshot(t *testing.T) {
 // takeConsoleScreenshot takes the page of a sale under load.
 func takeConsoleScreenshot(t *testing.T) {
 	s := embeddedStack(t).withAdmins().in("queue")
-	p := s.serve(t, "").shop(t)
+	p := s.serve(t).shop(t)
 	sale, tokens := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
 	v := visit(t, startBrowser(t), p.url, "en-GB")
 	v.do(chromedp.EmulateViewport(1120, 820))

@@ -18,7 +18,7 @@ import (
 func TestServeRefusesUnsafeSettings(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp("+freeAddr(t)+")/seckill", "SECKILL_UNSAFE=")
-	code, out := s.run(t, "serve")
+	code, out := s.runProcess(t, "serve")
 	require.Equal(t, 1, code)
 	require.NotContains(t, out, "waiting for", "it refuses before it connects")
 	for _, name := range []string{"jwt_secret", "demo", "rate_limit", "sandbox"} {
@@ -26,7 +26,7 @@ func TestServeRefusesUnsafeSettings(t *testing.T) {
 	}
 	require.Contains(t, out, "SECKILL_UNSAFE=jwt_secret,demo,rate_limit,sandbox")
 	require.NotContains(t, out, testSecret)
-	code, out = s.with("SECKILL_UNSAFE=jwt_secret,demo,rate_limit,sandbox", envStartTimeout+"=100ms").run(t, "serve")
+	code, out = s.with("SECKILL_UNSAFE=jwt_secret,demo,rate_limit,sandbox", envStartTimeout+"=100ms").runProcess(t, "serve")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "waiting for the database")
 	require.Equal(t, 4, strings.Count(out, "accepted by SECKILL_UNSAFE"), out)
@@ -40,7 +40,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	const boss, buyer, other, lost = "13911115555", "13911112222", "13911113333", "13911114444"
 	s := embeddedStack(t).codesTo(r).with("SECKILL_LOG_LEVEL=debug", "SECKILL_ADMIN_PHONES="+boss, "SECKILL_OPS_ADDR=127.0.0.1:0")
 	r.enroll(t, s, boss)
-	p := s.serve(t, "")
+	p := s.serve(t)
 	admin := r.login(t, p, boss)["access_token"].(string)
 	login := r.login(t, p, buyer)
 	token, refresh := login["access_token"].(string), login["refresh_token"].(string)
@@ -65,7 +65,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	require.Contains(t, string(metrics), "seckill_order_seconds")
 	require.Zero(t, p.stop(t))
 
-	down := s.with("SECKILL_CODE_URL=http://"+freeAddr(t)).serve(t, "")
+	down := s.with("SECKILL_CODE_URL=http://" + freeAddr(t)).serve(t)
 	a, err = down.call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": lost})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
@@ -87,10 +87,10 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 func TestWithoutSenderNoCodeIsSent(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_DEMO=false")
-	code, out := s.with("SECKILL_UNSAFE=sandbox,jwt_secret,rate_limit").run(t, "serve", "--addr", "127.0.0.1:0")
+	code, out := s.with("SECKILL_UNSAFE=sandbox,jwt_secret,rate_limit").runProcess(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "\n  codes: ")
-	p := s.serve(t, "")
+	p := s.serve(t)
 	a, err := p.call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": "13911112222"})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
@@ -106,7 +106,7 @@ type holder struct {
 }
 
 // newHolder buys and pays an order, and logs in at both APIs.
-func newHolder(t *testing.T, p *process, r *codeReceiver, sale, phone string) holder {
+func newHolder(t *testing.T, p *server, r *codeReceiver, sale, phone string) holder {
 	t.Helper()
 	login := r.login(t, p, phone)
 	h := holder{token: login["access_token"].(string), refresh: login["refresh_token"].(string)}
@@ -124,13 +124,13 @@ func newHolder(t *testing.T, p *process, r *codeReceiver, sale, phone string) ho
 }
 
 // shown returns the redeem code that the page of the order shows.
-func (h holder) shown(t *testing.T, p *process) string {
+func (h holder) shown(t *testing.T, p *server) string {
 	t.Helper()
 	return p.must(t, http.MethodGet, "/orders/"+h.order, h.token, nil)["redeem_code"].(string)
 }
 
 // requireSession requires that every token of the holder works or that none does.
-func (h holder) requireSession(t *testing.T, p *process, valid bool) {
+func (h holder) requireSession(t *testing.T, p *server, valid bool) {
 	t.Helper()
 	want := http.StatusUnauthorized
 	if valid {
@@ -151,7 +151,7 @@ func (h holder) requireSession(t *testing.T, p *process, valid bool) {
 }
 
 // redeem enters a redeem code as the merchant and returns the status of the answer.
-func redeem(t *testing.T, p *process, admin, code string) int {
+func redeem(t *testing.T, p *server, admin, code string) int {
 	t.Helper()
 	a, err := p.call(t.Context(), http.MethodPost, "/admin/redeem", admin, map[string]string{"code": code})
 	require.NoError(t, err)
@@ -166,13 +166,12 @@ func TestChangeOfSecret(t *testing.T) {
 	base := embeddedStack(t).codesTo(r).with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin)
 	file := filepath.Join(t.TempDir(), "secrets")
 	const first, second = "an old secret of at least 32 bytes", "a new secret of at least 32 bytes!"
-	start := func(secrets ...string) *process {
+	start := func(secrets ...string) *server {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(secrets, "\n")+"\n"), 0o600))
-		s := base.with("SECKILL_JWT_SECRET=", "SECKILL_JWT_SECRET_FILE="+file)
 		if len(secrets) == 1 { // it decrypts no second factor from before
-			r.enroll(t, s, app.DemoAdmin)
+			r.enroll(t, base.with("SECKILL_JWT_SECRET="+secrets[0]), app.DemoAdmin)
 		}
-		return s.serve(t, "")
+		return base.with("SECKILL_JWT_SECRET=", "SECKILL_JWT_SECRET_FILE="+file).spawn(t, "")
 	}
 
 	p := start(first)
@@ -206,18 +205,18 @@ func TestSessionsOfDemoEndWithIt(t *testing.T) {
 	t.Parallel()
 	r := startCodeReceiver(t)
 	demo := embeddedStack(t)
-	p := demo.serve(t, "")
+	p := demo.serve(t)
 	stranger := p.admin(t)
 	sale := p.sale(t, 9)
 	require.Zero(t, p.stop(t))
 
-	p = demo.codesTo(r).with("SECKILL_ADMIN_PHONES="+app.DemoAdmin).serve(t, "")
+	p = demo.codesTo(r).with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin).serve(t)
 	a, err := p.call(t.Context(), http.MethodGet, "/admin/orders", stranger, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, a.status)
 	owner := newHolder(t, p, r, sale, "13911110001")
 	require.Zero(t, p.stop(t))
 
-	p = demo.serve(t, "")
+	p = demo.serve(t)
 	require.Equal(t, http.StatusOK, redeem(t, p, p.admin(t), owner.code))
 }

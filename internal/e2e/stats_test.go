@@ -29,7 +29,7 @@ type saleCounters struct {
 }
 
 // watchSale opens the event stream of a sale and returns its events until the stream ends.
-func (p *process) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
+func (p *server) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/admin/vouchers/"+sale+"/events", nil)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestSaleStatsOfAllServers(t *testing.T) {
 	onEach(t, append(eachLaneVariants, "batch/mariadb"), true, func(t *testing.T, s *stack) {
 		const buyers, stock = 60, 40
 		tokens := s.tokens(t, buyers)
-		a, b := s.serve(t, ""), s.serve(t, "")
+		a, b := s.serve(t), s.serve(t)
 		admin, sale := a.admin(t), a.sale(t, stock)
 		events := b.watchSale(t, admin, sale)
 		load := &rush.Buyers{Clients: []*rush.Client{a.Client, b.Client}, VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 16}

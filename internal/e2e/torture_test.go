@@ -39,7 +39,7 @@ func TestTorture(t *testing.T) {
 	} {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			code, out := tortureStack(t).run(t, append([]string{"torture", "--orders", "600", "--rate", "60", "--lane", lane}, systems...)...)
+			code, out := tortureStack(t).runProcess(t, append([]string{"torture", "--orders", "600", "--rate", "60", "--lane", lane}, systems...)...)
 			require.Zero(t, code, out)
 			require.Contains(t, out, "lane `"+lane+"`")
 			require.Regexp(t, `\n[6-9][0-9]{2} orders of 840 buyers`, out, "every unit was sold")

@@ -60,7 +60,7 @@ func TestTraceFromRequestToCommit(t *testing.T) {
 			traces := &traceStore{}
 			srv := httptest.NewServer(traces)
 			defer srv.Close()
-			p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").serve(t, "")
+			p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").spawn(t, "")
 			sale := p.sale(t, 10)
 			token := p.login(t, phone)
 			place := func(token, traceparent string) {

@@ -8,9 +8,9 @@ import (
 )
 
 // soldInQueue starts a server in lane queue with a sale of which one unit is sold.
-func soldInQueue(t *testing.T, s *stack) (p *process, sale string) {
+func soldInQueue(t *testing.T, s *stack) (p *server, sale string) {
 	t.Helper()
-	p = s.serve(t, "")
+	p = s.serve(t)
 	sale = p.sale(t, 5)
 	token := s.tokens(t, 1)[0]
 	o := p.mustPlace(t, token, sale)
@@ -43,13 +43,13 @@ func TestVerifyReportsUndersell(t *testing.T) {
 
 	require.Zero(t, p.stop(t))
 	brief := s.with(envLasting+"=1s", envEvery+"=1h")
-	brief.serve(t, "") // repairs nothing
+	brief.serve(t) // repairs nothing
 	loseUnit(t, rdb, sale)
-	code, out = brief.check(t, "verify")
+	code, out = brief.run(t, "verify")
 	require.Equal(t, exitViolation, code, out)
 	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
 	s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-	code, out = brief.check(t, "verify")
+	code, out = brief.run(t, "verify")
 	require.Zero(t, code, out)
 }
 
@@ -62,9 +62,9 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	require.Zero(t, p.stop(t))
 	loseUnit(t, rdb, sale)
 	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
-	other := s.in("lock").serve(t, "")
+	other := s.in("lock").serve(t)
 	other.mustPlace(t, s.tokens(t, 2)[1], sale)
-	code, out := s.check(t, "verify")
+	code, out := s.run(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
@@ -83,17 +83,17 @@ func TestVerifyWithQueuedOrders(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	s, release := holdWorkers(t, s.in("queue"))
-	p := s.serve(t, "")
+	p := s.serve(t)
 	sale, tokens := p.sale(t, 5), s.tokens(t, 3)
 	for _, token := range tokens {
 		p.queue(t, token, sale)
 	}
-	code, out := s.check(t, "verify")
+	code, out := s.run(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "3 orders waiting, 0 dead letters")
 	release()
 	requireSettled(t, s)
-	code, out = s.check(t, "verify")
+	code, out = s.run(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "0 orders waiting")
 }

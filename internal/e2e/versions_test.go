@@ -86,10 +86,10 @@ func TestPreviousSchema(t *testing.T) {
 		})
 	})
 	addrs := []string{freeAddr(t), freeAddr(t)}
-	servers := make([]*process, len(addrs))
+	servers := make([]*server, len(addrs))
 	var starting sync.WaitGroup
 	for i := range servers {
-		starting.Go(func() { servers[i] = s.serve(t, addrs[i]) })
+		starting.Go(func() { servers[i] = s.spawn(t, addrs[i]) })
 	}
 	starting.Wait()
 	close(started)

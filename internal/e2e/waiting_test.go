@@ -25,7 +25,7 @@ import (
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
 	s, release := holdWorkers(t, externalStack(t).in("queue"))
-	p := s.serve(t, "")
+	p := s.serve(t)
 	const buyers = 5000
 	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)
 	ids, errs := make([]string, buyers), make([]error, buyers)
@@ -60,7 +60,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 // queueUp orders until the order is queued, and returns its id. On a busy machine an answer can come too late: the
 // order is queued although the buyer gets 503, and the next request is refused with its id. Any other answer is an
 // error. A request without an answer is repeated, because its connection may have ended on the way.
-func (p *process) queueUp(ctx context.Context, token, sale string) (id string, err error) {
+func (p *server) queueUp(ctx context.Context, token, sale string) (id string, err error) {
 	for {
 		a, err := p.trySend(ctx, http.MethodPost, ordersOf(sale), token, "", "Prefer", "wait=5")
 		if ctx.Err() != nil {
