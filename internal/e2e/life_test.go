@@ -350,7 +350,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 		tokens := s.tokens(t, 4000)
 		for code, change := range changes {
 			last := lastAccepted(t, servers, tokens, change, code)
-			for try := 1; try < 3 && last >= time.Second; try++ {
+			for try := 1; try < 10 && last >= time.Second; try++ { // a message may be late on a busy machine
 				last = lastAccepted(t, servers, tokens, change, code)
 			}
 			t.Logf("%s: the last accepted purchase was sent %s after the answer", code, last)

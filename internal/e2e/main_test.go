@@ -43,8 +43,12 @@ func TestMain(m *testing.M) {
 	}
 	testenv.Main(m, func() error {
 		stopBrowser()
-		// otter ends the goroutine of a cache after the cache is collected.
-		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+		return goleak.Find(
+			// otter ends the goroutine of a cache after the cache is collected.
+			goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"),
+			// go-redis sees within a second that the client of a dead Redis is closed.
+			goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
+		)
 	})
 }
 
@@ -500,14 +504,19 @@ func answered[T any](t *testing.T, call func() (T, error)) (result T) {
 	eventually(t, "an answer other than 503", func() bool {
 		var err error
 		result, err = call()
-		var refusal *rush.Problem
-		if errors.As(err, &refusal) && slices.Contains([]string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code) {
+		if busy(err) {
 			return false
 		}
 		require.NoError(t, err)
 		return true
 	})
 	return result
+}
+
+// busy reports whether an answer asks to come back.
+func busy(err error) bool {
+	var refusal *rush.Problem
+	return errors.As(err, &refusal) && slices.Contains([]string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code)
 }
 
 // login logs in and returns the access token.
