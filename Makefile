@@ -27,18 +27,18 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # long tests of handler, whose subjects are limits and requests on MariaDB; and the end-to-end tests, which run the same code
 # in whole servers. These mostly wait for the servers, so more of them run at once than there are processors, and nothing runs
 # beside them. The tests of the Helm chart are a module of their own. The last command sums up all but the second run, whose
-# tests run again. A test that models names is in one of the packages of the third run. By default the race detector delays
-# each exit of a program by a second.
+# tests run again. A test that models names is in one of the packages of the third run. Package lock, whose tests wait for
+# expiries, needs the longest time and begins first. By default the race detector delays each exit of a program by a second.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1 GORACE=atexit_sleep_ms=0; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
-	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' $$(go list ./... | grep -vE '/(e2e|handler|picture)$$') || failed=1; \
-	$$run --format pkgname -- $(race) -short ./internal/handler || failed=1; \
+	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|picture)$$') || failed=1; \
+	$$run --format pkgname -- $(race) -parallel 8 -short ./internal/handler || failed=1; \
 	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
-	$$run --jsonfile $$results/plain -- -parallel 4 -timeout 30m ./internal/{handler,picture} || failed=1; \
-	$$run --jsonfile $$results/e2e -- -parallel 6 -timeout 30m ./internal/e2e || failed=1; \
+	$$run --jsonfile $$results/plain -- -parallel 12 -timeout 30m ./internal/{handler,picture} || failed=1; \
+	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e || failed=1; \
 	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/models $$results/plain $$results/e2e $$results/check || failed=1; \
