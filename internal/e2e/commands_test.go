@@ -133,7 +133,7 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t), s.serve(t)
+		a, b := s.serve(t), s.spawn(t, "")
 		sale, tokens := a.sale(t, 1), s.tokens(t, 2)
 		order := a.buy(t, tokens[0], sale)
 		b.requireSoldOut(t, tokens[1], sale)

@@ -165,7 +165,7 @@ type offer struct {
 type shop struct {
 	*server
 	token string
-	stack *stack // of the process, if the test that started it sets this
+	stack *stack // of the server, if the test that started it sets this
 }
 
 func (p *server) shop(t *testing.T) *shop {

@@ -103,10 +103,10 @@ type change struct {
 	check func(t *testing.T, r reply)
 }
 
-// changes returns one change of each kind. The checks call server for the running server.
-func changes(t *testing.T, s *stack, server func() *server) []change {
+// changes returns one change of each kind. The checks call running for the running server.
+func changes(t *testing.T, s *stack, running func() *server) []change {
 	t.Helper()
-	p := server()
+	p := running()
 	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
 	other := p.saleOf(t, 20, 5)
 	ordered := func(token string) string {
@@ -117,7 +117,7 @@ func changes(t *testing.T, s *stack, server func() *server) []change {
 	requireStatus := func(t *testing.T, token, id, status string) {
 		t.Helper()
 		eventually(t, id+" is "+status, func() bool {
-			return server().send(t, http.MethodGet, "/api/v1/orders/"+id, token).body["status"] == status
+			return running().send(t, http.MethodGet, "/api/v1/orders/"+id, token).body["status"] == status
 		})
 	}
 	paid := func(token string) string {
@@ -134,27 +134,27 @@ func changes(t *testing.T, s *stack, server func() *server) []change {
 		{"place", keyedPost{path: ordersOf(sale), token: tokens[0], key: "place"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.True(t, r.success(), r.body)
-			requireOrdered(t, server(), tokens[0], r.order(t))
-			requireOrders(t, s, server(), tokens[0], sale, r.order(t))
+			requireOrdered(t, running(), tokens[0], r.order(t))
+			requireOrders(t, s, running(), tokens[0], sale, r.order(t))
 		}},
 		{"cancel", keyedPost{path: "/api/v1/orders/" + held + "/cancel", token: tokens[1], key: "cancel"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			require.Equal(t, "cancelled", r.field(t, "status"))
-			requireOrders(t, s, server(), tokens[1], sale)
+			requireOrders(t, s, running(), tokens[1], sale)
 		}},
 		{"create", keyedPost{path: "/api/v1/admin/vouchers", token: admin, key: "create", body: strings.Replace(saleText(3, 1), "keys", title, 1)},
 			func(t *testing.T, r reply) {
 				t.Helper()
 				require.Equal(t, http.StatusCreated, r.status, r.body)
-				require.Equal(t, 1, strings.Count(body(t, server().url+"/api/v1/vouchers?limit=100"), title))
+				require.Equal(t, 1, strings.Count(body(t, running().url+"/api/v1/vouchers?limit=100"), title))
 				require.Equal(t, "/api/v1/vouchers/"+r.field(t, "id"), r.location)
 			}},
 		{"pay", keyedPost{path: "/api/v1/orders/" + unpaid + "/pay", token: tokens[2], key: "pay"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
 			requireStatus(t, tokens[2], unpaid, "paid")
-			payments := server().send(t, http.MethodGet, "/api/v1/orders/"+unpaid+"/payments", tokens[2]).body["items"]
+			payments := running().send(t, http.MethodGet, "/api/v1/orders/"+unpaid+"/payments", tokens[2]).body["items"]
 			require.Len(t, payments, 1)
 		}},
 		{"refund", keyedPost{path: "/api/v1/orders/" + unwanted + "/refund", token: tokens[3], key: "refund"}, func(t *testing.T, r reply) {
@@ -171,7 +171,7 @@ func changes(t *testing.T, s *stack, server func() *server) []change {
 			func(t *testing.T, r reply) {
 				t.Helper()
 				require.Equal(t, http.StatusOK, r.status, r.body)
-				changes := server().send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"]
+				changes := running().send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"]
 				require.Equal(t, 1, strings.Count(fmt.Sprint(changes), "change_stock"))
 			}},
 	}

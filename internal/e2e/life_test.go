@@ -253,7 +253,7 @@ func (p *server) changeStock(t *testing.T, admin, sale string, delta int) answer
 func TestStockChangedInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t), s.serve(t)
+		a, b := s.serve(t), s.spawn(t, "")
 		tokens, admin := s.tokens(t, 1000), a.admin(t)
 		total := int64(400)
 		c := buyersOf(a.sale(t, total), total, tokens, a, b)
@@ -350,7 +350,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 		tokens := s.tokens(t, 4000)
 		for code, change := range changes {
 			last := lastAccepted(t, servers, tokens, change, code)
-			for try := 1; try < 10 && last >= time.Second; try++ { // a message may be late on a busy machine
+			for try := 1; try < 3 && last >= time.Second; try++ {
 				last = lastAccepted(t, servers, tokens, change, code)
 			}
 			t.Logf("%s: the last accepted purchase was sent %s after the answer", code, last)

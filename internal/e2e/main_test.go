@@ -36,19 +36,17 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		os.Exit(runBroken())
 	}
-	for _, e := range os.Environ() { // run reads this environment, too
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST_") {
+	for _, e := range os.Environ() { // run and serve read this environment, too
+		name, _, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST_") {
 			_ = os.Unsetenv(name)
 		}
 	}
 	testenv.Main(m, func() error {
 		stopBrowser()
-		return goleak.Find(
-			// otter ends the goroutine of a cache after the cache is collected.
-			goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"),
-			// go-redis sees within a second that the client of a dead Redis is closed.
-			goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
-		)
+		time.Sleep(1100 * time.Millisecond) // go-redis sees within a second that the client of a dead Redis is closed
+		// otter ends the goroutine of a cache after the cache is collected.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 	})
 }
 
@@ -300,8 +298,9 @@ func (s *stack) client(t *testing.T) redis.UniversalClient {
 	return rdb
 }
 
-// args returns the arguments of a command with the settings of the stack.
-func (s *stack) args(command ...string) []string {
+// args returns the arguments of a command after flags with the settings of the stack. As an argument overrides the
+// environment of a process, it overrides the flags.
+func (s *stack) args(command ...string) (flags []string) {
 	settings := map[string]string{}
 	for _, e := range s.env {
 		name, value, _ := strings.Cut(e, "=")
@@ -309,10 +308,10 @@ func (s *stack) args(command ...string) []string {
 	}
 	for name, value := range settings {
 		if flag, ok := strings.CutPrefix(name, "SECKILL_"); ok && value != "" && !strings.HasPrefix(flag, "TEST_") {
-			command = append(command, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
+			flags = append(flags, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
 		}
 	}
-	return command
+	return append(flags, command...)
 }
 
 // run executes a command inside the test's process, which saves the start of the program, or that of another version in a
@@ -398,6 +397,9 @@ func (p *server) logs(t *testing.T, text string) {
 func (s *stack) serve(t *testing.T) *server {
 	t.Helper()
 	require.Empty(t, s.binary)
+	for _, e := range s.env {
+		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, envKill), "%s needs a process", e)
+	}
 	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &server{log: &buffer{}, done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
 	stdout, out := io.Pipe()
@@ -407,17 +409,20 @@ func (s *stack) serve(t *testing.T) *server {
 		_ = out.Close() // never fails
 	}()
 	t.Cleanup(func() {
+		defer s.examine(t, p)
 		if p.running() {
-			require.Zero(t, p.stop(t))
+			p.stop(t)
 		}
-		s.examine(t, p)
+		require.Zero(t, p.code)
 	})
 	p.listening(t, stdout)
 	return p
 }
 
-// spawn starts a server in a process that the test may kill, with the settings in its environment, and returns when it
-// listens. An empty addr selects a free port.
+// spawn starts a server in a process of its own, with the settings in its environment, and returns when it listens. An empty
+// addr selects a free port. A server needs a process if the test kills it or starts it again on its address, if the
+// environment, the limits of a process or the messages of go-redis matter, or if nothing but database and Redis may connect it
+// with another one: SQLite locks its file between processes only.
 func (s *stack) spawn(t *testing.T, addr string) *server {
 	t.Helper()
 	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
@@ -462,10 +467,12 @@ func (p *server) listening(t *testing.T, stdout io.Reader) {
 // examine searches the log and the metrics of a server that has ended.
 func (s *stack) examine(t *testing.T, p *server) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("log of server %s:\n%s", p.url, p.log)
+		}
+	}()
 	require.Empty(t, s.leaks(p), "log or metrics have secrets")
-	if t.Failed() {
-		t.Logf("log of server %s:\n%s", p.url, p.log)
-	}
 }
 
 // running reports whether the server has not ended.

@@ -57,12 +57,8 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			sale := after.sale(t, 1)
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 			o := orderers{client: client, url: again.url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[4000:]}
-			if err := o.place(0); lane == "queue" {
-				require.ErrorContains(t, err, "202 ")
-				requireSettled(t, s)
-			} else {
-				require.NoError(t, err)
-			}
+			require.NoError(t, o.place(0))
+			requireSettled(t, s)
 			s.verify(t)
 		})
 	}

@@ -45,7 +45,7 @@ func requireNothingDenied(t *testing.T, rdb *redis.Client) {
 }
 
 // TestRedisWithTLSAndUser runs a sale and the commands with TLS, a test CA, a database number and a user with the
-// documented rights. The password appears in no output, in which a process of its own includes that of go-redis.
+// documented rights. The password appears in no output, in which a process includes the messages of go-redis.
 func TestRedisWithTLSAndUser(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
@@ -59,7 +59,7 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
 			s.redis = nil
 			url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/" + string(rune('3'+i))
-			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile)
+			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_LOG_LEVEL=debug")
 			p := s.spawn(t, "")
 			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
 			r := c.Run(t.Context())
@@ -98,7 +98,7 @@ func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
 			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
 			s.redis = nil
 			s = s.with(settings...).with("SECKILL_REDIS_CA="+certificates.CAFile,
-				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass")
+				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
 			p := s.spawn(t, "")
 			c := buyersOf(p.segmentedSale(t, 50), 50, s.tokens(t, 80), p)
 			r := c.Run(t.Context())

@@ -63,13 +63,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
 		}
 		p := servers[i%len(servers)]
-		_, err := p.PlaceWithPass(ctx, w.token, sale, w.pass())
-		for try := 1; busy(err) && try < 10; try++ {
-			if _, err = p.PlaceWithPass(ctx, w.token, sale, w.pass()); hasCode(err, "duplicate_order") {
-				err = nil // the first purchase was answered too late
-			}
-		}
-		if err != nil {
+		if _, err := p.placeWith(ctx, w.token, sale, w.pass()); err != nil {
 			t.Errorf("%s: %v", p.url, err)
 		}
 	})
@@ -159,7 +153,7 @@ func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const units, buyers, scripts = 10, 80, 5
-		a, b := s.serve(t), s.serve(t)
+		a, b := s.serve(t), s.spawn(t, "")
 		servers, tokens := []*server{a, b}, s.tokens(t, buyers+scripts)
 		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, 2*time.Second)
 		log := s.roomLog(t, sale)
@@ -269,48 +263,46 @@ type streamEnd struct {
 	err  error
 }
 
-// mustPlaceWith places an order with a pass. It repeats a purchase that is answered 503, whose order may exist then.
-func (p *server) mustPlaceWith(t *testing.T, token, sale, pass string) rush.Order {
-	t.Helper()
-	repeated := false
-	return answered(t, func() (rush.Order, error) {
-		o, err := p.PlaceWithPass(t.Context(), token, sale, pass)
+// placeWith places an order with a pass. For a minute it repeats a purchase that is answered 503, whose order may exist then.
+func (p *server) placeWith(ctx context.Context, token, sale, pass string) (o rush.Order, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for repeated := false; ; repeated = true {
+		o, err = p.PlaceWithPass(ctx, token, sale, pass)
 		if refusal, ok := errors.AsType[*rush.Problem](err); ok && repeated && refusal.Code == "duplicate_order" {
 			return rush.Order{ID: refusal.OrderID}, nil
 		}
-		repeated = true
-		return o, err
-	})
+		if !busy(err) || sleep(ctx, 20*time.Millisecond) != nil {
+			return o, err
+		}
+	}
 }
 
-// refuses requires a purchase with a pass to be refused with a code. It repeats one that is answered 503.
+// mustPlaceWith requires a purchase with a pass to succeed.
+func (p *server) mustPlaceWith(t *testing.T, token, sale, pass string) rush.Order {
+	t.Helper()
+	o, err := p.placeWith(t.Context(), token, sale, pass)
+	require.NoError(t, err)
+	return o
+}
+
+// refuses requires a purchase with a pass to be refused with a code.
 func (p *server) refuses(t *testing.T, code, token, sale, pass string) {
 	t.Helper()
-	var err error
-	eventually(t, "an answer other than 503", func() bool {
-		_, err = p.PlaceWithPass(t.Context(), token, sale, pass)
-		return !busy(err)
-	})
+	_, err := p.placeWith(t.Context(), token, sale, pass)
 	requireCode(t, code, err)
 }
 
 // buyReturnedWith buys a unit that has just come back, with the pass of the buyer.
 func (p *server) buyReturnedWith(t *testing.T, w *waiter, sale string) {
 	t.Helper()
-	repeated := false
 	eventually(t, "the buyer has the unit", func() bool {
-		o, err := p.PlaceWithPass(t.Context(), w.token, sale, w.pass())
-		switch {
-		case err == nil:
-			requireOrdered(t, p, w.token, o.ID)
-			return true
-		case busy(err):
-			repeated = true
+		o, err := p.placeWith(t.Context(), w.token, sale, w.pass())
+		if err != nil {
+			requireCode(t, "sold_out", err)
 			return false
-		case repeated && hasCode(err, "duplicate_order"):
-			return true
 		}
-		requireCode(t, "sold_out", err)
-		return false
+		requireOrdered(t, p, w.token, o.ID)
+		return true
 	})
 }

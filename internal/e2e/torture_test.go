@@ -32,20 +32,27 @@ func tortureStack(t *testing.T) *stack {
 // TestTorture runs a short fault campaign, in which every kind of fault occurs, on one database and a Redis with Sentinel.
 func TestTorture(t *testing.T) {
 	t.Parallel()
-	campaign(t, "--lane", "lock")
+	campaign(t, "lock")
 }
 
 // TestTortureOfClusters is TestTorture on a Galera cluster and a Redis Cluster. No other test runs beside it: on a busy
 // machine the scripts with which a node of Galera joins take minutes.
 func TestTortureOfClusters(t *testing.T) {
-	campaign(t, "--lane", "queue", "--redis", "cluster", "--database", "galera")
+	campaign(t, "queue", "--redis", "cluster", "--database", "galera")
 }
 
-func campaign(t *testing.T, args ...string) {
+// campaign runs a campaign without violations. It repeats one in which a fault was not injected, because a server did not
+// answer in time again.
+func campaign(t *testing.T, lane string, systems ...string) {
 	t.Helper()
-	code, out := tortureStack(t).runProcess(t, append([]string{"torture", "--orders", "600", "--rate", "60"}, args...)...)
+	args := append([]string{"torture", "--orders", "600", "--rate", "60", "--lane", lane}, systems...)
+	code, out := tortureStack(t).runProcess(t, args...)
+	if code == exitUnchecked {
+		t.Log(out)
+		code, out = tortureStack(t).runProcess(t, args...)
+	}
 	require.Zero(t, code, out)
-	require.Contains(t, out, "lane `"+args[1]+"`")
+	require.Contains(t, out, "lane `"+lane+"`")
 	require.Regexp(t, `\n[6-9][0-9]{2} orders of 840 buyers`, out, "every unit was sold")
 	require.NotRegexp(t, `\n\| [a-zA-Z].* \| 0 \| 0 \| 0.0 s`, out, "every kind of fault was injected")
 	t.Log(out)

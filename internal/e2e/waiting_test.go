@@ -25,7 +25,7 @@ import (
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
 	s, release := holdWorkers(t, externalStack(t).in("queue"))
-	p := s.serve(t)
+	p := s.spawn(t, "") // whose connections have files of their own
 	const buyers = 5000
 	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)
 	ids, errs := make([]string, buyers), make([]error, buyers)
