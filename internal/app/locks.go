@@ -55,14 +55,21 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.close = func() {
+		for _, node := range nodes {
+			if node != rdb {
+				_ = node.Close()
+			}
+		}
+	}
 	locks, err := lock.NewRedLocks(nodes, lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout),
 		lock.WithRedLockObserver(event))
 	if err != nil {
+		l.close()
 		return nil, err
 	}
 	l.of, l.what = locks.Lock, "a majority of the lock nodes"
 	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes) }
-	l.close = func() {} // the connections end with the process
 	return l, nil
 }
 

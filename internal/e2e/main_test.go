@@ -44,10 +44,21 @@ func TestMain(m *testing.M) {
 	}
 	testenv.Main(m, func() error {
 		stopBrowser()
-		time.Sleep(1100 * time.Millisecond) // go-redis sees within a second that the client of a dead Redis is closed
-		// otter ends the goroutine of a cache after the cache is collected.
-		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+		return goroutines()
 	})
+}
+
+// goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after the next dial of a dead server
+// that a client is closed.
+func goroutines() (err error) {
+	for range 20 {
+		// otter ends the goroutine of a cache after the cache is collected.
+		if err = goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")); err == nil {
+			return nil
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	return err
 }
 
 // stack is the environment of the servers of one test: their configuration, database and Redis.
