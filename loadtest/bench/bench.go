@@ -91,6 +91,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	b.progress("building the server")
 	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/seckill") //nolint:gosec // a directory of this program
 	build.Dir = b.root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as a release is built, whose compiled packages it shares
 	if out, err := build.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("build the server: %w\n%s", err, out), b.close())
 	}
