@@ -31,7 +31,7 @@ type promise struct {
 	poison    bool
 	committed bool // the database has confirmed the commit to a worker
 	cancelled bool
-	// contested means that another worker had the entry in memory when it was settled, and may still commit it.
+	// contested means that another worker had the admission in memory when it was settled, and may still commit it.
 	contested bool
 }
 
@@ -78,7 +78,7 @@ func (s *simulation) noteEnd(by *simWorker, entryID string, a domain.Admission) 
 		return
 	}
 	for _, w := range s.workers {
-		p.contested = p.contested || w != by && w.inHand(entryID)
+		p.contested = p.contested || w != by && w.inHand(a)
 	}
 	if p.committed { // by another worker: the gate releases an order that exists
 		s.excuse(p)

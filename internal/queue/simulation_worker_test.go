@@ -189,8 +189,13 @@ func (w *simWorker) reply() error {
 	return nil
 }
 
-func (w *simWorker) inHand(entryID string) bool {
-	return slices.ContainsFunc(w.hand, func(e entry) bool { return e.Entry == entryID })
+// inHand reports whether the worker has read an admission and not handled it yet. Its entry may be settled by now: an
+// admission that is retried gets another one.
+func (w *simWorker) inHand(a domain.Admission) bool {
+	return slices.ContainsFunc(w.hand, func(e entry) bool {
+		p, err := w.Parse(w.stream, e.Entry, e.fields)
+		return err == nil && slices.ContainsFunc(p.Admissions, func(b domain.Admission) bool { return b.At.Equal(a.At) })
+	})
 }
 
 // drawFate draws a fate. About half of them are unharmed.
