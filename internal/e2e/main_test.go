@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after the next dial of a dead server
-// that a client is closed.
+// goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after its next dial of a dead
+// server that a client is closed.
 func goroutines() (err error) {
 	for range 20 {
 		// otter ends the goroutine of a cache after the cache is collected.
