@@ -33,7 +33,7 @@ race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sql
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export SECKILL_TEST_REQUIRE=1 GORACE=atexit_sleep_ms=0; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
+	@export SECKILL_TEST_REQUIRE=1 GORACE="atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'"; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
 	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|picture)$$') || failed=1; \
 	$$run --format pkgname -- $(race) -parallel 8 -short ./internal/handler || failed=1; \
 	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
