@@ -16,9 +16,20 @@ type reading struct {
 	taken    time.Time // with a monotonic reading
 }
 
-// set takes a reading of the database.
-func (c *clock) set(database time.Time) {
-	c.last.Store(&reading{database: database, taken: time.Now()})
+// set takes a reading of the database that was requested at a time. The database made it between then and now, so a reading
+// that took long says little: the clock moves only as far as the reading proves it wrong. It has one caller at a time.
+func (c *clock) set(database, requested time.Time) {
+	taken := time.Now()
+	if last := c.last.Load(); last != nil {
+		earliest, latest := database, database.Add(taken.Sub(requested))
+		database = last.database.Add(taken.Sub(last.taken))
+		if database.Before(earliest) {
+			database = earliest
+		} else if database.After(latest) {
+			database = latest
+		}
+	}
+	c.last.Store(&reading{database: database, taken: taken})
 }
 
 // now returns the time. There has been a reading.

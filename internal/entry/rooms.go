@@ -244,11 +244,12 @@ func (r *Rooms) read(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	for len(after) > 0 {
+		requested := time.Now()
 		rooms, now, err := r.cfg.Store.Rooms(ctx, after)
 		if err != nil {
 			return err
 		}
-		r.clock.set(now)
+		r.clock.set(now, requested)
 		more := map[int64]uint32{}
 		for i := range rooms {
 			room := rooms[i]

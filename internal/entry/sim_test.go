@@ -25,6 +25,7 @@ type world struct {
 	// exchange replaces Exchange unless it is nil.
 	exchange func(ctx context.Context) error
 	clock    time.Duration // of the database, ahead of the server
+	delay    time.Duration // from a reading of the rooms to its reply
 }
 
 // newWorld returns a world with a sale of a million units per voucher, which begins in a minute.
@@ -129,7 +130,9 @@ func (w *world) Admit(_ context.Context, e domain.RoomEvent) error {
 func (w *world) PurgePlaces(context.Context) (int, error) { return 0, nil }
 
 func (w *world) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
-	defer w.call("Rooms")()
+	unlock := w.call("Rooms")
+	delay := w.delay
+	defer func() { unlock(); time.Sleep(delay) }()
 	if ctx.Err() != nil {
 		return nil, now, domain.ErrUnavailable
 	}
@@ -229,6 +232,33 @@ func TestDatabaseClockGoesBack(t *testing.T) {
 		poll()
 		time.Sleep(3 * time.Second)
 		require.InDelta(t, before+50, len(w.admitted(1)), 20)
+	})
+}
+
+// Replies of the database that take a second do not set the clock back, on which the end of a pass depends. If the clock
+// of the database itself is changed meanwhile, the error is at most the time that a reply takes.
+func TestSlowDatabaseKeepsTime(t *testing.T) {
+	simulate(t, func() *world { return newWorld(100, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		requireTime := func(delta time.Duration) {
+			t.Helper()
+			for range 50 {
+				now, err := server.RoomTime(t.Context(), 1)
+				require.NoError(t, err)
+				require.WithinDuration(t, w.now(), now, delta)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		requireTime(0)
+		w.change(func() { w.delay = time.Second })
+		requireTime(0)
+		for _, clock := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+			w.change(func() { w.clock = clock })
+			time.Sleep(3 * time.Second) // a reading that was on its way, and one more
+			requireTime(time.Second)
+		}
+		w.change(func() { w.delay = 0 })
+		time.Sleep(2 * time.Second)
+		requireTime(0)
 	})
 }
 
