@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -38,19 +39,28 @@ func (p *server) call(ctx context.Context, method, path, token string, body any)
 	}
 	defer res.Body.Close()
 	a := answer{status: res.StatusCode, header: res.Header}
-	return a, json.NewDecoder(res.Body).Decode(&a.body)
+	if err = json.NewDecoder(res.Body).Decode(&a.body); errors.Is(err, io.EOF) { // there is no body
+		err = nil
+	}
+	return a, err
 }
 
-// must is call for requests that have to succeed. It repeats a request that is answered 503.
-func (p *server) must(t *testing.T, method, path, token string, body any) map[string]any {
+// reply is call for requests that have to be answered and may be repeated. It repeats one that is answered 503.
+func (p *server) reply(t *testing.T, method, path, token string, body any) (a answer) {
 	t.Helper()
-	var a answer
 	eventually(t, "an answer other than 503", func() bool {
 		var err error
 		a, err = p.call(t.Context(), method, path, token, body)
 		require.NoError(t, err)
 		return a.status != http.StatusServiceUnavailable
 	})
+	return a
+}
+
+// must is reply for requests that have to succeed. It returns the body of the answer.
+func (p *server) must(t *testing.T, method, path, token string, body any) map[string]any {
+	t.Helper()
+	a := p.reply(t, method, path, token, body)
 	require.Less(t, a.status, 300, "%s %s: %v", method, path, a.body)
 	return a.body
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -44,9 +45,8 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	admin := r.login(t, p, boss)["access_token"].(string)
 	login := r.login(t, p, buyer)
 	token, refresh := login["access_token"].(string), login["refresh_token"].(string)
-	_, _ = p.call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": other})
-	a, err := p.call(t.Context(), http.MethodPost, "/auth/login", "", map[string]string{"phone": other, "code": "no code"})
-	require.NoError(t, err)
+	r.request(t, p, other)
+	a := p.reply(t, http.MethodPost, "/auth/login", "", map[string]string{"phone": other, "code": "no code"})
 	require.GreaterOrEqual(t, a.status, 400)
 	v, err := p.CreateSale(t.Context(), admin, 5)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	log := p.log.String() + down.log.String()
 	require.Contains(t, log, "send login code")
 	codes := r.sent()
-	require.Len(t, codes, 3)
+	require.GreaterOrEqual(t, len(codes), 3)
 	for _, code := range codes { // a metric may have six digits by chance
 		require.NotRegexp(t, `\b`+code+`\b`, log)
 	}
@@ -111,11 +111,16 @@ func newHolder(t *testing.T, p *server, r *codeReceiver, sale, phone string) hol
 	login := r.login(t, p, phone)
 	h := holder{token: login["access_token"].(string), refresh: login["refresh_token"].(string)}
 	b := browser{t: t, url: p.url}
-	_, _, err := b.call(http.MethodPost, "/user/code?phone="+phone, nil)
-	require.NoError(t, err)
-	idle, _, err := b.call(http.MethodPost, "/user/login", map[string]string{"phone": phone, "code": r.code(phone)})
-	require.NoError(t, err)
-	h.idle = idle.(string)
+	retryTimeouts(t, func() error {
+		if _, _, err := b.call(http.MethodPost, "/user/code?phone="+phone, nil); err != nil {
+			return err
+		}
+		idle, _, err := b.call(http.MethodPost, "/user/login", map[string]string{"phone": phone, "code": r.code(phone)})
+		if err == nil {
+			h.idle = idle.(string)
+		}
+		return err
+	})
 	h.order = p.buy(t, h.token, sale).ID
 	p.must(t, http.MethodPost, "/orders/"+h.order+"/pay", h.token, nil)
 	p.waitFor(t, h.token, h.order, "paid")
@@ -136,26 +141,26 @@ func (h holder) requireSession(t *testing.T, p *server, valid bool) {
 	if valid {
 		want = http.StatusOK
 	}
-	a, err := p.call(t.Context(), http.MethodGet, "/me", h.token, nil)
-	require.NoError(t, err)
+	a := p.reply(t, http.MethodGet, "/me", h.token, nil)
 	require.Equal(t, want, a.status, "access token")
-	a, err = p.call(t.Context(), http.MethodPost, "/auth/refresh", "", map[string]string{"refresh_token": h.refresh})
-	require.NoError(t, err)
+	a = p.reply(t, http.MethodPost, "/auth/refresh", "", map[string]string{"refresh_token": h.refresh})
 	require.Equal(t, want, a.status, "refresh token")
-	_, _, err = (&browser{t: t, url: p.url, token: h.idle}).call(http.MethodGet, "/user/me", nil)
-	if valid {
-		require.NoError(t, err)
-	} else {
-		require.ErrorIs(t, err, errLogin)
-	}
+	retryTimeouts(t, func() error {
+		_, _, err := (&browser{t: t, url: p.url, token: h.idle}).call(http.MethodGet, "/user/me", nil)
+		if !valid && errors.Is(err, errLogin) {
+			return nil
+		}
+		if err == nil {
+			require.True(t, valid, "session of the course's pages")
+		}
+		return err
+	})
 }
 
 // redeem enters a redeem code as the merchant and returns the status of the answer.
 func redeem(t *testing.T, p *server, admin, code string) int {
 	t.Helper()
-	a, err := p.call(t.Context(), http.MethodPost, "/admin/redeem", admin, map[string]string{"code": code})
-	require.NoError(t, err)
-	return a.status
+	return p.reply(t, http.MethodPost, "/admin/redeem", admin, map[string]string{"code": code}).status
 }
 
 // TestChangeOfSecret changes the secret of a server in two steps: a new secret signs while the old one is still
@@ -211,9 +216,7 @@ func TestSessionsOfDemoEndWithIt(t *testing.T) {
 	require.Zero(t, p.stop(t))
 
 	p = demo.codesTo(r).with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin).serve(t)
-	a, err := p.call(t.Context(), http.MethodGet, "/admin/orders", stranger, nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusUnauthorized, a.status)
+	require.Equal(t, http.StatusUnauthorized, p.reply(t, http.MethodGet, "/admin/orders", stranger, nil).status)
 	owner := newHolder(t, p, r, sale, "13911110001")
 	require.Zero(t, p.stop(t))
 
