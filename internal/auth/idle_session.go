@@ -32,13 +32,14 @@ const (
 // idleSession is a cached idle-timeout session. Only its times change.
 type idleSession struct {
 	identity   Identity
+	stored     time.Time    // the last success to extend the session in the store
 	usedAt     atomic.Int64 // unix milliseconds
 	extendedAt atomic.Int64 // unix milliseconds; the last attempt to extend the session in the store
 	refusedAt  atomic.Int64 // unix milliseconds; the last refusal by the store, or 0
 }
 
 func newIdleSession(id Identity, now time.Time) *idleSession {
-	s := &idleSession{identity: id}
+	s := &idleSession{identity: id, stored: now}
 	s.usedAt.Store(now.UnixMilli())
 	s.extendedAt.Store(now.UnixMilli())
 	return s
@@ -59,6 +60,15 @@ func (s *idleSession) refused(now time.Time) bool {
 func (s *idleSession) due(now time.Time) bool {
 	extended := s.extendedAt.Load()
 	return now.UnixMilli()-extended >= extendEvery.Milliseconds() && s.extendedAt.CompareAndSwap(extended, now.UnixMilli())
+}
+
+// notBefore returns the time beyond which the session, which is in use in this process, lasts in the store. That is now, or the
+// end of its last extension if those since have failed.
+func (s *idleSession) notBefore(now time.Time) time.Time {
+	if end := s.stored.Add(SlidingTTL + extendEvery - time.Millisecond); end.Before(now) {
+		return end
+	}
+	return now
 }
 
 func newIdleSessionCache() *otter.Cache[string, *idleSession] {
@@ -98,7 +108,7 @@ func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identi
 		return a.revalidate(ctx, token, s, now)
 	}
 	if s.due(now) {
-		fresh, err := a.extend(ctx, s.identity.SessionID, now, now, extendTimeout)
+		fresh, err := a.extend(ctx, s.identity.SessionID, now, s.notBefore(now), extendTimeout)
 		switch {
 		case err == nil:
 			s = fresh

@@ -184,6 +184,26 @@ func TestOnlyCachedSessionsWorkWithoutTheStore(t *testing.T) {
 	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
 }
 
+// The stored end has passed, because the store did not answer at the last use. The session has not been idle for so long.
+func TestFailedExtensionDoesNotShortenTheIdleTimeout(t *testing.T) {
+	s, a := newIdleRig(t)
+	for range 3 {
+		s.table.fail(domain.ErrUnavailable)
+		s.now = s.now.Add(29 * time.Minute)
+		require.NoError(t, s.use(a))
+		s.table.fail(nil)
+		s.now = s.now.Add(29 * time.Minute)
+		require.NoError(t, s.use(a))
+		require.NoError(t, s.use(s.process()), "it is stored again")
+	}
+	s.table.fail(domain.ErrUnavailable)
+	s.now = s.now.Add(29 * time.Minute)
+	require.NoError(t, s.use(a))
+	s.table.fail(nil)
+	s.now = s.now.Add(SlidingTTL)
+	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
+}
+
 // A session that the store refuses ends at once, not a minute later.
 func TestRefusedSessionEndsAtOnce(t *testing.T) {
 	for _, refusal := range []error{domain.ErrUnauthenticated, errors.New("a bug")} {
