@@ -17,7 +17,9 @@ type reading struct {
 }
 
 // set takes a reading of the database that was requested at a time. The database made it between then and now, so a reading
-// that took long says little: the clock moves only as far as the reading proves it wrong. It has one caller at a time.
+// that took long says little: the clock moves only as far as the reading proves it wrong. After the first reading, and after a
+// change of the database's clock, it is wrong by at most the time that the quickest reading since has taken. It has one caller
+// at a time.
 func (c *clock) set(database, requested time.Time) {
 	taken := time.Now()
 	if last := c.last.Load(); last != nil {

@@ -125,7 +125,7 @@ func TestLostNoticeIsInquired(t *testing.T) {
 				e.dueNow()
 				require.NoError(t, inquiry.QueryDue(t.Context()))
 			}
-			v := e.sale(4)
+			v, began := e.sale(4), time.Now()
 			buyers := make([]client, 4)
 			begun := make([]paidView, len(buyers))
 			for i := range buyers {
@@ -138,7 +138,9 @@ func TestLostNoticeIsInquired(t *testing.T) {
 			e.bank.setResult(begun[late].Payment.Ref, "pending")
 			e.bank.setResult(begun[failed].Payment.Ref, "failed")
 			require.NoError(t, inquiry.QueryDue(t.Context()))
-			assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
+			if time.Since(began) < 4*time.Second { // else a payment may be old enough
+				assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
+			}
 			ask()
 			assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
 			assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))

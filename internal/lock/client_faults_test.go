@@ -112,7 +112,7 @@ func TestClientFailedRenewalsEndHold(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c, p := faulty(t, addr, k, WithWatchdog(8*time.Second))
+		c, p := faulty(t, addr, k, WithWatchdog(12*time.Second)) // leaves 0.7 s from the end of the hold to that of the key
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
@@ -313,10 +313,10 @@ func TestServerPausedBeyondLease(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
-		c := newLocks(t, server.Addr, WithWatchdog(6*time.Second))
+		c := newLocks(t, server.Addr, WithWatchdog(12*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		require.NoError(t, rdb.Do(ctx, "client", "pause", "9000", "all").Err())
+		require.NoError(t, rdb.Do(ctx, "client", "pause", "15000", "all").Err())
 		requireDone(t, h.Context(), ErrLost)
 		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil(), "the hold ends before the server's lease")
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)

@@ -225,7 +225,7 @@ func TestDoWithEveryLocker(t *testing.T) {
 		err := Do(ctx, l, func(ctx context.Context) error {
 			requireDone(t, ctx, ErrLost)
 			return nil
-		}, WithLease(time.Second))
+		}, WithLease(3*time.Second))
 		var unlock *UnlockError
 		require.ErrorAs(t, err, &unlock)
 		require.ErrorIs(t, err, ErrLost)
@@ -236,7 +236,7 @@ func TestDoWithEveryLocker(t *testing.T) {
 func TestLeaseEndsWithEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
-		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(time.Second))
+		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(3*time.Second))
 		require.NoError(t, err)
 		next, err := s.connect(t, calmLease, ignore)("a").Lock(ctx)
 		require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestRevokedLockIsLost(t *testing.T) {
 		ctx := soon(t)
 		var seen recorder
 		locks := s.connect(t, 2*time.Second, seen.observe)
-		h, err := locks("a").Lock(ctx)
+		h, err := persistent{locks("a")}.Lock(ctx)
 		require.NoError(t, err)
 		s.revoke(t, "a")
 		requireDone(t, h.Context(), ErrLost)
@@ -263,7 +263,7 @@ func TestRevokedLockIsLost(t *testing.T) {
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.Equal(t, 1, seen.count(EventLost))
 
-		h, err = locks("b").Lock(ctx)
+		h, err = persistent{locks("b")}.Lock(ctx)
 		require.NoError(t, err)
 		s.revoke(t, "b")
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
@@ -274,9 +274,9 @@ func TestRevokedLockIsLost(t *testing.T) {
 func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 	testenv.Long(t)
 	eachSystem(t, func(t *testing.T, s system) {
-		h, err := s.connect(t, 4*time.Second, ignore)("a").Lock(soon(t))
+		h, err := persistent{s.connect(t, 6*time.Second, ignore)("a")}.Lock(soon(t))
 		require.NoError(t, err)
-		time.Sleep(5 * time.Second)
+		time.Sleep(7 * time.Second)
 		require.NoError(t, h.Context().Err())
 		_, err = s.connect(t, calmLease, ignore)("a").TryLock(soon(t))
 		require.ErrorIs(t, err, ErrNotAcquired)

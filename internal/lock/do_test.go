@@ -56,7 +56,7 @@ func TestDoReportsLostLock(t *testing.T) {
 			return Do(ctx, l, func(ctx context.Context) error {
 				requireDone(t, ctx, ErrLost)
 				return result(ctx)
-			}, WithLease(time.Second))
+			}, WithLease(3*time.Second))
 		}
 		var unlock *UnlockError
 		err := outlive(func(context.Context) error { return nil })

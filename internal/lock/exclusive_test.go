@@ -83,7 +83,7 @@ func TestClientWatchdogRenews(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.NoError(t, h.Extend(ctx, time.Minute))
 		assert.Greater(t, newClient(t, addr).PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val(), 30*time.Second)
-		require.NoError(t, h.Extend(ctx, 200*time.Millisecond), "shorter")
+		require.NoError(t, h.Extend(ctx, 20*time.Second), "shorter")
 		require.NoError(t, h.Release(ctx))
 	})
 }
@@ -99,7 +99,7 @@ func TestShortenedLeaseWakesWaiter(t *testing.T) {
 		queued(t, rdb, k.name, "a", 1)
 		require.NoError(t, h.Extend(ctx, time.Hour))
 		assert.Zero(t, calls(t, rdb, "publish"))
-		require.NoError(t, h.Extend(ctx, 500*time.Millisecond))
+		require.NoError(t, h.Extend(ctx, recheck-100*time.Millisecond)) // a third of it is the time for an answer
 		assert.Equal(t, 1, calls(t, rdb, "publish"))
 		next := <-got
 		require.NoError(t, next.err)
@@ -375,6 +375,7 @@ func TestUnreachableWaiterIsSkipped(t *testing.T) {
 			ignoring := k.attempt(newLocks(t, server.Addr), "a", time.Minute)
 			_, err = ignoring.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
+			stay(t, rdb, k.name, "a", ignoring)
 			waiting = append(waiting, ignoring)
 		}
 		woken, confirmed, err := waiting[1].c.hub.join(waiting[1].id, waiting[1].keys[0])

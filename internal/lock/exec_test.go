@@ -173,7 +173,7 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	e.maxInFlight = 1
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
-	e.timeout = 2 * time.Second
+	e.timeout = 6 * time.Second // in which the queue is filled
 	require.NoError(t, server.Pause())
 	inFlight := e.send(echo, []string{"a"}, echoArgs("x"))
 	eventually(t, "sent", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return inFlight.sent })

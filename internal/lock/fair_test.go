@@ -126,6 +126,7 @@ func TestFairTryRespectsTheQueue(t *testing.T) {
 		slow := newLocks(t, addr).newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
 		_, err = slow.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
+		stay(t, rdb, fairKind.name, "a", slow)
 		require.NoError(t, h.Release(ctx))
 		_, err = c.Fair("a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)

@@ -175,7 +175,7 @@ func TestCancelledAcquireIsReleased(t *testing.T) {
 func TestContextEndsBeforeServerFreesLock(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
-		const lease = 4 * time.Second
+		const lease = 12 * time.Second // leaves 0.7 s from the end of the hold to that of the key
 		var seen recorder
 		l, p := proxied(t, addr, WithWatchdogLease(lease), WithRedLockObserver(seen.observe))
 		direct := newClient(t, addr)

@@ -74,7 +74,7 @@ func TestWatchdogDetectsLoss(t *testing.T) {
 		rdb := newClient(t, addr)
 		for _, thief := range []string{"", "another holder"} {
 			var seen recorder
-			l := newLock(t, "a", []string{addr}, WithWatchdogLease(900*time.Millisecond), WithRedLockObserver(seen.observe))
+			l := newLock(t, "a", []string{addr}, WithWatchdogLease(3*time.Second), WithRedLockObserver(seen.observe))
 			h, err := l.Lock(ctx)
 			require.NoError(t, err)
 			if thief == "" {
@@ -132,7 +132,7 @@ func TestWithLeaseEnds(t *testing.T) {
 		ctx := context.Background()
 		var seen recorder
 		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
-		h, err := l.Lock(ctx, WithLease(time.Second))
+		h, err := l.Lock(ctx, WithLease(3*time.Second))
 		require.NoError(t, err)
 		requireDone(t, h.Context(), ErrLost)
 		keyGone(t, addr, "a")
@@ -157,7 +157,7 @@ func TestExtend(t *testing.T) {
 		assert.Greater(t, time.Until(h.ValidUntil()), 30*time.Second)
 		assert.Greater(t, rdb.PTTL(ctx, "redlock:{a}").Val(), 30*time.Second)
 
-		require.NoError(t, h.Extend(ctx, 300*time.Millisecond), "a lease may be shortened")
+		require.NoError(t, h.Extend(ctx, 3*time.Second), "a lease may be shortened")
 		requireDone(t, h.Context(), ErrLost)
 		keyGone(t, addr, "a")
 		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrLost)

@@ -181,7 +181,7 @@ func TestHangingNodeIsBounded(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		clients = append(clients, rdb)
 	}
-	l, err := NewRedLock("a", clients, WithNodeTimeout(time.Second))
+	l, err := NewRedLock("a", clients, WithNodeTimeout(4*time.Second))
 	require.NoError(t, err)
 	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
 	require.NoError(t, nodes[1].Pause())

@@ -127,8 +127,13 @@ func TestHolderProcess(t *testing.T) {
 	if servers == "" {
 		return // an ordinary test run
 	}
-	h, err := pausedLock(t, os.Getenv(envSystem), servers, time.Second).TryLock(context.Background())
-	require.NoError(t, err)
+	l := pausedLock(t, os.Getenv(envSystem), servers, time.Second)
+	var h *Hold
+	eventually(t, "held", func() bool { // a third of the lease is the time for an answer
+		var err error
+		h, err = l.TryLock(context.Background())
+		return err == nil
+	})
 	write := func(value string) int {
 		// Without the hold's context: the request may have been in flight already.
 		resp, err := http.PostForm(os.Getenv(envStore), url.Values{"token": {strconv.FormatUint(h.Token(), 10)}, "value": {value}}) //nolint:noctx // see above
@@ -138,7 +143,7 @@ func TestHolderProcess(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, write("first"))
 	fmt.Println("held")
-	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
+	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	require.NoError(t, err)
 	fmt.Println(write("late"), "late")
 	<-h.Context().Done()

@@ -76,7 +76,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 		p.Inject(dropReply, side.kind.renew.sha, 1)
 		first := h.ValidUntil()
 		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-		assert.Equal(t, 1, seen.count(EventRenewFailed))
+		assert.Positive(t, seen.count(EventRenewFailed))
 		release(t, h)
 		assert.Zero(t, seen.count(EventLost))
 	})
@@ -87,7 +87,7 @@ func TestRWFailedRenewalsEndHold(t *testing.T) {
 	testenv.Long(t)
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
-		c, p := rwFaulty(t, addr, WithWatchdog(4*time.Second))
+		c, p := rwFaulty(t, addr, WithWatchdog(12*time.Second))
 		h := must(t)(side.of(c.RW("a")).Lock(ctx))
 		got := background(ctx, newLocks(t, addr).RW("a").Write())
 		p.Inject(refuse, side.kind.renew.sha, always)

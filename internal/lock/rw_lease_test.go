@@ -85,20 +85,18 @@ func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 // A writer's lease ends, but not that of its read hold: then others may read.
 func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
-		const lease = 2 * time.Second
+		const lease = 3 * time.Second
 		rdb := newClient(t, addr)
 		m, me := newLocks(t, addr).RW("a"), owned(t)
 		for _, expires := range []bool{false, true} {
-			var opts []Option
-			if expires {
-				opts = append(opts, WithLease(lease))
-			}
-			w, r := must(t)(m.Write().Lock(me, opts...)), must(t)(m.Read().Lock(me))
+			w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
 			reader := background(soon(t), m.Read())
 			queued(t, rdb, "rw", "a", 1)
 			writer := background(soon(t), m.Write())
 			queued(t, rdb, "rw", "a", 2)
-			if !expires {
+			if expires {
+				require.NoError(t, w.Extend(me, lease))
+			} else {
 				release(t, w)
 			}
 			h := arrived(t, reader)

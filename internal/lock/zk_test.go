@@ -208,8 +208,8 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 		t.Skip("needs GORACE with .ci/race-suppressions, as make test sets it")
 	}
 	t.Parallel()
-	servers := testenv.SharedZooKeeper(t).Servers()
-	z, direct := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))
+	servers, long := testenv.SharedZooKeeper(t).Servers(), WithSessionTimeout(30*time.Second)
+	z, direct := newZooKeeper(t, servers, ownRoot(t), long), newZooKeeper(t, servers, ownRoot(t), long)
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -218,12 +218,13 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 		wg.Go(func() {
 			for !done.Load() {
 				_, _, _ = z.conn.Exists("/") // fails while there is no connection
+				time.Sleep(time.Millisecond) // leaves time to the tests beside it
 			}
 		})
 	}
 	for range 10 {
-		h := must(t)(direct.Mutex("a").Lock(soon(t)))
-		waits := background(soon(t), z.Mutex("a"))
+		h := must(t)(persistent{direct.Mutex("a")}.Lock(soon(t)))
+		waits := background(soon(t), persistent{z.Mutex("a")})
 		eventually(t, "watched", func() bool { return watches(z) == 1 })
 		z.dropTransport()
 		release(t, h)
@@ -287,8 +288,8 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	t.Parallel()
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
-	h := must(t)(z.Mutex("a").Lock(soon(t)))
-	fixed := must(t)(z.Mutex("fixed").Lock(soon(t), WithLease(time.Hour)))
+	h := must(t)(persistent{z.Mutex("a")}.Lock(soon(t)))
+	fixed := must(t)(persistent{z.Mutex("fixed")}.Lock(soon(t), WithLease(time.Hour)))
 	other := must(t)(direct.Mutex("b").Lock(soon(t)))
 	waits := background(soon(t), z.Mutex("b"))
 	eventually(t, "waiting", func() bool { return watches(z) == 1 })
@@ -364,7 +365,7 @@ func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
 		}
 	}()
 	z := newZooKeeper(t, []string{follower.Addr}, WithSessionTimeout(4*time.Second))
-	h := must(t)(z.Mutex("cut off").Lock(soon(t)))
+	h := must(t)(persistent{z.Mutex("cut off")}.Lock(soon(t)))
 	_, _, err = witness.Exists("/")
 	require.NoError(t, err)
 	require.NoError(t, leader.Pause())

@@ -47,15 +47,18 @@ func (r *Redis) database(tb testing.TB) *redis.Client {
 	return rdb
 }
 
+// expiryTick is how often miniredis expires keys.
+const expiryTick = 100 * time.Millisecond
+
 // StartMiniredis starts a Redis inside the test process and stops it at cleanup. Its keys expire with a delay of up to
-// 100 ms; miniredis alone never expires a key.
+// 100 ms, or longer if the process stalls; miniredis alone never expires a key.
 func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 	tb.Helper()
 	m := miniredis.RunT(tb)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(100 * time.Millisecond)
+		tick := time.NewTicker(expiryTick)
 		defer tick.Stop()
 		for last := time.Now(); ; {
 			select {
@@ -63,7 +66,7 @@ func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 				return
 			case <-tick.C:
 				now := time.Now()
-				m.FastForward(now.Sub(last))
+				m.FastForward(min(now.Sub(last), expiryTick)) // a key of the time since last must not expire early
 				last = now
 			}
 		}

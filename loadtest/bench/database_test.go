@@ -84,7 +84,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	m := &report.Sample{Result: &loadgen.Result{}, Counts: 30}
 	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
-	short, cancel := context.WithTimeout(ctx, time.Second)
+	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err = s.watchWorkers(short, m, []string{"1"})
 	require.ErrorIs(t, err, errInconsistent)
