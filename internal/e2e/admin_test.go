@@ -31,7 +31,7 @@ func TestAdminCommands(t *testing.T) {
 	require.Equal(t, 1, code, out)
 
 	token := p.login(t, "13900000002")
-	require.Equal(t, http.StatusOK, p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status)
+	require.Equal(t, http.StatusOK, p.answered(t, http.MethodGet, "/api/v1/admin/orders", token).status)
 	code, out = s.run(t, "admin", "list")
 	require.Zero(t, code, out)
 	require.Regexp(t, `13900000002 +operator +since 2`, out)
@@ -56,7 +56,7 @@ func TestAdminCommands(t *testing.T) {
 // commands returns the commands in the audit log, newest first.
 func (p *server) commands(t *testing.T) (commands []string) {
 	t.Helper()
-	for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
+	for _, item := range p.must(t, http.MethodGet, "/admin/audit?kind=request", p.admin(t), nil)["items"].([]any) {
 		if r := item.(map[string]any); r["method"] == "CLI" {
 			target, _ := r["target"].(string)
 			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))

@@ -383,7 +383,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", gone.Status)
 
-	require.Equal(t, http.StatusOK, c.send(t, http.MethodPost, "/api/v1/orders/"+kept.ID+"/pay", token).status)
+	c.must(t, http.MethodPost, "/orders/"+kept.ID+"/pay", token, nil)
 	c.waitFor(t, token, kept.ID, "paid")
 	code := c.must(t, http.MethodGet, "/orders/"+kept.ID, token, nil)["redeem_code"].(string)
 	v.goTo("/console/orders")
@@ -406,7 +406,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	s := c.stack.fresh(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
 	p := s.serve(t).shop(t)
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 1)
-	user := p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string)
+	user := p.must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string)
 	cure := poison(t, s, user)
 	order, deadLetter := placePoisoned(t, p.server, sale, tokens[0], p.token)
 	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)

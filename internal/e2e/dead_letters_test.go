@@ -24,7 +24,7 @@ func poison(t *testing.T, s *stack, user string) (cure func()) {
 // deadLetters returns the items of the admin route.
 func deadLetters(t *testing.T, p *server, admin string) []map[string]any {
 	t.Helper()
-	a := p.send(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
+	a := p.answered(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	var all []map[string]any
 	for _, item := range a.body["items"].([]any) {
@@ -55,7 +55,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	p := s.serve(t)
 	sale, tokens, admin := p.sale(t, 1), s.tokens(t, 2), p.admin(t)
 	ill, other := tokens[0], tokens[1]
-	user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
+	user := p.must(t, http.MethodGet, "/me", ill, nil)["id"].(string)
 	cure := poison(t, s, user)
 
 	order, deadLetter := placePoisoned(t, p, sale, ill, admin)
@@ -68,7 +68,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 
 	// The unit of the failed order is free again. Once another buyer has it, a replay fails.
 	unit := p.buyReturned(t, other, sale)
-	requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
+	requireProblem(t, http.StatusConflict, "sold_out", p.answered(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
 	code, out = s.run(t, "dead-letters", "replay", deadLetter)
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "sold out; the dead letter is kept")
@@ -96,12 +96,13 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 	s := realStack(t).in("queue").with(envRedeliver + "=300ms")
 	p := s.serve(t)
 	tokens, admin := s.tokens(t, 1), p.admin(t)
-	poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
+	poison(t, s, p.must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string))
 
 	_, deadLetter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
 	path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
-	require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
-	requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
+	discarded := p.postUntilAnswered(t, keyedPost{path: path, token: admin, key: "discard"})
+	require.Equal(t, http.StatusNoContent, discarded.status, discarded.body)
+	requireProblem(t, http.StatusNotFound, "not_found", p.answered(t, http.MethodPost, path, admin))
 
 	_, deadLetter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
 	code, out := s.run(t, "dead-letters", "discard", deadLetter)

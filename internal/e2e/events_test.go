@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,23 +16,34 @@ import (
 	"seckill/internal/app"
 )
 
+// openEvents opens an event stream, again after an answer of 503. The stream lasts until the end of the test.
+func (p *server) openEvents(t *testing.T, path, token string) (stream io.Reader) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1"+path, nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	eventually(t, "an answer other than 503", func() bool {
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		if res.StatusCode == http.StatusServiceUnavailable {
+			return false
+		}
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		stream = res.Body
+		return true
+	})
+	return stream
+}
+
 // follow opens the event stream of an order and returns its statuses. The channel is closed at the end of the stream.
 func (p *server) follow(t *testing.T, token, order string) <-chan string {
 	t.Helper()
-	// A stream polls a committed order after 15 s at the earliest, so every status within 14 s was pushed.
-	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
-	t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/orders/"+order+"/events", nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = res.Body.Close() })
-	require.Equal(t, http.StatusOK, res.StatusCode)
+	stream := p.openEvents(t, "/orders/"+order+"/events", token)
 	statuses := make(chan string, 16)
 	go func() {
 		defer close(statuses)
-		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		for lines := bufio.NewScanner(stream); lines.Scan(); {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 				var o struct{ Status string }
 				_ = json.Unmarshal([]byte(data), &o)
@@ -42,13 +54,24 @@ func (p *server) follow(t *testing.T, token, order string) <-chan string {
 	return statuses
 }
 
-// requireStatuses requires the next statuses of a stream. Each may be preceded by one "queued".
+// next returns the next event of a stream, or false at its end.
+func next[T any](t *testing.T, stream <-chan T) (event T, more bool) {
+	t.Helper()
+	select {
+	case event, more = <-stream:
+	case <-time.After(time.Minute):
+		require.Fail(t, "the stream has neither an event nor an end within a minute")
+	}
+	return event, more
+}
+
+// requireStatuses requires the next statuses of a stream. Each may be preceded by "queued".
 func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		got := <-stream
-		if got == "queued" && w != got {
-			got = <-stream
+		got, _ := next(t, stream)
+		for got == "queued" && w != got {
+			got, _ = next(t, stream)
 		}
 		require.Equal(t, w, got)
 	}
@@ -58,26 +81,41 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 func TestOrderStreamFromAnyServer(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
-		token := s.tokens(t, 1)[0]
+		const tries = 3
+		tokens := s.tokens(t, 1+tries)
 		a, b := s.serve(t), s.serve(t)
 		sale := a.sale(t, 5)
-		order := orderOf(t, a, token, sale)
-		stream := b.follow(t, token, order)
-		requireStatuses(t, stream, "pending_payment")
-		a.must(t, http.MethodPost, "/orders/"+order+"/pay", token, nil)
-		requireStatuses(t, stream, "paid")
-		a.must(t, http.MethodPost, "/orders/"+order+"/refund", token, nil)
-		last := ""
-		for status := range stream { // until the final status; refunding may be over before it is read
-			last = status
+		// A stream polls a committed order after 15 s at the earliest, so a status within 14 s of the one before was pushed.
+		// On a busy machine it may take longer.
+		pushed := func(token string) bool {
+			order := orderOf(t, a, token, sale)
+			stream := b.follow(t, token, order)
+			requireStatuses(t, stream, "pending_payment")
+			before := time.Now()
+			late := func() bool { gap := time.Since(before); before = time.Now(); return gap > 14*time.Second }
+			a.must(t, http.MethodPost, "/orders/"+order+"/pay", token, nil)
+			if requireStatuses(t, stream, "paid"); late() {
+				return false
+			}
+			a.must(t, http.MethodPost, "/orders/"+order+"/refund", token, nil)
+			last := ""
+			for status, more := next(t, stream); more; status, more = next(t, stream) { // refunding may be over before it is read
+				if last = status; late() {
+					return false
+				}
+			}
+			require.Equal(t, "refunded", last)
+			return true
 		}
-		require.Equal(t, "refunded", last)
+		for try := 1; !pushed(tokens[try]); try++ {
+			require.Less(t, try, tries, "no order has each status within 14 s of the one before")
+		}
 
-		order = a.buyReturned(t, token, sale).ID
-		stream = b.follow(t, token, order)
+		order := a.buy(t, tokens[0], sale).ID
+		stream := b.follow(t, tokens[0], order)
 		requireStatuses(t, stream, "pending_payment")
 		require.Zero(t, b.stop(t), "open streams do not delay the stop")
-		_, more := <-stream
+		_, more := next(t, stream)
 		require.False(t, more)
 	})
 }

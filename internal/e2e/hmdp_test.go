@@ -239,7 +239,7 @@ func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	one = s.spawn(t, addr)
 	eventually(t, "still logged out", func() bool {
 		err := me(b.at(one))
-		require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
+		require.Contains(t, []error{errLogin, errPageTimeout, errServer}, err)
 		return errors.Is(err, errLogin)
 	})
 }

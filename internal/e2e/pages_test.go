@@ -62,7 +62,8 @@ func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
 	code := v.text(anOrder + " code")
 	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	a := p.send(t, http.MethodPost, "/api/v1/admin/orders/"+id+"/redeem", p.token)
+	redeem := keyedPost{path: "/api/v1/admin/orders/" + id + "/redeem", token: p.token, key: "redeem " + id}
+	a := p.postUntilAnswered(t, redeem)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	v.orderIs("redeemed") // without a reload
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
@@ -216,7 +217,7 @@ func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visi
 	store.reads(".banner", "No connection")
 	token := p.login(t, phone)
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	require.Equal(t, http.StatusOK, p.send(t, http.MethodPost, "/api/v1/orders/"+id+"/pay", token).status)
+	p.must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
 	eventually(t, "the order is paid", func() bool {
 		o, err := p.Order(t.Context(), token, id)
 		return err == nil && o.Status == "paid"

@@ -118,7 +118,7 @@ func requireOrdered(t *testing.T, p *server, token, id string) {
 // waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.
 func waiting(t *testing.T, p *server, token, status string) []string {
 	t.Helper()
-	a := p.send(t, http.MethodGet, "/api/v1/orders?status="+status, token)
+	a := p.answered(t, http.MethodGet, "/api/v1/orders?status="+status, token)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	ids := []string{}
 	for _, item := range a.body["items"].([]any) {
@@ -145,18 +145,18 @@ func TestQueuedOrder(t *testing.T) {
 	id := p.queue(t, tokens[0], sale)
 	path := "/api/v1/orders/" + id
 
-	shown := p.send(t, http.MethodGet, path, tokens[0])
+	shown := p.answered(t, http.MethodGet, path, tokens[0])
 	require.Equal(t, "queued", shown.body["status"], shown.body)
 	require.Equal(t, sale, shown.body["voucher_id"])
-	requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodGet, path, tokens[1]))
+	requireProblem(t, http.StatusNotFound, "not_found", p.answered(t, http.MethodGet, path, tokens[1]))
 	require.Equal(t, []string{id}, waiting(t, p, tokens[0], "queued"))
 	require.Equal(t, []string{id}, waiting(t, p, tokens[0], ""))
 	require.Empty(t, waiting(t, p, tokens[0], "pending_payment"))
 	for _, move := range []string{"/cancel", "/pay", "/refund"} {
-		requireProblem(t, http.StatusConflict, "invalid_state", p.send(t, http.MethodPost, path+move, tokens[0]))
-		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path+move, tokens[1]))
+		requireProblem(t, http.StatusConflict, "invalid_state", p.answered(t, http.MethodPost, path+move, tokens[0]))
+		requireProblem(t, http.StatusNotFound, "not_found", p.answered(t, http.MethodPost, path+move, tokens[1]))
 	}
-	again := p.click(t, tokens[0], sale)
+	again := p.answered(t, http.MethodPost, ordersOf(sale), tokens[0])
 	requireProblem(t, http.StatusConflict, "duplicate_order", again)
 	require.Equal(t, id, again.body["order_id"])
 	timedOut := p.queue(t, tokens[1], sale, "Prefer", "wait=1") // the wait times out
@@ -191,8 +191,8 @@ func TestQueuedOrder(t *testing.T) {
 	})
 	require.Equal(t, "pending_payment", confirmed.body["status"])
 	require.Equal(t, "/api/v1/orders/"+confirmed.body["id"].(string), confirmed.header.Get("Location"))
-	cancelled := p.send(t, http.MethodPost, path+"/cancel", tokens[0])
-	require.Equal(t, "cancelled", cancelled.body["status"], cancelled.body)
+	cancelled := p.postUntilAnswered(t, keyedPost{path: path + "/cancel", token: tokens[0], key: "cancel"})
+	require.Equal(t, "cancelled", cancelled.field(t, "status"), cancelled.body)
 	s.verify(t)
 }
 
@@ -280,8 +280,7 @@ func requireConfirmed(t *testing.T, p *server, c *rush.Buyers, r *rush.Report) {
 		if id == "" {
 			continue
 		}
-		o, err := p.Order(t.Context(), c.Tokens[i], id)
-		require.NoError(t, err)
+		o := answered(t, func() (rush.Order, error) { return p.Order(t.Context(), c.Tokens[i], id) })
 		require.Equal(t, "pending_payment", o.Status)
 	}
 }

@@ -54,10 +54,11 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	concurrently(buyers, func(i int) {
 		w := all[i]
 		for _, p := range servers {
-			w.p = p
-			if a, err := w.poll(ctx); err != nil || a.Pass == "" {
+			a, err := p.tryEntry(ctx, http.MethodGet, w.token, sale, w.ticket)
+			if err != nil || a.Pass == "" {
 				t.Errorf("%s: no pass: %v %+v", p.url, err, a)
 			}
+			w.note(a)
 		}
 		if len(w.passes) != 1 || w.number != numbers[i] {
 			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
@@ -78,9 +79,10 @@ func TestRoomControl(t *testing.T) {
 	s := realStack(t)
 	servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
 	admin, tokens := servers[0].admin(t), s.tokens(t, 400)
-	sale := servers[0].roomSale(t, 1000, 20, 60, 2*time.Second)
+	sale := servers[0].roomSale(t, 1000, 20, 60, time.Hour)
 	log := s.roomLog(t, sale)
 	all := enter(t, sale, tokens, servers...)
+	servers[0].beginSale(t, sale)
 	ctx, stop := context.WithCancel(t.Context())
 	var polls sync.WaitGroup
 	for _, w := range all { // also after the admission
@@ -97,9 +99,11 @@ func TestRoomControl(t *testing.T) {
 
 	servers[0].changeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
 	for i, p := range servers {
-		last := all[slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(log.admitted(t), w.number) })]
 		eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
-			a, err := last.p.entry(t.Context(), http.MethodGet, last.token, sale, last.ticket)
+			admitted := log.admitted(t)
+			last := slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(admitted, w.number) })
+			require.NotEqual(t, -1, last, "all are admitted")
+			a, err := p.entry(t.Context(), http.MethodGet, all[last].token, sale, all[last].ticket)
 			return err == nil && a.Paused && a.Message == "one moment"
 		})
 	}
@@ -115,7 +119,7 @@ func TestRoomControl(t *testing.T) {
 	passes := make([]string, len(all))
 	eventually(t, "all have passes", func() bool {
 		concurrently(len(all), func(i int) {
-			a, _ := all[i].p.entry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
+			a, _ := all[i].p.tryEntry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
 			passes[i] = a.Pass
 		})
 		return !slices.Contains(passes, "")
@@ -155,9 +159,10 @@ func TestRoomSoldOut(t *testing.T) {
 		const units, buyers, scripts = 10, 80, 5
 		a, b := s.serve(t), s.spawn(t, "")
 		servers, tokens := []*server{a, b}, s.tokens(t, buyers+scripts)
-		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, 2*time.Second)
+		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, time.Hour)
 		log := s.roomLog(t, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
+		a.beginSale(t, sale)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		codes := make(chan string, buyers)
@@ -171,6 +176,7 @@ func TestRoomSoldOut(t *testing.T) {
 		}
 		time.Sleep(1500 * time.Millisecond)
 		order := log.order(t)
+		require.Len(t, order, buyers)
 		require.Equal(t, order[:units], log.admitted(t), "as many passes as units")
 		byNumber := map[uint32]*waiter{}
 		for _, w := range all {

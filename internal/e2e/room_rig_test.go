@@ -64,14 +64,25 @@ func (p *server) entry(ctx context.Context, method, token, sale, ticket string) 
 // mustEntry is entry for requests that have to be answered. It repeats a request that is answered 503.
 func (p *server) mustEntry(t *testing.T, method, token, sale, ticket string) (a entryAnswer) {
 	t.Helper()
-	eventually(t, "an answer other than 503", func() bool {
-		var err error
-		a, err = p.entry(t.Context(), method, token, sale, ticket)
-		require.NoError(t, err)
-		return a.Code != "unavailable" && a.Code != "overloaded"
-	})
+	a, err := p.tryEntry(t.Context(), method, token, sale, ticket)
+	require.NoError(t, err)
 	return a
 }
+
+// tryEntry is mustEntry for goroutines. It returns the last answer or error of a minute.
+func (p *server) tryEntry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		a, err = p.entry(ctx, method, token, sale, ticket)
+		if err != nil || !a.busy() || sleep(ctx, 20*time.Millisecond) != nil {
+			return a, err
+		}
+	}
+}
+
+// busy reports whether the answer is 503.
+func (a entryAnswer) busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
 
 // roomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
 func (p *server) roomSale(t *testing.T, stock, rate, passTTL int, after time.Duration) (sale string) {
@@ -111,8 +122,8 @@ func enter(t *testing.T, sale string, tokens []string, servers ...*server) []*wa
 	concurrently(len(tokens), func(i int) {
 		w := &waiter{p: servers[i%len(servers)], token: tokens[i], sale: sale, passes: map[time.Time]string{}}
 		for try := 0; try < 100 && w.ticket == ""; try++ {
-			a, err := w.p.entry(t.Context(), http.MethodPost, w.token, sale, "")
-			if err != nil {
+			a, err := w.p.tryEntry(t.Context(), http.MethodPost, w.token, sale, "")
+			if err != nil || a.busy() {
 				break
 			}
 			w.note(a)
@@ -153,7 +164,7 @@ func (w *waiter) wait(ctx context.Context, others ...*server) entryAnswer {
 		case err != nil && len(others) > 0:
 			w.p, others = others[0], others[1:]
 			continue
-		case a.Pass != "" || a.Code != "" && a.Code != "unavailable" && a.Code != "overloaded":
+		case a.Pass != "" || a.Code != "" && !a.busy():
 			return a
 		}
 		select {
@@ -233,12 +244,24 @@ func (s *stack) roomLog(t *testing.T, sale string) *roomLog {
 	return &roomLog{store, id}
 }
 
+// read reads the room. It repeats a read whose answer comes too late.
+func (l *roomLog) read(t *testing.T) domain.Room {
+	t.Helper()
+	var rooms []domain.Room
+	var err error
+	eventually(t, "the database answers", func() bool {
+		rooms, _, err = l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
+		return !errors.Is(err, domain.ErrUnavailable)
+	})
+	require.NoError(t, err)
+	require.Len(t, rooms, 1)
+	return rooms[0]
+}
+
 // admissions returns the admissions of the room so far. There are fewer than the 500 events of one read.
 func (l *roomLog) admissions(t *testing.T) (events []domain.RoomEvent) {
 	t.Helper()
-	rooms, _, err := l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
-	require.NoError(t, err)
-	for _, e := range rooms[0].Events {
+	for _, e := range l.read(t).Events {
 		if e.Kind == domain.RoomAdmitted {
 			events = append(events, e)
 		}
@@ -258,15 +281,14 @@ func (l *roomLog) admitted(t *testing.T) (numbers []uint32) {
 // order returns the order of the lobby.
 func (l *roomLog) order(t *testing.T) []uint32 {
 	t.Helper()
-	rooms, _, err := l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
-	require.NoError(t, err)
-	return entry.LobbyOrder(rooms[0].Seed, rooms[0].Size)
+	room := l.read(t)
+	return entry.LobbyOrder(room.Seed, room.Size)
 }
 
 // verifyRoom requires that `seckill room verify` reports no violation, and returns its output.
 func (s *stack) verifyRoom(t *testing.T, sale string) string {
 	t.Helper()
-	code, out := s.run(t, "room", "verify", "--voucher", sale)
+	code, out := s.check(t, "room", "verify", "--voucher", sale)
 	require.Zero(t, code, out)
 	return out
 }

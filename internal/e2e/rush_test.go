@@ -255,8 +255,7 @@ func retryUnserved(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 // and the database then refuses the second order.
 func notFailed(t *testing.T, c *rush.Client, token, sale string) []rush.Order {
 	t.Helper()
-	orders, err := c.Orders(t.Context(), token)
-	require.NoError(t, err)
+	orders := answered(t, func() ([]rush.Order, error) { return c.Orders(t.Context(), token) })
 	return slices.DeleteFunc(orders, func(o rush.Order) bool { return o.VoucherID != sale || o.Status == "failed" })
 }
 

@@ -12,7 +12,7 @@ func (p *server) waitForRush(t *testing.T, admin string) map[string]any {
 	t.Helper()
 	var last answer
 	eventually(t, "the rush has ended", func() bool {
-		last = p.send(t, http.MethodGet, "/api/v1/admin/rush", admin)
+		last = p.answered(t, http.MethodGet, "/api/v1/admin/rush", admin)
 		require.Equal(t, http.StatusOK, last.status, last.body)
 		return last.body["state"] != "running"
 	})
@@ -25,10 +25,13 @@ func TestAdminRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.with("SECKILL_RATE_LIMIT=on").serve(t)
-		admin, path := p.admin(t), "/api/v1/admin/rush"
-		require.Equal(t, "idle", p.send(t, http.MethodGet, path, admin).body["state"])
+		admin, path := p.admin(t), "/admin/rush"
+		start := func(buyers, stock int) answer { // a start that is answered 503 leaves no rush
+			return p.reply(t, http.MethodPost, path, admin, map[string]any{"buyers": buyers, "stock": stock})
+		}
+		require.Equal(t, "idle", p.must(t, http.MethodGet, path, admin, nil)["state"])
 
-		began := p.sendBody(t, http.MethodPost, path, admin, `{"buyers":300,"stock":40}`)
+		began := start(300, 40)
 		require.Equal(t, http.StatusAccepted, began.status, began.body)
 		sale := began.body["voucher_id"].(string)
 		events := p.watchSale(t, admin, sale)
@@ -53,20 +56,21 @@ func TestAdminRush(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, "ended", p.send(t, http.MethodGet, "/api/v1/vouchers/"+sale, admin).body["state"],
+		require.Equal(t, "ended", p.must(t, http.MethodGet, "/vouchers/"+sale, admin, nil)["state"],
 			"units of unpaid orders return later and must not be sold")
-		log := p.send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"].([]any)
+		log := p.must(t, http.MethodGet, "/admin/audit?voucher_id="+sale, admin, nil)["items"].([]any)
+		require.NotEmpty(t, log)
 		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
 
-		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
-		requireProblem(t, http.StatusConflict, "invalid_state", p.sendBody(t, http.MethodPost, path, admin, `{"buyers":1,"stock":1}`))
-		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status)
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).status)
+		requireProblem(t, http.StatusConflict, "invalid_state", start(1, 1))
+		require.Equal(t, http.StatusNoContent, p.reply(t, http.MethodDelete, path, admin, nil).status)
 		stopped := p.waitForRush(t, admin)
 		require.Equal(t, "failed", stopped["state"])
 		require.Equal(t, "the rush was stopped", stopped["detail"])
-		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status, "stopping without a rush succeeds")
+		require.Equal(t, http.StatusNoContent, p.reply(t, http.MethodDelete, path, admin, nil).status, "stopping without a rush succeeds")
 
-		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).status)
 		require.Zero(t, p.stop(t), "shutdown ends the rush")
 		s.verify(t)
 	})

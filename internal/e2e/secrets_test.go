@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/rush"
 )
 
 // TestServeRefusesUnsafeSettings starts the program with the settings of a trial on a real database.
@@ -48,8 +49,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	r.request(t, p, other)
 	a := p.reply(t, http.MethodPost, "/auth/login", "", map[string]string{"phone": other, "code": "no code"})
 	require.GreaterOrEqual(t, a.status, 400)
-	v, err := p.CreateSale(t.Context(), admin, 5)
-	require.NoError(t, err)
+	v := answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, 5) })
 	o := p.buy(t, token, v.ID)
 	p.must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
 	p.waitFor(t, token, o.ID, "paid")
@@ -181,8 +181,7 @@ func TestChangeOfSecret(t *testing.T) {
 
 	p := start(first)
 	admin := r.login(t, p, app.DemoAdmin)["access_token"].(string)
-	v, err := p.CreateSale(t.Context(), admin, 9)
-	require.NoError(t, err)
+	v := answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, 9) })
 	ada, bob, eve := newHolder(t, p, r, v.ID, "13911110001"), newHolder(t, p, r, v.ID, "13911110002"), newHolder(t, p, r, v.ID, "13911110003")
 	require.Zero(t, p.stop(t))
 

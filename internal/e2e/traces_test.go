@@ -45,64 +45,73 @@ func (s *traceStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // continues that of the client. Requests that are not sampled have no span. The spans have no personal data.
 func TestTraceFromRequestToCommit(t *testing.T) {
 	t.Parallel()
-	const (
-		traceID, parentID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-		key, phone        = "a-key-of-the-buyer", "13800000077"
-		request           = "POST /api/v1/vouchers/:id/orders"
-	)
 	for lane, want := range map[string][]string{
-		"lock":  {"batch wait", "transaction", "user lock", request},
-		"batch": {"batch wait", "transaction", request},
-		"queue": {"admission", "batch wait", "batch wait", "transaction", request},
+		"lock":  {"batch wait", "transaction", "user lock", tracedRequest},
+		"batch": {"batch wait", "transaction", tracedRequest},
+		"queue": {"admission", "batch wait", "batch wait", "transaction", tracedRequest},
 	} {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			traces := &traceStore{}
-			srv := httptest.NewServer(traces)
-			defer srv.Close()
-			p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").spawn(t, "")
-			sale := p.sale(t, 10)
-			token := p.login(t, phone)
-			place := func(token, traceparent string) {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/api/v1/vouchers/"+sale+"/orders", http.NoBody)
-				require.NoError(t, err)
-				req.Header.Set("Authorization", "Bearer "+token)
-				req.Header.Set("Idempotency-Key", key)
-				req.Header.Set("Prefer", "wait=3")
-				req.Header.Set("Traceparent", traceparent)
-				res, err := http.DefaultClient.Do(req)
-				require.NoError(t, err)
-				require.NoError(t, res.Body.Close())
-				require.Equal(t, http.StatusCreated, res.StatusCode)
+			for try := 1; !traceOrder(t, lane, want); try++ {
+				require.Less(t, try, 5, "no order was placed in time and exported")
 			}
-			other := p.login(t, "13800000078")
-			place(other, "00-"+strings.Repeat("ab", 16)+"-"+parentID+"-00") // and loads the gate, which is tried before and after
-			place(token, "00-"+traceID+"-"+parentID+"-01")
-
-			p.scrape()
-			for _, histogram := range []string{"seckill_http_request_seconds", "seckill_order_seconds"} {
-				require.Regexp(t, `(?m)^`+histogram+`_bucket\{.*\} \d+ # \{trace_id="`+traceID+`"\}`, p.metrics)
-			}
-			require.Zero(t, p.stop(t)) // exports the last spans
-
-			byName := map[string]*tracepb.Span{}
-			var names []string
-			for _, span := range traces.spans {
-				require.Equal(t, traceID, hex.EncodeToString(span.GetTraceId()))
-				byName[span.GetName()] = span
-				names = append(names, span.GetName())
-			}
-			require.ElementsMatch(t, want, names)
-			require.Equal(t, parentID, hex.EncodeToString(byName[request].GetParentSpanId()))
-			for _, name := range want {
-				if name != request {
-					require.Equal(t, byName[request].GetSpanId(), byName[name].GetParentSpanId(), name)
-				}
-			}
-			for _, secret := range []string{phone, phone[3:], token, key, "Bearer"} {
-				require.NotContains(t, traces.raw.String(), secret)
-			}
-			require.NotContains(t, traces.raw.String(), "127.0.0.1", "an address is personal data")
 		})
 	}
+}
+
+const tracedRequest = "POST /api/v1/vouchers/:id/orders"
+
+// traceOrder requires that the spans of an order have these names. It returns false if the machine is so busy that the order
+// is not placed in time, or that the server reports that it cannot export the spans.
+func traceOrder(t *testing.T, lane string, want []string) bool {
+	t.Helper()
+	const (
+		traceID, parentID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+		key, phone        = "a-key-of-the-buyer", "13800000077"
+	)
+	traces := &traceStore{}
+	srv := httptest.NewServer(traces)
+	defer srv.Close()
+	p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").spawn(t, "")
+	sale := p.sale(t, 10)
+	token, other := p.login(t, phone), p.login(t, "13800000078")
+	place := func(token, traceparent string) int {
+		a := p.click(t, token, sale, "Idempotency-Key", key, "Prefer", "wait=3", "Traceparent", traceparent)
+		require.Contains(t, []int{http.StatusCreated, http.StatusAccepted, http.StatusServiceUnavailable}, a.status, a.body)
+		return a.status
+	}
+	unsampled := "00-" + strings.Repeat("ab", 16) + "-" + parentID + "-00"
+	// The first order also loads the gate, which is tried before and after.
+	if place(other, unsampled) != http.StatusCreated || place(token, "00-"+traceID+"-"+parentID+"-01") != http.StatusCreated {
+		return false
+	}
+
+	p.scrape()
+	for _, histogram := range []string{"seckill_http_request_seconds", "seckill_order_seconds"} {
+		require.Regexp(t, `(?m)^`+histogram+`_bucket\{.*\} \d+ # \{trace_id="`+traceID+`"\}`, p.metrics)
+	}
+	require.Zero(t, p.stop(t)) // exports the last spans
+	if log := p.log.String(); strings.Contains(log, "cannot export the last traces") || strings.Contains(log, "traces are not exported") {
+		return false
+	}
+
+	byName := map[string]*tracepb.Span{}
+	var names []string
+	for _, span := range traces.spans {
+		require.Equal(t, traceID, hex.EncodeToString(span.GetTraceId()))
+		byName[span.GetName()] = span
+		names = append(names, span.GetName())
+	}
+	require.ElementsMatch(t, want, names)
+	require.Equal(t, parentID, hex.EncodeToString(byName[tracedRequest].GetParentSpanId()))
+	for _, name := range want {
+		if name != tracedRequest {
+			require.Equal(t, byName[tracedRequest].GetSpanId(), byName[name].GetParentSpanId(), name)
+		}
+	}
+	for _, secret := range []string{phone, phone[3:], token, key, "Bearer"} {
+		require.NotContains(t, traces.raw.String(), secret)
+	}
+	require.NotContains(t, traces.raw.String(), "127.0.0.1", "an address is personal data")
+	return true
 }

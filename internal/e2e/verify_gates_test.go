@@ -36,7 +36,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	p, sale := soldInQueue(t, s)
 	rdb := s.client(t)
 	loseUnit(t, rdb, sale)
-	code, out := s.with(envLasting+"=1m").run(t, "verify")
+	code, out := s.with(envLasting+"=1m").check(t, "verify")
 	require.Zero(t, code, "the server repairs it while verify waits: %s", out)
 	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
 	p.logs(t, "the gate differs from the database and is rebuilt")
@@ -45,11 +45,11 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	brief := s.with(envLasting+"=1s", envEvery+"=1h")
 	brief.serve(t) // repairs nothing
 	loseUnit(t, rdb, sale)
-	code, out = brief.run(t, "verify")
+	code, out = brief.check(t, "verify")
 	require.Equal(t, exitViolation, code, out)
 	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
 	s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-	code, out = brief.run(t, "verify")
+	code, out = brief.check(t, "verify")
 	require.Zero(t, code, out)
 }
 
@@ -64,7 +64,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
 	other := s.in("lock").serve(t)
 	other.mustPlace(t, s.tokens(t, 2)[1], sale)
-	code, out := s.run(t, "verify")
+	code, out := s.check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
@@ -74,7 +74,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	defer subscriber.Close()
 	_, err := subscriber.Receive(t.Context())
 	require.NoError(t, err)
-	code, out = s.with(envLasting+"=1s").run(t, "verify")
+	code, out = s.with(envLasting+"=1s").check(t, "verify")
 	require.Equal(t, exitViolation, code, out)
 }
 
@@ -88,12 +88,12 @@ func TestVerifyWithQueuedOrders(t *testing.T) {
 	for _, token := range tokens {
 		p.queue(t, token, sale)
 	}
-	code, out := s.run(t, "verify")
+	code, out := s.check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "3 orders waiting, 0 dead letters")
 	release()
 	requireSettled(t, s)
-	code, out = s.run(t, "verify")
+	code, out = s.check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "0 orders waiting")
 }

@@ -247,12 +247,6 @@ func (c *Client) Vouchers(ctx context.Context) ([]Voucher, error) {
 	return list.Items, err
 }
 
-// Logout ends the token's session.
-func (c *Client) Logout(ctx context.Context, token string) error {
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/logout", token, nil, nil)
-	return err
-}
-
 // Order is a buyer's view of an order.
 type Order struct {
 	ID        string `json:"id"`
