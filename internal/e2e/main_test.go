@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"path"
 	"path/filepath"
 	"slices"
@@ -326,16 +327,24 @@ func (s *stack) args(command ...string) (flags []string) {
 }
 
 // run executes a command inside the test's process, which saves the start of the program, or that of another version in a
-// process. It returns the exit code and the combined output.
+// process. It returns the exit code and the combined output. A command that got no connection is repeated.
 func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	if s.binary != "" {
 		return s.runProcess(t, args...)
 	}
-	var out buffer
-	code = cli.Run(context.WithoutCancel(t.Context()), s.args(args...), &out, &out, tuning(s.setting))
-	return code, out.String()
+	for try := 1; ; try++ {
+		var out buffer
+		code = cli.Run(context.WithoutCancel(t.Context()), s.args(args...), &out, &out, tuning(s.setting))
+		if try == 5 || !dialTimeout.MatchString(out.String()) {
+			return code, out.String()
+		}
+	}
 }
+
+// dialTimeout is in the output of a command for which a busy machine did not complete a connection in time (2 s). A server
+// that is dead refuses it, and a frozen one lets the kernel accept it.
+var dialTimeout = regexp.MustCompile(`dial tcp \S+: i/o timeout`)
 
 // runProcess is run in a process of its own, with the settings in its environment.
 func (s *stack) runProcess(t *testing.T, args ...string) (code int, output string) {
