@@ -37,10 +37,10 @@ func withLongTimeout(c *Client, setUp func()) {
 	c.exec.timeout = commandTimeout
 }
 
-// soon returns a context with a long timeout, for calls that should return quickly.
+// soon returns a context with a long timeout, for a test's calls, each of which should return quickly.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*longTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -38,8 +38,7 @@ func TestFairOrder(t *testing.T) {
 }
 
 func testFairOrder(t *testing.T, addr string, contenders int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*longTimeout)
-	defer cancel()
+	ctx := soon(t)
 	rdb := newClient(t, addr)
 	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
 	first, err := clients[0].Fair("a").Lock(ctx)
