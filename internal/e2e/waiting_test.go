@@ -78,8 +78,8 @@ func (p *server) queueUp(ctx context.Context, token, sale string) (id string, er
 	}
 }
 
-// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream. On a
-// busy machine the server may refuse to open it with 503, for a while.
+// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream. For a
+// while a busy machine may not open it: the server answers 503, or ends a connection whose header it got too late.
 func followUntil(last, url, token string, seen chan<- string) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -87,10 +87,12 @@ func followUntil(last, url, token string, seen chan<- string) {
 		return
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 3 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	for deadline := time.Now().Add(time.Minute); err == nil && res.StatusCode == http.StatusServiceUnavailable && time.Now().Before(deadline); {
-		_ = res.Body.Close()
+	for deadline := time.Now().Add(time.Minute); (err != nil || res.StatusCode == http.StatusServiceUnavailable) && time.Now().Before(deadline); {
+		if err == nil {
+			_ = res.Body.Close()
+		}
 		res, err = client.Do(req)
 	}
 	if err != nil {
