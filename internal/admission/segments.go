@@ -164,9 +164,11 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 		}
 		return true, g.completeLoans(ctx, all)
 	}
-	var free int64
+	var free int64 // of all segments, before the loans below change their stock
 	for i := range all {
 		free += all[i].level.Stock
+	}
+	for i := range all {
 		if debt := -all[i].level.Stock; debt > 0 {
 			if err := g.borrow(ctx, all, i, debt); err != nil {
 				return false, err
@@ -228,7 +230,7 @@ func (g *Gate) completeLoans(ctx context.Context, all []segment) error {
 
 // borrow lends units to the borrower until it has those that are missing. A lender gives half of its units, or as many
 // as are missing: a segment that is empty once needs more soon, and each loan costs two round trips. borrow updates the
-// stock of all.
+// stock of the lenders in all.
 func (g *Gate) borrow(ctx context.Context, all []segment, borrower int, missing int64) error {
 	for missing > 0 {
 		lender := borrower

@@ -149,6 +149,25 @@ func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
 	})
 }
 
+// As many units have returned as a segment lacks, and one more: the next buyer gets it.
+func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := segmentsWithStock(t, rdb, 4, 4)
+		buyers := append(usersOf(1, 4, 2), usersOf(2, 4, 2)...)
+		for i, user := range buyers {
+			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
+		}
+		db.stock[voucher] = 1
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db.read))
+		for i, user := range buyers {
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: int64(i + 1), UserID: user}))
+		}
+		require.Equal(t, []int64{-3, 2, 2, 0}, stocks(t, g))
+		require.Equal(t, []error{nil}, reserve(t, g, admission(5, usersOf(3, 4, 1)[0])))
+		require.Equal(t, []int64{0, 0, 0, 0}, stocks(t, g))
+	})
+}
+
 // A late step of a loan changes nothing after a load, which has counted the units already.
 func TestLoadEndsLoans(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
