@@ -271,7 +271,7 @@ func (g *Gate) credit(ctx context.Context, borrower, lender *segment, total int6
 }
 
 // reserveSegments is Reserve for a gate of several segments. Each buyer's home decides, all of them at the same time. A
-// buyer is refused as sold out only after all segments were empty at one moment.
+// buyer is refused as sold out only if all segments together had no unit at one moment (lend).
 func (g *Gate) reserveSegments(
 	ctx context.Context, voucherID int64, segments []gateKeys, w domain.Window, as []domain.Admission,
 ) []error {
