@@ -29,7 +29,8 @@ type claim struct {
 	deferrable   bool  // the next acquire may be delayed to share a round trip
 	joined       bool  // joined the hub
 	inFlight     *call // an acquire whose outcome was not awaited
-	mayHold      bool  // an acquire may have been executed, but its reply was lost
+	mayHold      bool  // an acquire may have been executed, but its reply was lost or came too late
+	unused       int   // times mayHold was set; only tests read it
 	mayBeQueued  bool  // the id may be in the queue
 	mayHaveFreed bool  // a release may have been executed, but its reply was lost
 }
@@ -80,18 +81,20 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), deferrable: cl.deferrable}
 	cl.deferrable = false
 	if !cl.c.exec.submitAndWait(ctx, call) {
-		cl.inFlight, cl.mayHold, cl.mayBeQueued = call, true, true
+		cl.inFlight, cl.mayBeQueued = call, true
+		cl.setMayHold()
 		return verdict{}, waitEnded(ctx)
 	}
 	if call.err != nil {
 		if !notExecuted(call.err) {
-			cl.mayHold, cl.mayBeQueued = true, true
+			cl.mayBeQueued = true
+			cl.setMayHold()
 		}
 		return verdict{}, call.err
 	}
 	reply, err := ints(call.value, 2)
 	if err != nil {
-		cl.mayHold = true
+		cl.setMayHold()
 		return verdict{}, err
 	}
 	if reply[0] == 1 {
@@ -113,10 +116,15 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 	a := verdict{ok: true, token: uint64(token), validUntil: began.Add(cl.lease - drift(cl.lease))} //nolint:gosec // not negative
 	if time.Until(a.validUntil) <= margin(cl.lease) {
-		cl.mayHold = true // the lock was granted, but too late to use
+		cl.setMayHold()
 		return verdict{}, fmt.Errorf("%w of %v", errTooLate, cl.lease)
 	}
 	return a, nil
+}
+
+func (cl *claim) setMayHold() {
+	cl.mayHold = true
+	cl.unused++
 }
 
 // withdraw ends everything that the claim may have on the server after an acquire failed with err, and returns the

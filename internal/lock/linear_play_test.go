@@ -251,17 +251,16 @@ func (p *player) take(wait bool) {
 	v, err := cl.acquire(ctx, wait)
 	gaveUp := ctx.Err() != nil
 	back := p.h.now()
-	if wait && err != nil {
-		back = p.left(cl, err)
+	if wait {
+		if err != nil {
+			back = p.left(cl, err)
+		}
+		p.addUnused(call, q, cl.unused, back)
 	}
 	switch {
 	case err == nil:
 		p.h.add(call, q, reply{outcome: yes, token: v.token}, back)
 		p.held = append(p.held, &holding{cl: cl, operation: q, until: v.validUntil})
-		if wait { // an earlier attempt may have held the lock, unnoticed until its lease ended
-			q.id += "?"
-			p.addUndone(call, q, back)
-		}
 	case cl.kind.refusal != nil && errors.Is(err, cl.kind.refusal):
 		p.h.add(call, q, reply{outcome: never}, back)
 	case errors.Is(err, ErrUncertain):
@@ -287,6 +286,16 @@ func (p *player) left(cl *claim, err error) int64 {
 		}
 	}
 	return open
+}
+
+// addUnused adds the holds that a wait may have had before the one it used, if any. Each lasted until its lease ended:
+// those whose reply was lost or came too late, and one that a lost release handed over to it.
+func (p *player) addUnused(call int64, q operation, known int, back int64) {
+	id := q.id
+	for i := range known + 1 {
+		q.id = fmt.Sprintf("%s?%d", id, i)
+		p.addUndone(call, q, back)
+	}
 }
 
 // addUndone adds a take that was undone, if it was executed at all. The checker tries them in the order of their calls.
