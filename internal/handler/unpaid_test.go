@@ -21,7 +21,8 @@ func with(field string, value any) func(map[string]any) {
 	return func(b map[string]any) { b[field] = value }
 }
 
-// letExpire closes an order as the closer does at its payment deadline.
+// letExpire closes an order as the closer does at its payment deadline, and waits until purchases see that: they would use
+// an old snapshot of the sale if the database were slow.
 func (e *env) letExpire(o orderView) {
 	e.t.Helper()
 	id, err := strconv.ParseInt(o.ID, 10, 64)
@@ -33,6 +34,8 @@ func (e *env) letExpire(o orderView) {
 	})
 	require.NoError(e.t, err)
 	e.returns.Release(e.t.Context(), closed)
+	_, err = e.returns.Sales.Fresh(e.t.Context(), closed.VoucherID)
+	require.NoError(e.t, err)
 }
 
 // After an order has expired, its user gets neither a pass nor another order of the sale. A repeated request still
