@@ -24,18 +24,20 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
 # scripts, which compute; picture, which does, too; models that take one step at a time and searches for planted faults; the
-# long tests of handler, whose subjects are limits and requests on MariaDB; and the end-to-end tests, which run the same code
-# in whole servers. These mostly wait for the servers, so more of them run at once than there are processors, and nothing runs
-# beside them. The tests of the Helm chart are a module of their own. The last command sums up all but the second run, whose
-# tests run again. A test that models names is in one of the packages of the third run. Package lock, whose tests wait for
-# expiries, needs the longest time and begins first. By default the race detector delays each exit of a program by a second.
+# tests of handler but the short ones that shared names, because the others check one request after another; and the
+# end-to-end tests, which run the same code in whole servers. These mostly wait for the servers, so more of them run at once
+# than there are processors, and nothing runs beside them. The tests of the Helm chart are a module of their own. The last
+# command sums up all but the second run, whose tests run again. A test that models names is in one of the packages of the
+# third run. Package lock, whose tests wait for expiries, needs the longest time and begins first. By default the race detector
+# delays each exit of a program by a second. The linters include go vet.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
+shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export SECKILL_TEST_REQUIRE=1 GORACE="atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'"; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
+	@export GOFLAGS="$$GOFLAGS -vet=off" SECKILL_TEST_REQUIRE=1 GORACE="atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'"; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
 	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|picture)$$') || failed=1; \
-	$$run --format pkgname -- $(race) -parallel 8 -short ./internal/handler || failed=1; \
+	$$run --format pkgname -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler || failed=1; \
 	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
 	$$run --jsonfile $$results/plain -- -parallel 12 -timeout 30m ./internal/{handler,picture} || failed=1; \
 	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e || failed=1; \
