@@ -152,7 +152,7 @@ func (o *orderers) run(ctx context.Context, parallel int) {
 					o.failures = append(o.failures, err.Error())
 					o.mu.Unlock()
 				}
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond)
 			}
 		})
 	}
