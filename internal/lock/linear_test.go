@@ -145,18 +145,29 @@ func TestLateGrantsAreLinearizable(t *testing.T) {
 		return &player{rng: rand.New(rand.NewPCG(1, 1)), calm: true, tb: tb, g: &own, h: h, c: tb.clients[at], lock: t.Name()}
 	}
 	red := player(0, rwReadKind, time.Minute, "red")
-	red.take(false)
+	read := func() {
+		for len(red.held) == 0 {
+			red.take(false)
+		}
+	}
+	read()
 	red.free(red.held[0]) // the server knows the scripts from now on
-	red.take(false)
+	read()
 	var all sync.WaitGroup
-	all.Go(func() { player(0, rwWriteKind, 60*time.Millisecond, "blue").take(true) })
-	queued(t, newClient(t, addr), "rw", t.Name(), 1)
+	ended := make(chan struct{})
+	all.Go(func() {
+		defer close(ended)
+		player(0, rwWriteKind, 60*time.Millisecond, "blue").take(true)
+	})
+	rdb, queue := newClient(t, addr), keysOf(DefaultPrefix, "rw", t.Name())[1]
+	eventually(t, "queued", func() bool {
+		return rdb.ZCard(t.Context(), queue).Val() == 1 || isClosed(ended) // on a busy machine, the wait may end unseen
+	})
 	tb.proxies[0].Delay(200 * time.Millisecond)
 	all.Go(func() { red.free(red.held[0]) })
 	time.Sleep(100 * time.Millisecond)
 	player(1, rwReadKind, time.Minute, "blue").take(false)
 	all.Wait()
-	report(t, h)
 	if h.check(g, longTimeout) != porcupine.Ok {
 		report(t, h)
 		require.Fail(t, "not linearizable")
