@@ -105,4 +105,5 @@ bench: deps ## compare every lane with a bare HTTP server; writes loadtest/RESUL
 	go run ./loadtest/bench $(BENCH)
 
 microbench: deps ## Go benchmarks: one order in a durable transaction, one lock cycle, compared with raw Redis commands
-	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/...
+	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) \
+		$$(grep -rl --include='*_test.go' '^func Benchmark' internal | xargs dirname | sort -u | sed 's,^,./,')
