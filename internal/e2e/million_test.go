@@ -49,18 +49,20 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	rdb := s.client(t)
 	loseUnit(t, rdb, s.setting("SALE"))
 	start := time.Now()
-	repaired := make(chan string)
+	repaired := make(chan string, 1)
 	go func() {
+		defer close(repaired)
 		code, out := s.check(t, "reconcile", "--apply")
 		assert.Zero(t, code, out)
 		repaired <- out
 	}()
-	report := ""
-	for report == "" {
+	var report string
+	for running := true; running; {
 		a := buy()
 		assert.Equal(t, http.StatusAccepted, a.status, "buyers are admitted during a repair: %v", a.body)
 		select {
 		case report = <-repaired:
+			running = false
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
