@@ -105,6 +105,21 @@ func TestSnapshotOnceAMinute(t *testing.T) {
 	require.Equal(t, map[Kind]int{KindPhantom: 1, KindBuyerMissing: 1}, l.round().Repaired)
 }
 
+// TestSnapshotsOfLargeSaleUseBoundedTime: they take at most a hundredth of the time.
+func TestSnapshotsOfLargeSaleUseBoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		l.before = func(int) { time.Sleep(3 * time.Second) }
+		l.round()
+		time.Sleep(5*time.Minute - time.Second)
+		l.round()
+		require.Equal(t, 1, l.snapshots)
+		time.Sleep(time.Second)
+		l.round()
+		require.Equal(t, 2, l.snapshots)
+	})
+}
+
 // TestRebuildsBackOffWhenIneffective: the finding is still reported in every round.
 func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 	l := newRounds(t)
