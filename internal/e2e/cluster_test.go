@@ -119,9 +119,9 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t)
-		sale := p.segmentedSale(t, 2000) // segments have no effect in the other lanes
-		c := buyersOf(sale, 2000, s.tokens(t, 3000), p)
-		wait := longRush(t, s, c)
+		sale := p.segmentedSale(t, 800) // segments have no effect in the other lanes
+		c := buyersOf(sale, 800, s.tokens(t, 1000), p)
+		wait := longRush(t, s, c, 6*time.Second)
 		for _, node := range cluster.Nodes {
 			node.Kill()
 			require.NoError(t, node.Restart())

@@ -3,10 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,13 +29,40 @@ func (s *stack) withAdmins() *stack {
 	return s.with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin + "," + strings.Join(adminPhones, ","))
 }
 
-// enter opens a page of the console and logs in.
+// enter opens a page of the console with the session of a login that does not use the page.
 func (b *tab) enter(path, phone string) {
 	b.t.Helper()
+	for _, c := range b.sessionOf(phone) {
+		_, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
+			Name: c.Name, Value: c.Value, URL: b.url + c.Path, Path: c.Path, HTTPOnly: &c.HttpOnly, SameSite: network.CookieSameSiteStrict,
+		})
+		require.NoError(b.t, err)
+	}
+	// The pages expect a session, in the first of them only.
+	b.before(`try { if (!sessionStorage.entered) localStorage.setItem("seckill.session", sessionStorage.entered = "1") } catch {}`)
 	b.goTo(path)
-	b.click(`[data-do="enter"]`)
-	b.login(phone)
 	b.until(`!document.querySelector("[data-gate]")`)
+}
+
+// sessionOf logs in and returns the cookies.
+func (b *tab) sessionOf(phone string) []*http.Cookie {
+	b.t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(b.t, err)
+	client := &http.Client{Jar: jar}
+	post := func(path, body string) *http.Response {
+		req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.url+"/api/v1"+path, strings.NewReader(body))
+		require.NoError(b.t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Refresh-Token", "cookie")
+		res, err := client.Do(req)
+		require.NoError(b.t, err)
+		require.NoError(b.t, res.Body.Close())
+		require.Equal(b.t, http.StatusOK, res.StatusCode, path)
+		return res
+	}
+	code := post("/auth/code", fmt.Sprintf(`{"phone":%q}`, phone)).Header.Get("X-Demo-Code")
+	return post("/auth/login", fmt.Sprintf(`{"phone":%q,"code":%q}`, phone, code)).Cookies()
 }
 
 // fill replaces the value of a field.

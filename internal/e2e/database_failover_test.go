@@ -141,7 +141,6 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*se
 				t.Cleanup(func() { isReady(); hasBegun() }) // the others do not wait for a lane that failed before
 				s, servers := start(t, lane)
 				failover(t, s, servers, fault{
-					units:   400,
 					begin:   func() { isReady(); ready.Wait() },
 					kill:    func() { hasBegun(); begun.Wait(); kill() },
 					verdict: verdict,

@@ -31,7 +31,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, []*server{s.serve(t)}, fault{units: 3000, kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
+		failover(t, s, []*server{s.serve(t)}, fault{kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
 	})
 }
 
@@ -101,7 +101,7 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 	cluster.AddReplicas(t)
 	s = s.in("queue")
 	failover(t, s, []*server{s.serve(t)}, fault{
-		units: 3000, kill: func() { require.NoError(t, cluster.Nodes[0].Pause()) },
+		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
 		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
 	})
 	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
@@ -116,7 +116,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			s, sentinel := sentinelStack(t)
 			s = s.in(lane)
 			s.doctorReports(t, "3 Sentinels agree on the master")
-			failover(t, s, []*server{s.serve(t)}, fault{units: 3000, kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
+			failover(t, s, []*server{s.serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestRedisSentinelMasterFrozen(t *testing.T) {
 	s, sentinel := sentinelStack(t)
 	s = s.in("queue")
 	failover(t, s, []*server{s.serve(t)}, fault{
-		units: 3000, kill: func() { require.NoError(t, sentinel.Master.Pause()) },
+		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
 		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
 	})
 	require.NoError(t, sentinel.Master.Replicating(t.Context()))
@@ -209,8 +209,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 
 // fault is what happens in the middle of a rush.
 type fault struct {
-	units   int    // in the sale; a third of them in lane queue, unless begin is set
-	begin   func() // if not nil, it waits until the rush may begin, which is then as slow in every lane
+	begin   func() // if not nil, it waits until the rush may begin
 	kill    func()
 	verdict func() // returns when the system has failed over
 }
@@ -219,20 +218,13 @@ type fault struct {
 // until the verdict, and until orders flow again, are logged and not judged.
 func failover(t *testing.T, s *stack, servers []*server, f fault) {
 	t.Helper()
-	units := f.units
-	if s.lane == "queue" && f.begin == nil {
-		units /= 3 // its few parallel buyers wait for the end of each order
-	}
-	c := buyersOf(servers[0].segmentedSale(t, units), int64(units), s.tokens(t, units+units/6), servers...) // segments have no effect in the other lanes
+	const units = 240
+	c := buyersOf(servers[0].segmentedSale(t, units), units, s.tokens(t, 300), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
-	var wait func() *rush.Report
-	if f.begin == nil {
-		wait = longRush(t, s, c)
-	} else {
+	if f.begin != nil {
 		f.begin()
-		c.Parallel = 3
-		wait = rushUntil(t, s, c, c.Stock-1)
 	}
+	wait := longRush(t, s, c, 5*time.Second)
 	before := stock()
 	require.Positive(t, before, "the rush ended before the fault")
 	f.kill()

@@ -14,23 +14,16 @@ import (
 	"seckill/internal/rush"
 )
 
-// longRush starts a rush that is long enough for a fault and returns once a tenth of the stock is sold.
-func longRush(t *testing.T, s *stack, c *rush.Buyers) (wait func() *rush.Report) {
+// longRush starts a rush in which buyers arrive for at least the given time, so that a fault falls into it, and returns once
+// a tenth of the stock is sold.
+func longRush(t *testing.T, s *stack, c *rush.Buyers, lasts time.Duration) (wait func() *rush.Report) {
 	t.Helper()
 	c.Parallel = 32
-	if s.lane != "lock" {
-		c.Parallel = 3 // larger batches would finish the rush too early
-	}
-	return rushUntil(t, s, c, c.Stock*9/10)
-}
-
-// rushUntil starts a rush and returns once at most the given number of units is left.
-func rushUntil(t *testing.T, s *stack, c *rush.Buyers, left int64) (wait func() *rush.Report) {
-	t.Helper()
+	c.Pause = lasts * time.Duration(c.Parallel) / time.Duration(len(c.Tokens))
 	done := make(chan *rush.Report, 1)
 	go func() { done <- c.Run(t.Context()) }()
 	eventually(t, "the rush begins", func() bool {
-		return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= left
+		return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= c.Stock*9/10
 	})
 	select {
 	case <-done:
@@ -58,8 +51,8 @@ func TestServerKilledInMidRush(t *testing.T) {
 	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.spawn(t, addr)
-		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
-		wait := longRush(t, s, c)
+		c := buyersOf(p.sale(t, 300), 300, s.tokens(t, 400), p)
+		wait := longRush(t, s, c, time.Second)
 		p.kill()
 		s.verify(t)
 		s.spawn(t, addr)
@@ -75,8 +68,8 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	onEach(t, append(eachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.spawn(t, addr)
-		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
-		wait := longRush(t, s, c)
+		c := buyersOf(p.sale(t, 300), 300, s.tokens(t, 400), p)
+		wait := longRush(t, s, c, time.Second)
 		require.Zero(t, p.stop(t))
 		s.spawn(t, addr)
 		r := wait()
@@ -104,10 +97,10 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 			s = s.ownMariaDB(t)
 		}
 		p := s.serve(t)
-		tokens := s.tokens(t, 3001)
-		outsider := tokens[3000]
-		c := buyersOf(p.sale(t, 2000), 2000, tokens[:3000], p)
-		wait := longRush(t, s, c)
+		tokens := s.tokens(t, 801)
+		outsider := tokens[800]
+		c := buyersOf(p.sale(t, 600), 600, tokens[:800], p)
+		wait := longRush(t, s, c, 4*time.Second)
 
 		s.killRedis()
 		requireUnavailable(t, p, outsider, c.VoucherID)

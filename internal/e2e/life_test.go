@@ -270,7 +270,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 		tokens, admin := s.tokens(t, 1000), a.admin(t)
 		total := int64(400)
 		c := buyersOf(a.sale(t, total), total, tokens, a, b)
-		wait := longRush(t, s, c)
+		wait := longRush(t, s, c, 2*time.Second)
 		refused := 0
 		for i, delta := range []int{50, -80, 10, -40, 100, -30, -100_000, 60} {
 			got := []*server{a, b}[i%2].changeStock(t, admin, c.VoucherID, delta)

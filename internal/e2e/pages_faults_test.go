@@ -1,21 +1,27 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
+	"path"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
+	"github.com/evanw/esbuild/pkg/api"
 	"github.com/stretchr/testify/require"
 )
 
 // interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
 // /api/v1/orders", and `delays` its timers. A test may define answer(request, options, real) to respond in place of the
-// server. problem builds an error response; load imports a module of the page.
+// server. problem builds an error response; load returns a module of the page.
 const interceptFetch = `{
 	const real = fetch, later = setTimeout;
 	window.requested = [];
@@ -30,7 +36,7 @@ const interceptFetch = `{
 	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
 	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
-	window.load = (path) => import(document.querySelector("script[type=module]").src.replace("shop/main.bundle.js", path));
+	window.load = async (path) => modules[path];
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
 }`
@@ -63,10 +69,39 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	}
 }
 
-// intercept makes the pages of a tab run interceptFetch, and load their modules instead of the bundle: a module in a bundle
-// cannot be imported.
+// openShop returns a bundle of the shop's pages that has their modules in window.modules: those in the server's bundle
+// cannot be reached.
+var openShop = sync.OnceValues(func() ([]byte, error) {
+	static := os.DirFS("../web/static")
+	var entry strings.Builder
+	entry.WriteString("window.modules = {};\n")
+	for _, pattern := range []string{"lib/*.js", "proof/*.js", "shop/*.js"} {
+		names, err := fs.Glob(static, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			if path.Base(name) != "main.js" && !strings.HasSuffix(name, ".bundle.js") {
+				fmt.Fprintf(&entry, "import * as %[1]s%[2]d from %[3]q; modules[%[4]q] = %[1]s%[2]d;\n", path.Dir(name), i, "../"+name, name)
+			}
+		}
+	}
+	entry.WriteString(`import "./main.js"`)
+	built := api.Build(api.BuildOptions{
+		Stdin:  &api.StdinOptions{Contents: entry.String(), ResolveDir: "../web/static/shop"},
+		Bundle: true, Format: api.FormatESModule, Target: api.ESNext,
+	})
+	if len(built.Errors) > 0 {
+		return nil, errors.New(built.Errors[0].Text)
+	}
+	return built.OutputFiles[0].Contents, nil
+})
+
+// intercept makes the pages of a tab run interceptFetch and openShop.
 func (b *tab) intercept() {
 	b.t.Helper()
+	script, err := openShop()
+	require.NoError(b.t, err)
 	b.before(interceptFetch)
 	requests := make(chan *cdpfetch.EventRequestPaused, 8)
 	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
@@ -82,13 +117,13 @@ func (b *tab) intercept() {
 			case e := <-requests:
 				// An error means that the tab has left the page.
 				_, _ = chromedp.Call(b.ctx, cdpfetch.FulfillRequest, cdpfetch.FulfillRequestParams{
-					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: []byte(`import "./main.js";`),
+					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: script,
 					ResponseHeaders: []*cdpfetch.HeaderEntry{{Name: "Content-Type", Value: "text/javascript"}},
 				})
 			}
 		}
 	}()
-	_, err := chromedp.Call(b.ctx, cdpfetch.Enable, cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}})
+	_, err = chromedp.Call(b.ctx, cdpfetch.Enable, cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}})
 	require.NoError(b.t, err)
 }
 
@@ -98,12 +133,11 @@ func (b *tab) run(script string, args ...any) {
 	evaluate[bool](b, "(async () => {"+fmt.Sprintf(script, args...)+"; return true })()")
 }
 
-// loginNewUser logs in a new user.
+// loginNewUser logs in a new user without the dialog.
 func (b *tab) loginNewUser() {
 	b.t.Helper()
 	b.goTo("/")
-	b.click(`[data-do="login"]`)
-	b.login(newPhone())
+	b.run(`const { session } = await load("lib/session.js"); const phone = %q; await session.login(phone, (await session.sendCode(phone)).demo)`, newPhone())
 }
 
 // waitForState waits until a purchase has a state.

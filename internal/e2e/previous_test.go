@@ -33,16 +33,16 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			code, out := old.run(t, "migrate", "up")
 			require.Zero(t, code, out)
 			before := old.spawn(t, freeAddr(t))
-			tokens := old.seed(t, 4001)
+			tokens := old.seed(t, 1201)
 			addr := freeAddr(t)
 			proxy, front := newReadinessProxy(t, []string{before.url, "http://" + addr})
-			c := buyersOf(before.sale(t, 3000), 3000, tokens[:4000])
+			c := buyersOf(before.sale(t, 1000), 1000, tokens[:1200])
 			through, err := rush.NewClient(front, 256)
 			require.NoError(t, err)
 			t.Cleanup(through.Close)
 			c.Clients = []*rush.Client{through}
 			eventually(t, "the proxy has found the server", proxy.ready[0].Load)
-			wait := longRush(t, s, c)
+			wait := longRush(t, s, c, 12*time.Second)
 			after := s.spawn(t, addr)
 			eventually(t, "the proxy has found the new server", proxy.ready[1].Load)
 			require.Positive(t, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID), "both versions sell")
@@ -56,7 +56,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			requireReady(t, again)
 			sale := after.sale(t, 1)
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			o := orderers{client: client, url: again.url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[4000:]}
+			o := orderers{client: client, url: again.url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[1200:]}
 			require.NoError(t, o.place(0))
 			requireSettled(t, s)
 			s.verify(t)

@@ -26,8 +26,8 @@ import (
 // envRollouts is the number of restarts in TestRollingRestarts. The short default is for the suite.
 const envRollouts = "SECKILL_TEST_ROLLOUTS"
 
-// minRequests is the least number of requests per way of connecting for each restart: 10,000 in 20 restarts.
-const minRequests = 500
+// minRequests is the least number of requests per way of connecting for each restart: 6,000 in 20 restarts.
+const minRequests = 300
 
 // readinessProxy is a reverse proxy that sends requests to the servers whose /readyz answers 200, in turn. It repeats
 // nothing: a request that a server breaks is a 502, and counted.
@@ -99,7 +99,7 @@ func (p *readinessProxy) probe(ctx context.Context, i int, readyz string) {
 			_ = res.Body.Close()
 		}
 		p.ready[i].Store(err == nil && res.StatusCode == http.StatusOK)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -152,7 +152,7 @@ func (o *orderers) run(ctx context.Context, parallel int) {
 					o.failures = append(o.failures, err.Error())
 					o.mu.Unlock()
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	s := externalStack(t)
 	servers := []*server{s.serve(t), s.serve(t)}
 	tokens := s.tokens(t, accounts)
-	sale := servers[0].roomSale(t, units, 300, 60, time.Hour)
+	sale := servers[0].roomSale(t, units, 1000, 60, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var (
@@ -34,6 +34,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 		toBots, toAll   atomic.Int64
 		pressed, robbed atomic.Int64
 	)
+	begun := make(chan struct{})
 	react := func() time.Duration { return 300*time.Millisecond + rand.N(1700*time.Millisecond) }
 	for i, token := range tokens {
 		p, bot := servers[i%2], i < bots
@@ -42,7 +43,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 			if !bot {
 				_ = sleep(ctx, react())
 			}
-			w := &waiter{p: p, token: token, sale: sale, passes: map[time.Time]string{}}
+			w := &waiter{p: p, token: token, sale: sale, passes: map[time.Time]string{}, begun: begun}
 			for w.ticket == "" && ctx.Err() == nil {
 				a, _ := p.entry(ctx, http.MethodPost, token, sale, "")
 				w.note(a)
@@ -85,6 +86,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	began := time.Now()
 	lobby.Wait()
 	servers[0].beginSale(t, sale)
+	close(begun)
 	buyers.Wait()
 	stop()
 	keys.Wait()

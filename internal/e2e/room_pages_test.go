@@ -293,7 +293,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	figure("admitted", "1")
 	figure("outstanding", "1")
 
-	pass := `import(document.querySelector("script[type=module]").src.replace("main.bundle.js", "rooms.js")).then((m) => m.place("` + sale + `").pass)`
+	pass := `load("shop/rooms.js").then((m) => m.place("` + sale + `").pass)`
 	first := evaluate[string](buyer.tab, pass)
 	v.click(`[data-do="revoke"]`)
 	v.confirm()

@@ -113,6 +113,7 @@ type waiter struct {
 	token, sale, ticket string
 	number              uint32
 	passes              map[time.Time]string // by expiry
+	begun               <-chan struct{}      // closed when the sale begins; wait then polls soon
 }
 
 // enter gives each token a place in a room, on the servers in turn.
@@ -169,6 +170,11 @@ func (w *waiter) wait(ctx context.Context, others ...*server) entryAnswer {
 		}
 		select {
 		case <-ctx.Done():
+		case <-w.begun:
+			if a.State != "lobby" { // the server of the buyer has learned of it
+				w.begun = nil
+			}
+			_ = sleep(ctx, 200*time.Millisecond)
 		case <-time.After(max(time.Duration(a.Poll)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}

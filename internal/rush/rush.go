@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 // maxTries bounds the requests of one buyer.
@@ -21,9 +22,10 @@ const maxTries = 30
 type Buyers struct {
 	Clients   []*Client // servers of one system, used in turn
 	VoucherID string
-	Stock     int64    // initial stock of the sale
-	Tokens    []string // access tokens, one per buyer
-	Parallel  int      // concurrent buyers
+	Stock     int64         // initial stock of the sale
+	Tokens    []string      // access tokens, one per buyer
+	Parallel  int           // concurrent buyers
+	Pause     time.Duration // before the first request of each buyer
 	// Progress, if not nil, is called about once a second with the numbers of buyers that are done and of orders.
 	Progress func(done, orders int)
 }
@@ -64,6 +66,7 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	start := time.Now()
 	for i := range b.Tokens {
 		group.Go(func() error {
+			_ = loop.Sleep(ctx, b.Pause) // a buyer whose context ended sends no request
 			r.Answers[i] = b.Buy(ctx, i, "", count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)
