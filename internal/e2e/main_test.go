@@ -199,8 +199,8 @@ func realStack(t *testing.T) *stack {
 }
 
 // ownMariaDB returns the stack with a MariaDB that the test may kill.
-func (s *stack) ownMariaDB(t *testing.T) *stack {
-	db := testenv.StartMariaDB(t)
+func (s *stack) ownMariaDB(t *testing.T, args ...string) *stack {
+	db := testenv.StartMariaDB(t, args...)
 	c := s.with("SECKILL_MYSQL_DSN=" + dbtest.MariaDBDSN(t, db))
 	c.mariadb = db
 	return c

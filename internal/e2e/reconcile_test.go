@@ -154,7 +154,7 @@ func (l *liveSale) apply(t *testing.T, d damage) (resume func()) {
 func TestReconcileCommandRepairsGate(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
-	l := startLiveSale(t, withoutBackgroundRepair(s), 4, 20*time.Millisecond)
+	l := startLiveSale(t, withoutBackgroundRepair(s), 4, 50*time.Millisecond)
 	waitUntilAged(t, l)
 	l.requireSound(t)
 	for _, d := range damages {
@@ -210,7 +210,7 @@ func finding(kind string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\d+ +
 func TestBackgroundReconcileRepairsGate(t *testing.T) {
 	t.Parallel()
 	s := realStack(t).in("queue").with(envEvery+"=200ms", envMinAge+"=2s", envPause+"=500ms", "SECKILL_OPS_ADDR="+freeAddr(t))
-	l := startLiveSale(t, s, 4, 20*time.Millisecond)
+	l := startLiveSale(t, s, 4, 50*time.Millisecond)
 	ops := "http://" + s.setting("SECKILL_OPS_ADDR") + "/metrics"
 	waitUntilAged(t, l)
 	for _, d := range damages {
