@@ -23,8 +23,8 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
-# scripts, which compute; picture, which does, too; models that take one step at a time and searches for planted faults; the
-# tests of handler that shared does not name, because they check one request after another, and its long ones; and the
+# scripts, which compute; picture and some tests that models names, which do, too; models that take one step at a time and
+# searches for planted faults; the tests of handler that shared does not name, because they check one request after another, and its long ones; and the
 # end-to-end tests, which run the same code in whole servers. These mostly wait for the servers, so more of them run at once
 # than there are processors, and nothing runs beside them. The tests of the Helm chart are a module of their own. The last
 # command sums up all but the second run, whose tests run again. A test that models names is in one of the packages of the
@@ -32,13 +32,13 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # delays each exit of a program by a second. The linters include go vet.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
-models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLifeFindsFaults|Million
+models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations
 
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export GOFLAGS="$$GOFLAGS -vet=off" SECKILL_TEST_REQUIRE=1 GORACE="atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'"; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
 	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|picture)$$') || failed=1; \
 	$$run --format pkgname -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler || failed=1; \
-	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,entry,lock,queue,repo,sim} || failed=1; \
+	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo,sim} || failed=1; \
 	$$run --jsonfile $$results/plain -- -parallel 12 -timeout 30m ./internal/{handler,picture} || failed=1; \
 	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e || failed=1; \
 	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \

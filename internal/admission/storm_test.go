@@ -130,7 +130,7 @@ func (s *storm) rebuild(ctx context.Context) error {
 
 // Buyers, a worker, cancellations, rebuilds, unloads and flushes run concurrently. Afterwards the gate matches the
 // database and the stream.
-func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 400, 1) }
+func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 200, 1) }
 
 func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 100, 4) }
 

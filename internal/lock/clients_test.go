@@ -177,7 +177,7 @@ func nothingLeft(t testing.TB, rdb *redis.Client) {
 		}
 		channels = rdb.PubSubChannels(ctx, "*").Val()
 		return len(keys) == 0 && len(channels) == 0
-	}, longTimeout, 5*time.Millisecond, "left: %q, %q", keys, channels)
+	}, longTimeout, 20*time.Millisecond, "left: %q, %q", keys, channels)
 }
 
 // calls returns how often the server has executed a command, including calls from scripts.

@@ -92,7 +92,7 @@ func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string,
 // Whatever the players do and whichever faults occur, the model allows some order of their operations.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	rounds := 12
+	rounds := 8
 	if testing.Short() {
 		rounds = 3
 	}

@@ -68,7 +68,7 @@ func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 		me := owned(t)
 		c := newLocks(t, addr)
 		m := side.of(c.RW("a"))
-		long := must(t)(m.Lock(me, WithLease(10*time.Second)))
+		long := must(t)(m.Lock(me, WithLease(time.Minute)))
 		short := must(t)(m.Lock(me, WithLease(time.Second)))
 		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
 		requireDone(t, short.Context(), ErrLost)
@@ -78,6 +78,7 @@ func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, cl.release(me), ErrNotHeld)
 		require.NoError(t, long.Context().Err())
+		release(t, long)
 		nothingLeft(t, newClient(t, addr))
 	})
 }

@@ -42,7 +42,7 @@ func TestPermitsAreConserved(t *testing.T) {
 		for i := range workers {
 			work.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(i+1))) //nolint:gosec // reproducible
-				for range 15 {
+				for range 10 {
 					n := 1 + rng.Int64N(4)
 					d := time.Duration(5+rng.IntN(200)) * time.Millisecond
 					if rng.IntN(4) == 0 {

@@ -199,7 +199,7 @@ func (b *buyers) repeat(succeeded *atomic.Int64, call func(n int64) error) {
 			default:
 				b.unexpected.Store(&err)
 			}
-			time.Sleep(time.Millisecond) // the server builds an index beside a few buyers, not beside all that it can serve
+			time.Sleep(5 * time.Millisecond) // the server builds an index beside a few buyers, not beside all that it can serve
 		}
 	})
 }

@@ -110,7 +110,7 @@ func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 // payment that lost is refunded.
 func TestConcurrentEndsOfOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(200)
+		n := rounds(100)
 		v := newSale(t, s, int64(n), 1)
 		wins, refs := map[string]int{}, map[string]bool{}
 		for round := range n {
@@ -196,7 +196,7 @@ func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 // A redeemed order is not refunded, and a refunded order is not redeemed.
 func TestRefundRacesRedemption(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(200)
+		n := rounds(100)
 		v := newSale(t, s, int64(n), 1)
 		redeemed := 0
 		for round := range n {
@@ -244,7 +244,7 @@ func TestRefundRacesRedemption(t *testing.T) {
 // the order completes even if it runs beside the refund of the other payment.
 func TestSecondPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(200)
+		n := rounds(100)
 		v := newSale(t, s, int64(n), 1)
 		for round := range n {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
