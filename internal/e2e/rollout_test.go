@@ -220,16 +220,16 @@ func rollingRestarts(t *testing.T, s *stack) {
 	}
 	sale := servers[0].sale(t, 10_000)
 	path := "/api/v1/vouchers/" + sale + "/orders"
-	tokens := s.tokens(t, 2000)
+	tokens := s.tokens(t, 1000) // fewer than requests, so that all are used
 	proxy, front := newReadinessProxy(t, urls)
 	eventually(t, "the proxy has found all servers", func() bool {
 		return proxy.ready[0].Load() && proxy.ready[1].Load() && proxy.ready[2].Load()
 	})
 	proxied := &orderers{
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, url: front + path, tokens: tokens[:1000],
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, url: front + path, tokens: tokens[:500],
 	}
 	fresh := &orderers{
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialAny(urls)}}, url: urls[0] + path, tokens: tokens[1000:],
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialAny(urls)}}, url: urls[0] + path, tokens: tokens[500:],
 	}
 	t.Cleanup(proxied.client.CloseIdleConnections)
 	ctx, stop := context.WithCancel(t.Context())
