@@ -69,6 +69,7 @@ func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 
 // TestAlertRules runs the unit tests of the alerts, which must show of every alert that it fires and that it is silent.
 func TestAlertRules(t *testing.T) {
+	testenv.Long(t)
 	promtool := testenv.Promtool(t)
 	for _, args := range [][]string{{"check", "rules", "prometheus/alerts.yml"}, {"test", "rules", "prometheus/alerts_test.yml"}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()

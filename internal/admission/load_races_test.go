@@ -16,6 +16,7 @@ import (
 // A load is exact although the gate and the database change between its mark and its finish, before or after its
 // snapshot.
 func TestLoadIsExactDuringChanges(t *testing.T) {
+	testenv.Long(t)
 	type world struct {
 		g  *Gate
 		db *database

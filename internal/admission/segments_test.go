@@ -256,6 +256,7 @@ func (h *loseReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Many more buyers than units arrive at once, and some steps of loans fail. Every unit is sold once, no user gets two,
 // and no buyer is refused while a unit is left.
 func TestSegmentsSellEveryUnitOnce(t *testing.T) {
+	testenv.Long(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const units, users, rounds = 200, 150, 4
 		g, db := segmentsWithStock(t, rdb, 16, units)

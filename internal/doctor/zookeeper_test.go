@@ -11,6 +11,7 @@ import (
 )
 
 func TestZooKeeperEnsemble(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	servers := testenv.SharedZooKeeper(t).Servers()
 	verdict := func(servers ...string) Result { return examine(t, ZooKeeper(servers))["locks.ensemble"].Result }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/testenv"
 )
 
 type exportView struct {
@@ -85,6 +86,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 
 // The export of a user with many orders has several pages.
 func TestExportOfManyOrders(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	e := newEnv(t, sqlite)
 	v, c := e.sale(1000), e.buyer(1)

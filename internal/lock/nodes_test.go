@@ -121,6 +121,7 @@ func TestThreeNodesTwoDead(t *testing.T) {
 
 // A node that lost its data is outvoted; a second one ends the hold.
 func TestThreeNodesLosingData(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	ctx := context.Background()
 	_, addrs := startNodes(t, 3)
@@ -172,6 +173,7 @@ func TestReleaseInParts(t *testing.T) {
 
 // The node timeout holds for clients with their default timeouts and retries.
 func TestHangingNodeIsBounded(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	ctx := context.Background()
 	nodes, addrs := startNodes(t, 3)

@@ -285,6 +285,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 // The connection of a holder breaks for longer than its session lives. Its context ends before the server gives the lock
 // to the next holder. Afterwards it gets a new session by itself, and so does its waiter.
 func TestZooKeeperSessionExpires(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
@@ -318,6 +319,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 // The connection breaks for less than a session lives, but for longer than a hold relies on it. The hold is lost and the
 // session continues: it must not keep the lock.
 func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
@@ -334,6 +336,7 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 }
 
 func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	servers := testenv.SharedZooKeeper(t).Servers()
 	z, other := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))

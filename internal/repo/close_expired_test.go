@@ -33,6 +33,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 // Three closers work on 5,000 overdue orders of several sales, while buyers place and cancel orders there. Each order
 // is closed once, no deadlock is returned, and all units are in stock again.
 func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
+	testenv.Long(t)
 	onEach(t, func(t *testing.T, s *Store) {
 		const due, nSales, nBuyers = 5000, 7, 4
 		sales := make([]int64, nSales)

@@ -9,6 +9,9 @@ import (
 
 // TestGaleraNodeReturns kills a node and starts it again. It has what was committed before and meanwhile.
 func TestGaleraNodeReturns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short")
+	}
 	t.Parallel()
 	g := started(t, func(ctx context.Context) (*Galera, error) { return RunGalera(ctx) })
 	on := func(node int, statement string) (count int) {

@@ -37,6 +37,7 @@ func filled(t *testing.T) (*stack, *repo.Store) {
 }
 
 func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
+	testenv.Long(t)
 	s, store := filled(t)
 	totals, err := store.SaleTotals(t.Context())
 	require.NoError(t, err)
@@ -76,6 +77,7 @@ func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
 }
 
 func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
+	testenv.Long(t)
 	s, _ := filled(t)
 	ctx := t.Context()
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))

@@ -13,6 +13,7 @@ import (
 
 // A read of a whole sale may take longer than mysqlIOTimeout, and ends with its context.
 func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	db, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
