@@ -198,7 +198,7 @@ func realStack(t *testing.T) *stack {
 	return serverStack(t, dbtest.MariaDBDSN(t, testenv.SharedMariaDB(t)))
 }
 
-// ownMariaDB returns the stack with a MariaDB that the test may kill.
+// ownMariaDB returns the stack with a MariaDB that the test may kill, with further arguments for mariadbd.
 func (s *stack) ownMariaDB(t *testing.T, args ...string) *stack {
 	db := testenv.StartMariaDB(t, args...)
 	c := s.with("SECKILL_MYSQL_DSN=" + dbtest.MariaDBDSN(t, db))

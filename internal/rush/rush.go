@@ -66,7 +66,7 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	start := time.Now()
 	for i := range b.Tokens {
 		group.Go(func() error {
-			_ = loop.Sleep(ctx, b.Pause) // a buyer whose context ended sends no request
+			_ = loop.Sleep(ctx, b.Pause) // Buy fails at once if ctx has ended
 			r.Answers[i] = b.Buy(ctx, i, "", count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)

@@ -197,6 +197,24 @@ func TestOpenOutcomesAreRetried(t *testing.T) {
 	require.Equal(t, 1, r.Answers[2].Tries)
 }
 
+// One buyer after the other pauses, so that the last of three is done after three pauses.
+func TestBuyersPause(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	f.tries = map[string]int{}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 1)
+	require.NoError(t, err)
+	defer client.Close()
+	const pause = 20 * time.Millisecond
+	r := (&Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 1, Pause: pause}).Run(t.Context())
+	for i, a := range r.Answers {
+		require.GreaterOrEqual(t, a.After, time.Duration(i+1)*pause)
+	}
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+}
+
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
