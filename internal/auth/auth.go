@@ -19,9 +19,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
+	"seckill/internal/cache"
 	"seckill/internal/domain"
 	"seckill/internal/ratelimit"
 )
@@ -125,7 +125,7 @@ type Config struct {
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
 	cfg          Config
-	idleSessions *otter.Cache[string, *idleSession] // by token
+	idleSessions *cache.Cache[string, *idleSession] // by token
 	roles        roleCache
 	named        sync.Map // ids of the users that the log has named
 
@@ -133,7 +133,9 @@ type Service struct {
 }
 
 // New returns a Service.
-func New(cfg Config) *Service { return &Service{cfg: cfg, idleSessions: newIdleSessionCache()} }
+func New(cfg Config) *Service {
+	return &Service{cfg: cfg, idleSessions: cache.New[string](cache.Options[*idleSession]{MaxEntries: maxIdleSessions})}
+}
 
 // Login is the result of a login or a refresh.
 type Login struct {

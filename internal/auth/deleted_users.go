@@ -76,7 +76,7 @@ func (a *Service) activeUsers() map[int64][]string {
 		if now.Before(v.expires) {
 			add(v.identity)
 		} else {
-			a.cfg.Tokens.verified.Invalidate(token)
+			a.cfg.Tokens.verified.Delete(token)
 		}
 	}
 	for _, s := range a.idleSessions.All() {

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"seckill/internal/domain"
 )
 
@@ -71,10 +69,6 @@ func (s *idleSession) notBefore(now time.Time) time.Time {
 	return now
 }
 
-func newIdleSessionCache() *otter.Cache[string, *idleSession] {
-	return otter.Must(&otter.Options[string, *idleSession]{MaximumSize: maxIdleSessions})
-}
-
 // LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
 // last use. The token is valid for AuthenticateSliding only. proof is Login.Proof.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
@@ -97,7 +91,7 @@ func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return fals
 // until its idle timeout. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
 	now := domain.Moment(a.cfg.Now())
-	s, cached := a.idleSessions.GetIfPresent(token)
+	s, cached := a.idleSessions.Get(token)
 	if !cached {
 		return a.loadIdleSession(ctx, token, now)
 	}
@@ -114,7 +108,7 @@ func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identi
 			s = fresh
 			a.idleSessions.Set(strings.Clone(token), s) // the caller's string may be part of a larger string
 		case !errors.Is(err, domain.ErrUnavailable):
-			a.idleSessions.Invalidate(token)
+			a.idleSessions.Delete(token)
 			return Identity{}, err
 		}
 	}
@@ -128,16 +122,14 @@ func (a *Service) loadIdleSession(ctx context.Context, token string, now time.Ti
 	if err != nil {
 		return Identity{}, err
 	}
-	s, err := a.idleSessions.Get(ctx, strings.Clone(token), otter.LoaderFunc[string, *idleSession](
-		func(ctx context.Context, _ string) (*idleSession, error) {
-			s, err := a.extend(ctx, id, now, now, loadTimeout)
-			if errors.Is(err, domain.ErrUnauthenticated) { // cached as well
-				s, err = &idleSession{identity: Identity{SessionID: id}}, nil
-				s.refusedAt.Store(now.UnixMilli())
-			}
-			return s, err
-		},
-	))
+	s, err := a.idleSessions.Load(ctx, strings.Clone(token), func(ctx context.Context) (*idleSession, error) {
+		s, err := a.extend(ctx, id, now, now, loadTimeout)
+		if errors.Is(err, domain.ErrUnauthenticated) { // cached as well
+			s, err = &idleSession{identity: Identity{SessionID: id}}, nil
+			s.refusedAt.Store(now.UnixMilli())
+		}
+		return s, err
+	})
 	if err != nil {
 		return Identity{}, err
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/maypok86/otter/v2"
 
+	"seckill/internal/cache"
 	"seckill/internal/domain"
 )
 
@@ -53,7 +53,7 @@ type Tokens struct {
 	parser      *jwt.Parser
 	demo        bool // marks access tokens as those of a demo, and accepts marked ones
 	now         func() time.Time
-	verified    *otter.Cache[string, verified]
+	verified    *cache.Cache[string, verified]
 }
 
 // maxVerified bounds the cache of verified access tokens, at about 500 bytes each.
@@ -91,7 +91,7 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 		proofKeys:   derive(secrets, "seckill/known-device"),
 		askerKeys:   derive(secrets, "seckill/asker"),
 		now:         now,
-		verified:    otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
+		verified:    cache.New[string](cache.Options[verified]{MaxEntries: maxVerified}),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithStrictDecoding(), jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
@@ -175,7 +175,7 @@ func (t *Tokens) Verify(token string) (Identity, error) {
 }
 
 func (t *Tokens) verify(token string) (verified, error) {
-	v, ok := t.verified.GetIfPresent(token)
+	v, ok := t.verified.Get(token)
 	if !ok {
 		var err error
 		if v, err = t.parse(token); err != nil {
@@ -184,7 +184,7 @@ func (t *Tokens) verify(token string) (verified, error) {
 		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
-		t.verified.Invalidate(token)
+		t.verified.Delete(token)
 		return verified{}, domain.ErrTokenExpired
 	}
 	return v, nil

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/cache"
 )
 
 // answerTTL is the age up to which a cached answer is used. maxAnswers bounds the answers of a cache.
@@ -13,31 +14,30 @@ const answerTTL, maxAnswers = time.Second, 1000
 
 // answerCache caches encoded answers that are the same for every caller, for answerTTL. It is safe for concurrent use.
 type answerCache[K comparable] struct {
-	cache   *otter.Cache[K, *snapshot]
+	cache   *cache.Cache[K, *snapshot]
 	timeout time.Duration            // of one read
 	visit   func(*gin.Context) error // limits the reads by visitors
 	now     func() time.Time
 }
 
 func newAnswerCache[K comparable](timeout time.Duration, visit func(*gin.Context) error, now func() time.Time) *answerCache[K] {
-	return &answerCache[K]{timeout: timeout, visit: visit, now: now, cache: otter.Must(&otter.Options[K, *snapshot]{
-		MaximumSize: maxAnswers, ExpiryCalculator: otter.ExpiryWriting[K, *snapshot](answerTTL),
+	return &answerCache[K]{timeout: timeout, visit: visit, now: now, cache: cache.New[K](cache.Options[*snapshot]{
+		MaxEntries: maxAnswers, TTL: answerTTL,
 	})}
 }
 
 // write writes the answer of key, which read reads if it is not cached. Concurrent requests share one call of read, which
 // is therefore not cancelled with the request that started it.
 func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context) (*snapshot, error)) error {
-	load := func(ctx context.Context, _ K) (*snapshot, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
-		defer cancel()
-		return read(ctx)
-	}
-	snap, cached := a.cache.GetIfPresent(key)
+	snap, cached := a.cache.Get(key)
 	if !cached {
 		err := a.visit(c)
 		if err == nil {
-			snap, err = a.cache.Get(c.Request.Context(), key, otter.LoaderFunc[K, *snapshot](load))
+			snap, err = a.cache.Load(c.Request.Context(), key, func(ctx context.Context) (*snapshot, error) {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
+				defer cancel()
+				return read(ctx)
+			})
 		}
 		if err != nil {
 			return err
@@ -48,4 +48,4 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 }
 
 // forget drops all answers of this process, so that the next ones have a change that was just made.
-func (a *answerCache[K]) forget() { a.cache.InvalidateAll() }
+func (a *answerCache[K]) forget() { a.cache.Clear() }

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/cache"
 )
 
 // A snapshot is an answer that is the same for every caller, encoded once and sent many times. Only server_time differs
@@ -151,7 +152,7 @@ const maxSnapshots = 32 << 20
 
 // snapshots caches one snapshot per key, together with its source.
 type snapshots[K, S comparable] struct {
-	cache *otter.Cache[K, cachedSnapshot[S]]
+	cache *cache.Cache[K, cachedSnapshot[S]]
 }
 
 // cachedSnapshot is a snapshot of a source that is valid in [since, until).
@@ -162,14 +163,14 @@ type cachedSnapshot[S comparable] struct {
 }
 
 func newSnapshots[K, S comparable]() snapshots[K, S] {
-	return snapshots[K, S]{otter.Must(&otter.Options[K, cachedSnapshot[S]]{
-		MaximumWeight: maxSnapshots, Weigher: func(_ K, m cachedSnapshot[S]) uint32 { return 200 + m.snap.weight() },
+	return snapshots[K, S]{cache.New[K](cache.Options[cachedSnapshot[S]]{
+		MaxWeight: maxSnapshots, Weight: func(m cachedSnapshot[S]) uint32 { return 200 + m.snap.weight() },
 	})}
 }
 
 // get returns the cached snapshot of the key if it was made from source and is valid at now, and nil otherwise.
 func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
-	m, ok := d.cache.GetIfPresent(key)
+	m, ok := d.cache.Get(key)
 	if !ok || m.source != source || now.Before(m.since) || !now.Before(m.until) {
 		return nil
 	}

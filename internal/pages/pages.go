@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/text/currency"
 
+	"seckill/internal/cache"
 	"seckill/internal/demo"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
@@ -96,20 +96,17 @@ const (
 
 // newShopNames returns a function that returns the name of a shop, or "" if it cannot be read.
 func newShopNames(shops shop.Store) func(ctx context.Context, id int64) string {
-	cache := otter.Must(&otter.Options[int64, string]{
-		MaximumSize: maxShopNames, ExpiryCalculator: otter.ExpiryWriting[int64, string](shopNameTTL),
-	})
-	load := otter.LoaderFunc[int64, string](func(ctx context.Context, id int64) (string, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shopNameTimeout)
-		defer cancel()
-		s, err := shops.Shop(ctx, id)
-		if errors.Is(err, domain.ErrNotFound) {
-			return "", nil
-		}
-		return s.Name, err
-	})
+	names := cache.New[int64](cache.Options[string]{MaxEntries: maxShopNames, TTL: shopNameTTL})
 	return func(ctx context.Context, id int64) string {
-		name, err := cache.Get(ctx, id, load)
+		name, err := names.Load(ctx, id, func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shopNameTimeout)
+			defer cancel()
+			s, err := shops.Shop(ctx, id)
+			if errors.Is(err, domain.ErrNotFound) {
+				return "", nil
+			}
+			return s.Name, err
+		})
 		if err != nil {
 			return ""
 		}

@@ -2,11 +2,9 @@ package picture
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"seckill/internal/cache"
 	"seckill/internal/domain"
 )
 
@@ -26,13 +24,13 @@ type Service struct {
 	store      Store
 	now        func() time.Time
 	converting chan struct{} // a semaphore of one element: a conversion needs much memory
-	cache      *otter.Cache[string, *Picture]
+	cache      *cache.Cache[string, *Picture]
 }
 
 // New returns a Service that stores pictures in store.
 func New(store Store, now func() time.Time) *Service {
-	return &Service{store: store, now: now, converting: make(chan struct{}, 1), cache: otter.Must(&otter.Options[string, *Picture]{
-		MaximumWeight: maxCached, Weigher: func(_ string, p *Picture) uint32 { return uint32(len(p.JPEG)) }, //nolint:gosec // at most maxSize
+	return &Service{store: store, now: now, converting: make(chan struct{}, 1), cache: cache.New[string](cache.Options[*Picture]{
+		MaxWeight: maxCached, Weight: func(p *Picture) uint32 { return uint32(len(p.JPEG)) }, //nolint:gosec // at most maxSize
 	})}
 }
 
@@ -54,7 +52,7 @@ func (s *Service) Add(ctx context.Context, upload []byte) (Picture, error) {
 
 // Cached returns a picture from memory, or nil.
 func (s *Service) Cached(id string) *Picture {
-	p, _ := s.cache.GetIfPresent(id)
+	p, _ := s.cache.Get(id)
 	return p
 }
 
@@ -63,17 +61,10 @@ const readTimeout = 2 * time.Second
 
 // Get returns a picture, which must not be modified. Errors: ErrNotFound, ErrUnavailable.
 func (s *Service) Get(ctx context.Context, id string) (*Picture, error) {
-	p, err := s.cache.Get(ctx, id, otter.LoaderFunc[string, *Picture](func(ctx context.Context, id string) (*Picture, error) {
+	return s.cache.Load(ctx, id, func(ctx context.Context) (*Picture, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
 		p, err := s.store.Picture(ctx, id)
-		if errors.Is(err, domain.ErrNotFound) {
-			err = errors.Join(otter.ErrNotFound, err) // the cache expects its own error
-		}
 		return &p, err
-	}))
-	if errors.Is(err, otter.ErrNotFound) {
-		return nil, domain.ErrNotFound
-	}
-	return p, err
+	})
 }

@@ -6,9 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
+
+	"seckill/internal/cache"
 )
 
 //go:embed lua/give.lua
@@ -49,7 +50,7 @@ type Quota struct {
 	failed rate.Sometimes
 
 	mu    sync.Mutex                      // makes a call's changes of local one step
-	local *otter.Cache[string, time.Time] // when a bucket is full again; a missing bucket is full
+	local *cache.Cache[string, time.Time] // when a bucket is full again; a missing bucket is full
 }
 
 // NewQuota returns a Quota. With shared, it holds over all processes that use the same name.
@@ -58,11 +59,8 @@ type Quota struct {
 func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
 	return &Quota{
 		name: name, now: now, shared: shared, failed: rate.Sometimes{Interval: logInterval},
-		local: otter.Must(&otter.Options[string, time.Time]{
-			MaximumSize: maxBuckets,
-			ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, time.Time]) time.Duration {
-				return e.Value.Sub(now())
-			}),
+		local: cache.New[string](cache.Options[time.Time]{
+			MaxEntries: maxBuckets, TTLOf: func(full time.Time) time.Duration { return full.Sub(now()) },
 		}),
 	}
 }
@@ -132,14 +130,14 @@ func (q *Quota) giveLocal(buckets []Bucket) {
 		if taken := q.taken(b, now) - b.Rule.Interval; taken > 0 {
 			q.local.Set(b.id(), now.Add(taken))
 		} else {
-			q.local.Invalidate(b.id())
+			q.local.Delete(b.id())
 		}
 	}
 }
 
 // taken returns the time until the local bucket is full.
 func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
-	full, _ := q.local.GetIfPresent(b.id())
+	full, _ := q.local.Get(b.id())
 	return max(0, full.Sub(now))
 }
 

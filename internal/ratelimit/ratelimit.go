@@ -10,9 +10,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
+
+	"seckill/internal/cache"
 )
 
 const (
@@ -51,7 +52,7 @@ type Shared struct {
 type Limit struct {
 	interval time.Duration
 	burst    int
-	buckets  *otter.Cache[string, *rate.Limiter]
+	buckets  *cache.Cache[string, *rate.Limiter]
 	now      func() time.Time
 
 	name   string
@@ -66,10 +67,7 @@ type Limit struct {
 func New(name string, interval time.Duration, burst int, now func() time.Time, shared *Shared) *Limit {
 	return &Limit{
 		interval: interval, burst: burst, now: now, name: name, shared: shared, failed: rate.Sometimes{Interval: logInterval},
-		buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
-			MaximumSize:      maxBuckets,
-			ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](bucketIdle),
-		}),
+		buckets: cache.New[string](cache.Options[*rate.Limiter]{MaxEntries: maxBuckets, IdleTTL: bucketIdle}),
 	}
 }
 
@@ -94,9 +92,7 @@ func (l *Limit) TakeN(ctx context.Context, key string, n int) (wait time.Duratio
 }
 
 func (l *Limit) takeLocal(key string, n int) (wait time.Duration) {
-	bucket, _ := l.buckets.ComputeIfAbsent(key, func() (*rate.Limiter, bool) {
-		return rate.NewLimiter(rate.Every(l.interval), l.burst), false
-	})
+	bucket := l.buckets.Add(key, func() *rate.Limiter { return rate.NewLimiter(rate.Every(l.interval), l.burst) })
 	now := l.now()
 	if bucket.AllowN(now, n) {
 		return 0

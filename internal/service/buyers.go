@@ -71,7 +71,7 @@ type buyerList struct {
 // user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms
 // for the first list.
 func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, userID int64) (may, sure bool) {
-	e, ok := s.cache.GetIfPresent(voucherID)
+	e, ok := s.cache.Get(voucherID)
 	if !ok {
 		return true, false
 	}
@@ -159,7 +159,7 @@ func (l *buyerList) unitReturned() {
 
 // addBuyer adds the user of a purchase of this process to the voucher's list.
 func (s *Sales) addBuyer(voucherID, userID int64) {
-	e, ok := s.cache.GetIfPresent(voucherID)
+	e, ok := s.cache.Get(voucherID)
 	if !ok {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
 	"seckill/internal/batch"
+	"seckill/internal/cache"
 	"seckill/internal/domain"
 )
 
@@ -56,8 +56,7 @@ type SalesConfig struct {
 // share queries. Ids that do not exist are not cached; requests for them share queries as well.
 type Sales struct {
 	cfg          SalesConfig
-	cache        *otter.Cache[int64, *sale]
-	load         otter.Loader[int64, *sale]
+	cache        *cache.Cache[int64, *sale]
 	reads        *batch.Batcher[int64, saleRead]
 	catalog      catalogSnapshot
 	staleLookups *rate.Limiter // lookups of users missing from an outdated buyerList
@@ -106,14 +105,14 @@ func NewSales(cfg SalesConfig) *Sales {
 	s := &Sales{cfg: cfg, staleLookups: rate.NewLimiter(staleLookupsPerSecond, staleLookupsPerSecond)}
 	fail := func(err error) saleRead { return saleRead{err: domain.BatchError(err)} }
 	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readBatch, Fail: fail})
-	s.cache = otter.Must(&otter.Options[int64, *sale]{
-		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
-	})
-	s.load = otter.LoaderFunc[int64, *sale](func(ctx context.Context, id int64) (*sale, error) {
+	s.cache = cache.New[int64](cache.Options[*sale]{MaxEntries: maxSales, IdleTTL: saleKept})
+	return s
+}
+
+// load returns the cache entry of a voucher, which it reads if there is none.
+func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
+	return s.cache.Load(ctx, id, func(ctx context.Context) (*sale, error) {
 		v, err := s.read(ctx, id)
-		if errors.Is(err, domain.ErrNotFound) {
-			err = errors.Join(otter.ErrNotFound, err) // the cache expects its own error
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +120,6 @@ func NewSales(cfg SalesConfig) *Sales {
 		first.current.Store(&snapshot{voucher: v, at: time.Now()})
 		return first, nil
 	})
-	return s
 }
 
 // read reads one voucher from the database, together with concurrent reads. The result is shared, so the end of ctx
@@ -159,10 +157,7 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 // Get returns the voucher as it was less than a second ago. While the database cannot be read, it returns the last
 // snapshot, at most 10 minutes old. The result is shared and must not be modified. Errors: ErrNotFound, ErrUnavailable.
 func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
-	e, err := s.cache.Get(ctx, id, s.load)
-	if errors.Is(err, otter.ErrNotFound) {
-		return domain.Voucher{}, domain.ErrNotFound
-	}
+	e, err := s.load(ctx, id)
 	if err != nil {
 		return domain.Voucher{}, err
 	}
@@ -187,10 +182,7 @@ func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 // Where Get falls back to an older snapshot, Fresh waits for the database or fails. The voucher is shared and must not
 // be modified; equal pointers mean equal vouchers. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
 func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
-	e, err := s.cache.Get(ctx, id, s.load)
-	if errors.Is(err, otter.ErrNotFound) {
-		return nil, domain.ErrNotFound
-	}
+	e, err := s.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +240,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	case err != nil:
 		next.gone = true
 		e.current.Store(next)
-		s.cache.Invalidate(id)
+		s.cache.Delete(id)
 	default:
 		e.current.Store(next)
 		if v.Sale == nil || v.Sale.Stock > 0 {
@@ -277,7 +269,7 @@ func (e *sale) await(ctx context.Context, read <-chan struct{}) *snapshot {
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
 // of the snapshot does not change, so a returned unit is seen as early as without MarkSoldOut.
 func (s *Sales) MarkSoldOut(id int64) {
-	e, ok := s.cache.GetIfPresent(id)
+	e, ok := s.cache.Get(id)
 	if !ok {
 		return
 	}
@@ -303,7 +295,7 @@ func (s *Sales) Change(id int64) {
 // Forget invalidates the snapshot of a voucher in this process: the next caller waits for a new read. The snapshot is
 // kept for the case that the database cannot be read.
 func (s *Sales) Forget(id int64) {
-	e, ok := s.cache.GetIfPresent(id)
+	e, ok := s.cache.Get(id)
 	if !ok {
 		return
 	}
@@ -317,4 +309,4 @@ func (s *Sales) Forget(id int64) {
 }
 
 // Close stops the background goroutines of the cache.
-func (s *Sales) Close() { s.cache.StopAllGoroutines() }
+func (s *Sales) Close() { s.cache.Close() }

@@ -371,7 +371,7 @@ func TestBuyersAreKeptUpToDate(t *testing.T) {
 		for user := range int64(maxNewBuyers + 1) {
 			sales.addBuyer(1, user)
 		}
-		entry, ok := sales.cache.GetIfPresent(1)
+		entry, ok := sales.cache.Get(1)
 		require.True(t, ok)
 		require.False(t, entry.buyers.loaded, "a sale that is not sold out any more has no list")
 	})

@@ -1,0 +1,120 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type point struct{ x, y int }
+
+func TestEntries(t *testing.T) {
+	c := New[point](Options[string]{MaxEntries: 10})
+	_, cached := c.Get(point{1, 2})
+	require.False(t, cached)
+	c.Set(point{1, 2}, "a")
+	require.Equal(t, "a", c.Add(point{1, 2}, func() string { return "not used" }))
+	require.Equal(t, "b", c.Add(point{3, 4}, func() string { return "b" }))
+	require.Equal(t, map[point]string{{1, 2}: "a", {3, 4}: "b"}, maps.Collect(c.All()))
+	for range c.All() {
+		break
+	}
+	c.Delete(point{1, 2})
+	_, cached = c.Get(point{1, 2})
+	require.False(t, cached)
+	c.Clear()
+	require.Empty(t, maps.Collect(c.All()))
+}
+
+func TestBounds(t *testing.T) {
+	for name, o := range map[string]Options[int]{
+		"entries": {MaxEntries: 10},
+		"weight":  {MaxWeight: 20, Weight: func(int) uint32 { return 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New[int](o)
+			for i := range 1000 {
+				c.Set(i, i)
+			}
+			require.Eventually(t, func() bool { return len(maps.Collect(c.All())) <= 10 }, 10*time.Second, time.Millisecond)
+		})
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	for name, test := range map[string]struct {
+		options           Options[time.Duration]
+		unread, readOften time.Duration // how long a value lasts
+	}{
+		"none": {Options[time.Duration]{}, time.Hour, time.Hour},
+		"TTL":  {Options[time.Duration]{TTL: time.Minute}, time.Minute, time.Minute},
+		"idle": {Options[time.Duration]{IdleTTL: time.Minute}, time.Minute, time.Hour},
+		"each": {Options[time.Duration]{TTLOf: func(d time.Duration) time.Duration { return d }}, 20 * time.Minute, 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.options.MaxEntries = 10
+				c := New[string](test.options)
+				defer c.Close()
+				cached := func() bool { _, ok := c.Get("key"); return ok }
+
+				c.Set("key", 20*time.Minute)
+				time.Sleep(test.unread - 5*time.Second)
+				require.True(t, cached())
+				c.Set("key", 20*time.Minute)
+				time.Sleep(test.unread + 5*time.Second)
+				require.Equal(t, name == "none", cached())
+
+				c.Set("key", 20*time.Minute)
+				for begin := time.Now(); time.Since(begin) < test.readOften-5*time.Second; time.Sleep(5 * time.Second) {
+					require.True(t, cached())
+				}
+			})
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New[int64](Options[*point]{MaxEntries: 10, TTL: time.Hour})
+		defer c.Close()
+		var loads atomic.Int32
+		load := func(err error) func(context.Context) (*point, error) {
+			return func(context.Context) (*point, error) {
+				loads.Add(1)
+				time.Sleep(time.Second)
+				return &point{1, 2}, err
+			}
+		}
+		unavailable := errors.New("unavailable")
+		p, err := c.Load(t.Context(), 1, load(unavailable))
+		require.Equal(t, unavailable, err)
+		require.Nil(t, p)
+		_, cached := c.Get(1)
+		require.False(t, cached)
+
+		loads.Store(0)
+		results := make(chan *point, 10)
+		for range cap(results) {
+			go func() {
+				p, err := c.Load(t.Context(), 1, load(nil))
+				if err != nil {
+					t.Error(err)
+				}
+				results <- p
+			}()
+		}
+		first := <-results
+		require.Equal(t, &point{1, 2}, first)
+		for range cap(results) - 1 {
+			require.Same(t, first, <-results)
+		}
+		require.EqualValues(t, 1, loads.Load())
+	})
+}
