@@ -136,13 +136,16 @@ func TestServerFrozenAtCommit(t *testing.T) {
 	v := newSale(t, s, 100, 1)
 	answered := 0
 	for i := range int64(20) {
-		freeze := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { _ = db.Pause() })
+		frozen := make(chan struct{})
+		freeze := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { defer close(frozen); _ = db.Pause() })
 		thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		id := 1 + 10*i
 		placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
 		cancel()
-		freeze.Stop()
+		if !freeze.Stop() {
+			<-frozen // or the server might be frozen after it has been resumed below, and for ever
+		}
 		thaw.Stop()
 		_ = db.Resume()
 		for _, p := range placed[:2] {
