@@ -12,7 +12,12 @@ GORELEASER_VERSION := v2.16.0
 BENCHTIME ?= 3s
 
 # All clones on a machine share the build cache; without it each needs minutes and gigabytes of its own.
-export GOFLAGS := -trimpath $(GOFLAGS)
+# nomsgpack leaves out what gin has for MessagePack, which takes 40 s to compile and 3 MB of the program.
+export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
+# With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
+test test-short lint: export GOFLAGS += -pgo=off
+# As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
+test test-short: export GOGC ?= 300
 
 .PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt snapshot release
 
@@ -23,28 +28,56 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
-# scripts, which compute; picture and some tests that models names, which do, too; models that take one step at a time and
-# searches for planted faults; the tests of handler that shared does not name, because they check one request after another,
-# and its long ones; and the end-to-end tests, which run the same code in whole servers. These mostly wait for the servers,
-# so more of them run at once than there are processors, and nothing runs beside them. The tests of the Helm chart are a
-# module of their own. The last command sums up all but the second run, whose tests run again. A test that models names is in
-# one of the packages of the third run. Package lock, whose tests wait for expiries, needs the longest time and begins first.
-# By default the race detector delays each exit of a program by a second. The linters include go vet.
+# scripts, which compute; the packages of sequential; some tests that models names, which compute or take one step at a time,
+# and searches for planted faults; the tests of handler that shared does not name, because they check one request after
+# another, and its long ones; and the end-to-end tests, which run the same code in whole servers. The tests of the Helm chart
+# are a module of their own. The summary leaves out handler-race, whose tests run again. A test that models names is in one
+# of the packages of models. Package lock, whose tests wait for expiries, needs the longest time and begins first. By default
+# the race detector delays each exit of a program by a second. The linters include go vet.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations
+sequential := seckill|bench|bundle|catalog|cli|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|reference|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
+clusters := TestTortureOfClusters
 
+# The groups of one line run at once. The end-to-end tests yield to those of clusters, whose servers join by slow scripts.
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export GOFLAGS="$$GOFLAGS -vet=off" SECKILL_TEST_REQUIRE=1 GORACE="atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'"; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
-	$$run --jsonfile $$results/race -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|picture)$$') || failed=1; \
-	$$run --format pkgname -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler || failed=1; \
-	$$run --jsonfile $$results/models -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo,sim} || failed=1; \
-	$$run --jsonfile $$results/plain -- -parallel 12 -timeout 30m ./internal/{handler,picture} || failed=1; \
-	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e || failed=1; \
-	(cd deploy/check && $$run --jsonfile $$results/check -- ./...) || failed=1; \
+	@export results=$$(mktemp -d) failed=; make="make --no-print-directory --keep-going"; \
+	$$make race || failed=1; \
+	$$make -j3 handler-race models plain || failed=1; \
+	$$make -j2 clusters e2e || failed=1; \
+	$$make chart || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
-	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/models $$results/plain $$results/e2e $$results/check || failed=1; \
+	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
+
+groups := race handler-race models plain clusters e2e chart
+.PHONY: $(groups)
+$(groups): export GOFLAGS += -vet=off
+$(groups): export SECKILL_TEST_REQUIRE = 1
+$(groups): export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
+gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output --jsonfile $(results)/$@
+
+race:
+	@$(gotestsum) -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|$(sequential))$$')
+
+handler-race:
+	@$(GOBIN)/gotestsum --format pkgname --hide-summary skipped,output -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler
+
+models:
+	@$(gotestsum) -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo,sim}
+
+plain:
+	@$(gotestsum) -- -parallel 12 -timeout 30m ./internal/handler $$(go list ./... | grep -E '/($(sequential))$$')
+
+clusters:
+	@$(gotestsum) -- -timeout 30m -run '$(clusters)' ./internal/e2e
+
+e2e:
+	@nice $(gotestsum) -- -parallel 8 -timeout 30m -skip '$(clusters)' ./internal/e2e
+
+chart:
+	@cd deploy/check && $(gotestsum) -- ./...
 
 # Many of these tests wait, so twice as many packages run at once as there are processors.
 test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out

@@ -315,7 +315,6 @@ func TestSegmentsSellEveryUnitOnce(t *testing.T) {
 // On three masters, one hot voucher of 16 segments loads all of them: the busiest one executes at most 1.2 times the
 // average of the commands, from the purchase to the settled order.
 func TestSegmentsLoadMastersEvenly(t *testing.T) {
-	testenv.Long(t)
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	g, _ := segmentsWithStock(t, rdb, 16, 3000)

@@ -187,7 +187,6 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestClusterOfRedis(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	c := testenv.StartRedisCluster(t)
 	inCluster := func(r *Redis) { r.Cluster = true }

@@ -11,7 +11,6 @@ import (
 )
 
 func TestZooKeeperEnsemble(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	servers := testenv.SharedZooKeeper(t).Servers()
 	verdict := func(servers ...string) Result { return examine(t, ZooKeeper(servers))["locks.ensemble"].Result }

@@ -21,7 +21,6 @@ import (
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
 func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
-	testenv.Long(t)
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	s := serverStack(t, testenv.MySQLDSN(t))
@@ -141,7 +140,6 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 // server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
 	// A frozen node must keep its slots.
 	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})

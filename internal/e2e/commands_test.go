@@ -437,7 +437,6 @@ func (s *stack) requireNoStart(t *testing.T, want string) {
 
 // TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
 func TestZooKeeperHasUserLocks(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
 	s := realStack(t).with("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))

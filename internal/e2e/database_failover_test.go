@@ -39,7 +39,6 @@ func TestGaleraFailover(t *testing.T) {
 // It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
 func TestGaleraWriterFrozen(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
 	g := testenv.StartGalera(t)
 	at := testenv.StartProxy(t, g.Addrs(0)...)
 	start := func(t *testing.T, lane string) (*stack, []*server) {

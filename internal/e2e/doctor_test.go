@@ -163,7 +163,6 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 // TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
 func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).onEmptyDatabase(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 0)

@@ -137,7 +137,6 @@ func TestRedisSentinelMasterFrozen(t *testing.T) {
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
 func sentinelStack(t *testing.T) (*stack, *testenv.RedisSentinel) {
 	t.Helper()
-	testenv.Long(t)
 	sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
 	s := serverStack(t, testenv.MySQLDSN(t))
 	s.redis = nil

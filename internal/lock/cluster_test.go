@@ -16,7 +16,6 @@ import (
 // Locks of many names are spread over all nodes. Waiters are woken on whichever node their client is subscribed. A dead
 // node affects only its own locks.
 func TestCluster(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)
 	clients := make([]*Client, 3)

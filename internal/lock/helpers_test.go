@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	onSingleServers(t, test)
-	t.Run("cluster", func(t *testing.T) { testenv.Long(t); t.Parallel(); test(t, startCluster(t)) })
+	t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
 }
 
 // onSingleServers is onEachServer for tests that put a proxy before the server, or that need what only a single server

@@ -207,7 +207,6 @@ func TestRWServerRestartedWithoutData(t *testing.T) {
 
 // All keys of a lock are on one node, and wake messages reach all waiters.
 func TestRWOnACluster(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)
 	ctx := soon(t)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 // An rwActor is a claim with its state in the model.
@@ -222,6 +224,7 @@ func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.
 
 // One command at a time, at random, compared with the model.
 func TestRWModel(t *testing.T) {
+	testenv.Long(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		ctx := context.Background()

@@ -185,7 +185,6 @@ func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 
 // The server removes the node of a name that is not used any more, and tokens grow although the sequence begins anew.
 func TestZooKeeperRemovesUnusedNames(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
@@ -336,7 +335,6 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 }
 
 func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	servers := testenv.SharedZooKeeper(t).Servers()
 	z, other := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))
@@ -383,7 +381,6 @@ func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
 // once, and tokens grow beyond the election. Then the majority dies: the hold ends, and the lock is free when the
 // ensemble is back.
 func TestZooKeeperLeaderDies(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
 	cutOff(t, ensemble)

@@ -26,6 +26,7 @@ func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 // startCluster is StartRedisCluster with servers that start in another way, if it is not nil.
 func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *RedisCluster {
 	tb.Helper()
+	Long(tb)
 	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
 	need(tb, err)
 	stopAtCleanup(tb, s)

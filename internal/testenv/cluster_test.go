@@ -11,7 +11,6 @@ import (
 )
 
 func TestRedisClusterNodeCanBeKilledAndRestarted(t *testing.T) {
-	Long(t)
 	t.Parallel()
 	c := StartRedisCluster(t)
 	rdb := c.Client(t)

@@ -18,6 +18,7 @@ type Galera struct {
 // "evs.suspect_timeout=PT4S".
 func StartGalera(tb testing.TB, options ...string) *Galera {
 	tb.Helper()
+	Long(tb)
 	s, err := servers.RunGalera(tb.Context(), options...)
 	need(tb, err)
 	stopAtCleanup(tb, s)

@@ -87,6 +87,7 @@ func SharedMariaDB(tb testing.TB) *MariaDB {
 // SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
+	Long(tb)
 	z, err := sharedZooKeeper.get(runZooKeeper)
 	need(tb, err)
 	return z
@@ -95,6 +96,7 @@ func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 // StartZooKeeper starts a private ensemble and stops it at cleanup.
 func StartZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
+	Long(tb)
 	z, err := runZooKeeper(tb.Context())
 	need(tb, err)
 	stopAtCleanup(tb, z)
@@ -142,7 +144,7 @@ func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
 	})
 }
 
-// Long skips a test with -short.
+// Long skips a test with -short. The functions of this package that start a cluster call it.
 func Long(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {

@@ -30,6 +30,7 @@ func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
 // startSentinel is StartRedisSentinel with servers that start in another way, if it is not nil.
 func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *RedisSentinel {
 	tb.Helper()
+	Long(tb)
 	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
 	need(tb, err)
 	stopAtCleanup(tb, s)

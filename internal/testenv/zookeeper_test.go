@@ -7,7 +7,6 @@ import (
 )
 
 func TestZooKeeperElectsAnotherLeader(t *testing.T) {
-	Long(t)
 	t.Parallel()
 	z := StartZooKeeper(t)
 	first := z.Leader(t)

@@ -28,7 +28,6 @@ func openNodes(t *testing.T, dsn string, g *testenv.Galera) (all []*DB) {
 // Processes migrate an empty database at once, each through another node of Galera, where GET_LOCK is local to a node.
 // Then a node without a majority is unavailable, although it answers.
 func TestGalera(t *testing.T) {
-	testenv.Long(t)
 	t.Parallel()
 	g := testenv.StartGalera(t)
 	dbs := openNodes(t, g.DSN(t), g)
