@@ -14,12 +14,14 @@ BENCHTIME ?= 3s
 # All clones on a machine share the build cache; without it each needs minutes and gigabytes of its own.
 # nomsgpack leaves out what gin has for MessagePack, which takes 40 s to compile and 3 MB of the program.
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
-# With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
-test test-short lint: export GOFLAGS += -pgo=off
-# As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
-test test-short: export GOGC ?= 300
 
-.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt snapshot release
+groups := race handler-race models plain clusters e2e chart
+# With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
+test-short lint $(groups): export GOFLAGS += -pgo=off
+# As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
+test-short $(groups): export GOGC ?= 300
+
+.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt snapshot release $(groups)
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,23 +42,23 @@ models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Mill
 sequential := seckill|bench|bundle|catalog|cli|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|reference|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
 clusters := TestTortureOfClusters
 
+submake = $(MAKE) --no-print-directory --keep-going
 # The groups of one line run at once. The end-to-end tests yield to those of clusters, whose servers join by slow scripts.
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export results=$$(mktemp -d) failed=; make="make --no-print-directory --keep-going"; \
-	$$make race || failed=1; \
-	$$make -j3 handler-race models plain || failed=1; \
-	$$make -j2 clusters e2e || failed=1; \
-	$$make chart || failed=1; \
+	@export results=$$(mktemp -d) failed=; \
+	$(submake) race || failed=1; \
+	$(submake) -j3 handler-race models plain || failed=1; \
+	$(submake) -j2 clusters e2e || failed=1; \
+	$(submake) chart || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
-groups := race handler-race models plain clusters e2e chart
-.PHONY: $(groups)
+$(groups): $(GOBIN)/gotestsum
 $(groups): export GOFLAGS += -vet=off
 $(groups): export SECKILL_TEST_REQUIRE = 1
 $(groups): export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
-gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output --jsonfile $(results)/$@
+gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $(if $(results),--jsonfile $(results)/$@)
 
 race:
 	@$(gotestsum) -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|$(sequential))$$')
