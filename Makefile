@@ -30,22 +30,23 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
-# scripts, which compute; the packages of sequential; some tests that models names, which compute or take one step at a time,
-# and searches for planted faults; the tests of handler that shared does not name, because they check one request after
-# another, and its long ones; and the end-to-end tests, which run the same code in whole servers. The tests of the Helm chart
-# are a module of their own. The summary leaves out handler-race, whose tests run again. A test that models names is in one
-# of the packages of models. Package lock, whose tests wait for expiries, needs the longest time and begins first. By default
-# the race detector delays each exit of a program by a second. The linters include go vet.
+# scripts, which compute; the packages of sequential, in which little happens at once; some tests that models names, which
+# compute or take one step at a time, and searches for planted faults; the tests of handler that shared does not name,
+# because they check one request after another, and its long ones; and the end-to-end tests, which run the same code in
+# whole servers. The tests of the Helm chart are a module of their own. The summary leaves out handler-race, whose tests run
+# again. A test that models names is in one of the packages of models. Package lock, whose tests wait for expiries, needs
+# the longest time and begins first. By default the race detector delays each exit of a program by a second. The linters
+# include go vet.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations
-sequential := seckill|bench|bundle|catalog|cli|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|reference|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
+sequential := seckill|bundle|catalog|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
 clusters := TestTortureOfClusters
 
 submake = $(MAKE) --no-print-directory --keep-going
 # The groups of one line run at once. The end-to-end tests yield to those of clusters, whose servers join by slow scripts.
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@export results=$$(mktemp -d) failed=; \
+	@results=$$(mktemp -d) failed=; export results; \
 	$(submake) race || failed=1; \
 	$(submake) -j3 handler-race models plain || failed=1; \
 	$(submake) -j2 clusters e2e || failed=1; \

@@ -1,8 +1,8 @@
 // Package cache provides caches in memory with bounds, expiry and shared loads: otter behind a small generic type.
 //
 // The compiler translates generic code for every combination of types again, in each package that reaches it. otter has
-// a thousand functions, and nine combinations were most of the time in which packages handler and auth compiled. So otter
-// is translated once, for type any, and Cache converts keys and values, which costs an allocation for each access.
+// a thousand functions, and nine combinations were most of the time in which packages handler and auth compiled. So
+// otter is translated once, for type any, and Cache converts keys and values, which allocates in each access.
 package cache
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Options of a cache. One of MaxEntries and MaxWeight is required. Without a TTL, entries do not expire.
+// Options of a cache. One of MaxEntries and MaxWeight is required, the latter with Weight. Without a TTL, entries do not
+// expire.
 type Options[V any] struct {
 	MaxEntries int // approximately: beyond it, entries that are unlikely to be used again are evicted
 	MaxWeight  uint64
@@ -41,14 +42,17 @@ type entries interface {
 	StopAllGoroutines() bool
 }
 
-// New returns an empty cache.
+// New returns an empty cache. It panics if the options are incomplete or contradict each other.
 func New[K comparable, V any](o Options[V]) *Cache[K, V] {
+	if o.MaxEntries == 0 && o.MaxWeight == 0 {
+		panic("cache: without a bound")
+	}
 	untyped := Options[any]{MaxEntries: o.MaxEntries, MaxWeight: o.MaxWeight, TTL: o.TTL, IdleTTL: o.IdleTTL}
 	if o.Weight != nil {
-		untyped.Weight = func(v any) uint32 { return o.Weight(v.(V)) }
+		untyped.Weight = func(v any) uint32 { value, _ := v.(V); return o.Weight(value) }
 	}
 	if o.TTLOf != nil {
-		untyped.TTLOf = func(v any) time.Duration { return o.TTLOf(v.(V)) }
+		untyped.TTLOf = func(v any) time.Duration { value, _ := v.(V); return o.TTLOf(value) }
 	}
 	return &Cache[K, V]{newEntries(untyped)}
 }
@@ -72,20 +76,21 @@ func newEntries(o Options[any]) entries {
 
 // Get returns the value of key, if it is cached.
 func (c *Cache[K, V]) Get(key K) (value V, cached bool) {
-	if v, ok := c.entries.GetIfPresent(key); ok {
-		return v.(V), true
-	}
-	return value, false
+	v, cached := c.entries.GetIfPresent(key)
+	value, _ = v.(V)
+	return value, cached
 }
 
 // Load returns the value of key. If it is not cached, load reads it; concurrent callers share the call of the first of
-// them and its result. An error of load is returned and not cached.
+// them and its result, unless the entry has been set or deleted meanwhile, or the first caller's ctx has ended and load
+// failed: then load is called again. An error of load is returned and not cached.
 func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(ctx context.Context) (V, error)) (value V, err error) {
 	v, err := c.entries.Get(ctx, key, loader(func(ctx context.Context) (any, error) { return load(ctx) }))
 	if err != nil {
 		return value, err
 	}
-	return v.(V), nil
+	value, _ = v.(V)
+	return value, nil
 }
 
 // loader implements otter.Loader[any, any].
@@ -98,7 +103,8 @@ func (l loader) Reload(ctx context.Context, _, _ any) (any, error) { return l(ct
 // the cache.
 func (c *Cache[K, V]) Add(key K, value func() V) V {
 	v, _ := c.entries.ComputeIfAbsent(key, func() (any, bool) { return value(), false })
-	return v.(V)
+	added, _ := v.(V)
+	return added
 }
 
 // Set sets the value of key.
@@ -114,7 +120,9 @@ func (c *Cache[K, V]) Clear() { c.entries.InvalidateAll() }
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for k, v := range c.entries.All() {
-			if !yield(k.(K), v.(V)) {
+			key, _ := k.(K)
+			value, _ := v.(V)
+			if !yield(key, value) {
 				return
 			}
 		}

@@ -32,6 +32,21 @@ func TestEntries(t *testing.T) {
 	require.Empty(t, maps.Collect(c.All()))
 }
 
+func TestNilOfAnInterface(t *testing.T) {
+	c := New[string](Options[error]{MaxEntries: 10})
+	c.Set("key", nil)
+	require.Equal(t, map[string]error{"key": nil}, maps.Collect(c.All()))
+	require.NoError(t, c.Add("key", func() error { return errors.New("not used") }))
+	err, cached := c.Get("key")
+	require.True(t, cached)
+	require.NoError(t, err)
+}
+
+func TestCacheNeedsABound(t *testing.T) {
+	require.Panics(t, func() { New[string](Options[int]{TTL: time.Hour}) })
+	require.Panics(t, func() { New[string](Options[int]{MaxWeight: 10}) })
+}
+
 func TestBounds(t *testing.T) {
 	for name, o := range map[string]Options[int]{
 		"entries": {MaxEntries: 10},

@@ -17,8 +17,8 @@ import (
 const million = 1_000_000
 
 // TestSaleWithMillionOrders covers lane queue: buyers are admitted again after Redis lost all data, reconcile restores a
-// lost unit while buyers are admitted, and verify completes. It runs alone, because its checks need seconds of both
-// processors.
+// lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
+// checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
 	s := withoutBackgroundRepair(realStack(t).ownMariaDB(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"))
 	p := s.serve(t)

@@ -111,6 +111,9 @@ func NewSales(cfg SalesConfig) *Sales {
 
 // load returns the cache entry of a voucher, which it reads if there is none.
 func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
+	if e, cached := s.cache.Get(id); cached { // without allocating the function below
+		return e, nil
+	}
 	return s.cache.Load(ctx, id, func(ctx context.Context) (*sale, error) {
 		v, err := s.read(ctx, id)
 		if err != nil {
