@@ -13,8 +13,8 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Options of a cache. One of MaxEntries and MaxWeight is required, the latter with Weight. Without a TTL, entries do not
-// expire.
+// Options of a cache. Exactly one of MaxEntries and MaxWeight is required, the latter with Weight. At most one TTL may be
+// set; without one, entries do not expire.
 type Options[V any] struct {
 	MaxEntries int // approximately: beyond it, entries that are unlikely to be used again are evicted
 	MaxWeight  uint64
@@ -42,7 +42,7 @@ type entries interface {
 	StopAllGoroutines() bool
 }
 
-// New returns an empty cache. It panics if the options are incomplete or contradict each other.
+// New returns an empty cache. It panics without a bound, or with two.
 func New[K comparable, V any](o Options[V]) *Cache[K, V] {
 	if o.MaxEntries == 0 && o.MaxWeight == 0 {
 		panic("cache: without a bound")

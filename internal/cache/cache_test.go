@@ -42,9 +42,12 @@ func TestNilOfAnInterface(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCacheNeedsABound(t *testing.T) {
+func TestCacheNeedsOneBound(t *testing.T) {
 	require.Panics(t, func() { New[string](Options[int]{TTL: time.Hour}) })
-	require.Panics(t, func() { New[string](Options[int]{MaxWeight: 10}) })
+	require.Panics(t, func() { New[string](Options[int]{MaxWeight: 10}) }, "without a weight")
+	require.Panics(t, func() {
+		New[string](Options[int]{MaxEntries: 10, MaxWeight: 10, Weight: func(int) uint32 { return 1 }})
+	})
 }
 
 func TestBounds(t *testing.T) {
