@@ -120,7 +120,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
-		w := listenTo(t, addr, c)
+		w, rdb := listenTo(t, addr, c), newClient(t, addr)
 		l := c.Latch("a")
 		setCount(t, l, 2)
 		var line []*claim
@@ -129,6 +129,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 			cl := c.newClaim(latchKind, l.keys, unleased)
 			requireIn(t, cl, false)
 			requireIn(t, cl, false)
+			stay(t, rdb, latchKind.name, "a", cl)
 			line, ids = append(line, cl), append(ids, cl.id)
 		}
 		require.NoError(t, l.CountDown(ctx))
@@ -138,13 +139,14 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 		setCount(t, l, 1)
 		late := c.newClaim(latchKind, l.keys, unleased)
 		requireIn(t, late, false)
+		stay(t, rdb, latchKind.name, "a", late)
 		for _, cl := range line {
 			requireIn(t, cl, true)
 		}
 		require.NoError(t, l.CountDown(ctx))
 		require.Equal(t, []string{late.id}, w.received())
 		requireIn(t, late, true)
-		onlyCountsLeft(t, newClient(t, addr), "lock:wake:"+c.id) // the test's own subscription
+		onlyCountsLeft(t, rdb, "lock:wake:"+c.id) // the test's own subscription
 	})
 }
 

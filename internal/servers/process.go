@@ -15,7 +15,7 @@ import (
 
 // StartTimeout bounds the time until a started server answers. A start takes a fraction of a second, of a node of Galera
 // some seconds; the rest is reserve for a busy machine.
-const StartTimeout = 2 * time.Minute
+const StartTimeout = 5 * time.Minute
 
 // Process is a server process with its directory and its port, which stay the same when the process is restarted. Its
 // methods are safe for concurrent use.

@@ -55,8 +55,9 @@ func kindsOf(cfg Config) []kind {
 	return slices.Concat(kinds, mariaDBKinds)
 }
 
-// faultTimeout bounds the failover and the return of a server. A node of Galera copies the data of another one first.
-const faultTimeout = 3 * time.Minute
+// faultTimeout bounds the failover and the return of a server. A node of Galera copies the data of another one first, by
+// scripts for which a busy machine needs minutes.
+const faultTimeout = 6 * time.Minute
 
 func kill[P interface{ Kill() }](p P) error             { p.Kill(); return nil }
 func restart[P interface{ Restart() error }](p P) error { return p.Restart() }
