@@ -35,8 +35,9 @@ func TestTorture(t *testing.T) {
 	campaign(t, "lock")
 }
 
-// TestTortureOfClusters is TestTorture on a Galera cluster and a Redis Cluster. It does not run in parallel to others, and
-// in make test others yield to it: on a busy machine the scripts with which a node of Galera joins take minutes.
+// TestTortureOfClusters is TestTorture on a Galera cluster and a Redis Cluster. In make test it has a process of its own,
+// which begins beside the tests that run one at a time: on a busy machine the scripts with which a node of Galera joins take
+// minutes.
 func TestTortureOfClusters(t *testing.T) {
 	campaign(t, "queue", "--redis", "cluster", "--database", "galera")
 }
