@@ -193,68 +193,18 @@ func reserveApart(t *testing.T, g *Gate, as ...domain.Admission) {
 	}
 }
 
-// contents is what a voucher has in Redis, per segment.
-type contents struct {
-	t        *testing.T
-	g        *Gate
-	voucher  int64
-	segments []segmentContents
-}
-
-type segmentContents struct {
-	stream          string
-	entries         []redis.XMessage
-	tickets, buyers map[string]string
-}
-
-// contentsOf reads them in one exchange.
-func contentsOf(t *testing.T, g *Gate, voucherID int64) contents {
-	t.Helper()
-	pipe := g.cfg.Redis.Pipeline()
-	var read []func() segmentContents
-	for _, k := range segmentKeys(t, g, voucherID) {
-		stream := k.shard.Stream()
-		entries, tickets, buyers := pipe.XRange(t.Context(), stream, "-", "+"), pipe.HGetAll(t.Context(), k.shard.Queued()), pipe.HGetAll(t.Context(), k.buyers)
-		read = append(read, func() segmentContents { return segmentContents{stream, entries.Val(), tickets.Val(), buyers.Val()} })
-	}
-	_, err := pipe.Exec(t.Context())
-	require.NoError(t, err)
-	c := contents{t: t, g: g, voucher: voucherID}
-	for _, segment := range read {
-		c.segments = append(c.segments, segment())
-	}
-	return c
-}
-
+// queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
 func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
-	return contentsOf(t, g, voucherID).queue()
-}
-
-func queued(t *testing.T, g *Gate, voucherID int64) []domain.Admission {
-	t.Helper()
-	return contentsOf(t, g, voucherID).queued()
-}
-
-func requireTickets(t *testing.T, g *Gate, voucherID int64) {
-	t.Helper()
-	contentsOf(t, g, voucherID).requireTickets()
-}
-
-func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
-	t.Helper()
-	return contentsOf(t, g, voucherID).buyers()
-}
-
-// queue returns the entries in the streams, oldest first, with all admissions marked as committed.
-func (c contents) queue() []domain.StreamEntry {
-	c.t.Helper()
 	var all []domain.StreamEntry
-	for _, s := range c.segments {
-		for _, e := range s.entries {
-			p, err := c.g.Parse(s.stream, e.ID, e.Values)
-			require.NoError(c.t, err)
-			if p.Admissions[0].VoucherID == c.voucher {
+	for _, k := range segmentKeys(t, g, voucherID) {
+		stream := k.shard.Stream()
+		entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
+		require.NoError(t, err)
+		for _, e := range entries {
+			p, err := g.Parse(stream, e.ID, e.Values)
+			require.NoError(t, err)
+			if p.Admissions[0].VoucherID == voucherID {
 				p.Ends = make([]domain.End, len(p.Admissions))
 				all = append(all, p)
 			}
@@ -263,49 +213,12 @@ func (c contents) queue() []domain.StreamEntry {
 	return all
 }
 
-// queued returns the admissions in the streams.
-func (c contents) queued() []domain.Admission {
-	c.t.Helper()
+// queued returns a voucher's admissions in the stream.
+func queued(t *testing.T, g *Gate, voucherID int64) []domain.Admission {
+	t.Helper()
 	var all []domain.Admission
-	for _, p := range c.queue() {
+	for _, p := range queue(t, g, voucherID) {
 		all = append(all, p.Admissions...)
-	}
-	return all
-}
-
-// requireTickets compares the queued tickets with the streams: they must have the same rows.
-func (c contents) requireTickets() {
-	c.t.Helper()
-	for _, s := range c.segments {
-		want := []string{}
-		for _, e := range s.entries {
-			rows, _ := e.Values["rows"].(string)
-			want = append(want, strings.Split(rows, schema.RowSeparator)...)
-		}
-		got := []string{}
-		for user, rows := range s.tickets {
-			for row := range strings.SplitSeq(rows, schema.RowSeparator) {
-				require.Equal(c.t, user, strings.Fields(row)[1])
-				got = append(got, row)
-			}
-		}
-		slices.Sort(want)
-		slices.Sort(got)
-		require.Equal(c.t, want, got)
-	}
-}
-
-// buyers returns the table of buyers, each of whom must be in the home segment only.
-func (c contents) buyers() map[string]string {
-	c.t.Helper()
-	all := map[string]string{}
-	for i, s := range c.segments {
-		for user, orders := range s.buyers {
-			id, err := strconv.ParseInt(user, 10, 64)
-			require.NoError(c.t, err)
-			require.Equal(c.t, i, home(id, len(c.segments)), "the home of user %d", id)
-			all[user] = orders
-		}
 	}
 	return all
 }
@@ -324,6 +237,47 @@ func segmentKeys(t *testing.T, g *Gate, voucherID int64) []gateKeys {
 	t.Helper()
 	all, err := g.segments(t.Context(), voucherID)
 	require.NoError(t, err)
+	return all
+}
+
+// requireTickets compares the queued tickets of a voucher's shards with the streams: they must have the same rows.
+func requireTickets(t *testing.T, g *Gate, voucherID int64) {
+	t.Helper()
+	for _, k := range segmentKeys(t, g, voucherID) {
+		want := []string{}
+		for _, e := range g.cfg.Redis.XRange(t.Context(), k.shard.Stream(), "-", "+").Val() {
+			rows, _ := e.Values["rows"].(string)
+			want = append(want, strings.Split(rows, schema.RowSeparator)...)
+		}
+		got := []string{}
+		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.Queued()).Result()
+		require.NoError(t, err)
+		for user, rows := range tickets {
+			for row := range strings.SplitSeq(rows, schema.RowSeparator) {
+				require.Equal(t, user, strings.Fields(row)[1])
+				got = append(got, row)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		require.Equal(t, want, got)
+	}
+}
+
+// buyers returns a voucher's table of buyers, each of whom must be in the home segment only.
+func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
+	t.Helper()
+	all, segments := map[string]string{}, segmentKeys(t, g, voucherID)
+	for i, k := range segments {
+		m, err := g.cfg.Redis.HGetAll(t.Context(), k.buyers).Result()
+		require.NoError(t, err)
+		for user, orders := range m {
+			id, err := strconv.ParseInt(user, 10, 64)
+			require.NoError(t, err)
+			require.Equal(t, i, home(id, len(segments)), "the home of user %d", id)
+			all[user] = orders
+		}
+	}
 	return all
 }
 

@@ -131,9 +131,8 @@ func (m *model) check(after string) {
 		waiting[v] = append(waiting[v], p.Admissions...)
 	}
 	for _, v := range modelVouchers {
-		found := contentsOf(m.t, m.g, v)
-		require.ElementsMatch(m.t, waiting[v], found.queued(), after)
-		found.requireTickets()
+		require.ElementsMatch(m.t, waiting[v], queued(m.t, m.g, v), after)
+		requireTickets(m.t, m.g, v)
 		gate := m.gates[v]
 		got, err := m.g.Level(m.t.Context(), v)
 		if gate == nil {
@@ -153,7 +152,7 @@ func (m *model) check(after string) {
 		}
 		want.Sum, want.Users = sumOf(m.t, table), int64(len(table))
 		require.Equal(m.t, want, got, after)
-		require.Equal(m.t, table, found.buyers(), after)
+		require.Equal(m.t, table, buyers(m.t, m.g, v), after)
 	}
 	m.checkTickets(after)
 }
