@@ -15,7 +15,7 @@ BENCHTIME ?= 3s
 # nomsgpack leaves out what gin has for MessagePack, which takes 40 s to compile and 3 MB of the program.
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
 
-groups := race handler-race models plain clusters e2e chart
+groups := race clusters e2e handler-race models plain chart
 # With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
 test-short lint $(groups): export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
@@ -32,8 +32,8 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
 # scripts, which compute; the packages of sequential, in which little happens at once; some tests that models names, which
 # compute or take one step at a time, and searches for planted faults; the tests of handler that shared does not name,
-# because they check one request after another, and its long ones; and the end-to-end tests, which run the same code in
-# whole servers. The tests of the Helm chart are a module of their own. The summary leaves out handler-race, whose tests run
+# because they check one request after another, and with -short its long ones and those on MariaDB, whose driver the tests of
+# repo have under it; and the end-to-end tests, which run the same code in whole servers. The tests of the Helm chart are a module of their own. The summary leaves out handler-race, whose tests run
 # again. A test that models names is in one of the packages of models. Package lock, whose tests wait for expiries, needs
 # the longest time and begins first. By default the race detector delays each exit of a program by a second. The linters
 # include go vet.
@@ -44,13 +44,12 @@ sequential := seckill|bundle|catalog|codesender|demo|deploy|docs|domain|ledger|p
 clusters := TestTortureOfClusters
 
 submake = $(MAKE) --no-print-directory --keep-going
-# The groups of one line run at once, at the same priority: on a busy machine others would starve one that yields to them.
+# Package lock alone keeps both processors busy. The end-to-end tests, which take the longest, wait a sixth of their time, and
+# two other groups fill it, at the same priority: on a busy machine the others would starve one that yields to them.
 test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@results=$$(mktemp -d) failed=; export results; \
 	$(submake) race || failed=1; \
-	$(submake) -j3 handler-race models plain || failed=1; \
-	$(submake) -j2 clusters e2e || failed=1; \
-	$(submake) chart || failed=1; \
+	$(submake) -j3 clusters e2e handler-race models plain chart || failed=1; \
 	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
