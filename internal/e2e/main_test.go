@@ -442,7 +442,6 @@ func (s *stack) serve(t *testing.T) *server {
 func (s *stack) spawn(t *testing.T, addr string) *server {
 	t.Helper()
 	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
-	cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // saves a tenth of the processor time; the servers run in parallel to each other
 	p := &server{log: &buffer{}, done: make(chan struct{}), cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
 	cmd.Stderr = p.log
 	stdout, out := io.Pipe()
