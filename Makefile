@@ -32,11 +32,11 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
 # scripts, which compute; the packages of sequential, in which little happens at once; some tests that models names, which
 # compute or take one step at a time, and searches for planted faults; the tests of handler that shared does not name,
-# because they check one request after another, and with -short its long ones and those on MariaDB, whose driver the tests
-# of repo have under it; and the end-to-end tests, which run the same code in whole servers. The tests of the Helm chart are
-# a module of their own. The summary leaves out handler-race, whose tests run again. A test that models names is in one of
-# the packages of models. Package lock, whose tests wait for expiries, needs the longest time and begins first. By default
-# the race detector delays each exit of a program by a second. The linters include go vet.
+# because they check one request after another, and its long ones; and the end-to-end tests, which run the same code in
+# whole servers. The tests of the Helm chart are a module of their own. The summary leaves out handler-race, whose tests run
+# again. A test that models names is in one of the packages of models. Package lock, whose tests wait for expiries, needs
+# the longest time and begins first. By default the race detector delays each exit of a program by a second. The linters
+# include go vet.
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations

@@ -194,6 +194,7 @@ func embeddedStack(t *testing.T) *stack {
 
 // realStack has a database with the newest schema on the MariaDB of all tests, and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
+	testenv.Long(t)
 	return serverStack(t, dbtest.MariaDBDSN(t, testenv.SharedMariaDB(t)))
 }
 

@@ -77,7 +77,6 @@ func SharedRedis(tb testing.TB) *Redis {
 // should also run on an external server use [MySQLDSN].
 func SharedMariaDB(tb testing.TB) *MariaDB {
 	tb.Helper()
-	Long(tb)
 	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) {
 		return runMariaDB(ctx, "--max-connections=2000") // a server of one test can have 50
 	})
@@ -126,7 +125,6 @@ func runRedis(ctx context.Context, args ...string) (*Redis, error) {
 // StartMariaDB starts a private MariaDB and stops it at cleanup. args are as for [servers.RunMariaDB].
 func StartMariaDB(tb testing.TB, args ...string) *MariaDB {
 	tb.Helper()
-	Long(tb)
 	m, err := runMariaDB(tb.Context(), args...)
 	need(tb, err)
 	stopAtCleanup(tb, m)
@@ -146,7 +144,7 @@ func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
 	})
 }
 
-// Long skips a test with -short. The functions of this package that start a MariaDB or a cluster call it.
+// Long skips a test with -short. The functions of this package that start a cluster call it.
 func Long(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
