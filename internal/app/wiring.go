@@ -133,6 +133,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		Passes:  entry.NewPasses(b.secrets.Derive("entry passes")),
 		Tickets: entry.NewTickets(b.secrets.Derive("entry tickets")),
 	}
+	if mode.queue != nil {
+		entries.Queued = mode.queue
+	}
 	codes := domain.NewRedeemCodes(b.secrets)
 	orders := service.NewOrders(service.OrdersConfig{
 		Store: b.store, Sales: sales, Lane: b.tracer.Lane(mode.orders), Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,

@@ -77,7 +77,7 @@ func (v verifyRoomCmd) read(e *app.Env) (room domain.Room, err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	var events []domain.RoomEvent
 	for after := uint32(0); ; after = events[len(events)-1].Seq {
-		rooms, _, err := store.Rooms(e.Ctx, map[int64]uint32{v.Voucher: after})
+		rooms, _, err := store.Rooms(e.Ctx, map[int64]domain.RoomCursor{v.Voucher: {Applied: after}})
 		if err != nil {
 			return room, err
 		}

@@ -31,6 +31,8 @@ var (
 	ErrSecondFactorLost = errors.New("the server can no longer read the second factor of this account: an administrator must enroll it again")
 	ErrForbidden        = errors.New("forbidden")
 	ErrInvalidState     = errors.New("not possible in the present state")
+	// ErrRoomDrawn means that the waiting room of a sale has started, and that the change would need another draw.
+	ErrRoomDrawn = errors.New("the line of the waiting room was drawn at the start of this sale and serves no later one: create a new sale")
 	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.
 	ErrForeignHost = errors.New("this demo is for its own machine: use the address that it listens on, or localhost")
 
@@ -39,8 +41,8 @@ var (
 	ErrSoldOut        = errors.New("sold out")
 	// ErrEntryRequired means that the sale needs an entry pass and the request has none that is genuine.
 	ErrEntryRequired = errors.New("this sale needs an entry pass of the buyer")
-	// ErrPassExpired means that the pass of the request was valid once, but it has expired or was revoked.
-	ErrPassExpired = errors.New("the entry pass has expired or was revoked")
+	// ErrPassExpired means that the pass of the request was valid once, but it has expired, was revoked or has bought.
+	ErrPassExpired = errors.New("the entry pass has expired, was revoked or has bought already")
 	// ErrUnpaidLimit means that the user let as many orders of the sale expire unpaid as it allows.
 	ErrUnpaidLimit = errors.New("the user did not pay earlier orders of this sale in time")
 	// ErrUnpaidElsewhere means that the user has too many unpaid orders over all sales.

@@ -113,7 +113,7 @@ type Purchase struct {
 	Wait       time.Duration // in lane queue, how long the buyer waits for the outcome
 	Key        *RequestKey   // nil for a request without an Idempotency-Key
 	Pass       string        // the entry pass of the request; empty if there is none
-	PassExpiry time.Time     // of a pass that was checked
+	Round      uint32        // of the pass of a waiting room; 0 without one
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
 	Trace *Trace // nil unless the request is sampled

@@ -10,6 +10,7 @@ import (
 type NewOrder struct {
 	Order
 	Limit int         // the most active orders of the voucher per user
+	Round uint32      // of the pass of a waiting room, against which the order counts; 0 without one
 	Key   *RequestKey // nil for a request without an Idempotency-Key
 	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
 	// being committed.

@@ -15,6 +15,13 @@ type RoomPlace struct {
 	UserID   int64
 	Number   uint32
 	Admitted bool // with a pass that is valid
+	Bought   bool // an order with its pass is queued, and perhaps not yet in the database
+}
+
+// RoomCursor is how far the events of a room have been read.
+type RoomCursor struct {
+	Applied uint32 // the last sequence number that was read
+	Round   uint32 // the first admission whose purchases are to be counted
 }
 
 // Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby, the arrivals before
@@ -27,6 +34,25 @@ type Room struct {
 	Seed      [32]byte
 	Stock     int64 // units left in the database
 	Events    []RoomEvent
+	Bought    map[uint32]int // by admission: the orders that were placed with its passes
+}
+
+// PlaceLife is how long the places of a sale are kept after its end. Seed, size and the log of the room stay, so that the
+// draw can be checked.
+const PlaceLife = 7 * 24 * time.Hour
+
+// CheckDrawn returns ErrRoomDrawn if the room of a sale, which started at a time, cannot serve the changed sale. A room
+// is drawn once: before a later start, and without the places of the earlier buyers, the fastest would be the first.
+func CheckDrawn(startedAt time.Time, before, after *Sale, now time.Time) error {
+	if after.Entry.Mode != EntryRoom {
+		return nil
+	}
+	postponed := after.BeginAt.After(startedAt)
+	placesDeleted := before.EndAt.Add(PlaceLife).Before(now) && after.EndAt.After(now)
+	if postponed || placesDeleted {
+		return ErrRoomDrawn
+	}
+	return nil
 }
 
 // RoomEventKind is the kind of a RoomEvent.
@@ -36,6 +62,7 @@ type RoomEventKind int8
 const (
 	RoomAdmitted RoomEventKind = 1 // the numbers were admitted
 	RoomLeft     RoomEventKind = 2 // the numbers left
+	RoomBehind   RoomEventKind = 3 // the numbers wait behind all others: their users had passes and did not buy
 )
 
 // RoomEvent is something that happened in a room. The events of a room have the sequence numbers 1, 2, 3 and so on, and

@@ -37,8 +37,12 @@ type SaleRecord struct {
 	Expired    int       // orders that were not paid by their deadline
 	Cancelled  int       // orders that were cancelled before their deadline
 	LastCancel time.Time // the last of these cancellations
-	LastReturn time.Time // when an unpaid order last returned its unit: it was cancelled or has expired
+	LastRound  uint32    // the newest pass of a waiting room with which the user has bought; 0 if there is none
 }
+
+// HasUsed reports whether the user has bought with the pass of a round, whatever became of the order. 0 is no pass of a
+// waiting room.
+func (r SaleRecord) HasUsed(round uint32) bool { return round > 0 && round <= r.LastRound }
 
 // MayOrder returns nil if the limits of unpaid orders allow the user another order of the sale at now. Errors:
 // ErrUnpaidLimit, *RateLimitedError.

@@ -256,7 +256,7 @@ func (l *roomLog) read(t *testing.T) domain.Room {
 	var rooms []domain.Room
 	var err error
 	eventually(t, "the database answers", func() bool {
-		rooms, _, err = l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
+		rooms, _, err = l.store.Rooms(t.Context(), map[int64]domain.RoomCursor{l.id: {}})
 		return !errors.Is(err, domain.ErrUnavailable)
 	})
 	require.NoError(t, err)

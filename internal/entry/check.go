@@ -20,52 +20,85 @@ type RoomCheck struct {
 // the sequence numbers. Between two admissions the order of the line cannot be checked, because the log does not name
 // the buyers who are absent; Later counts them.
 func CheckRoom(room *domain.Room) RoomCheck {
-	var c RoomCheck
-	fault := func(e *domain.RoomEvent, format string, args ...any) {
-		c.Faults = append(c.Faults, fmt.Sprintf("event %d: ", e.Seq)+fmt.Sprintf(format, args...))
-	}
-	l := newLine()
+	c := roomChecker{room: room, line: newLine(), admitted: map[uint32]bool{}, left: map[uint32]bool{}, furthest: [2]int64{-1, -1}}
 	if !room.StartedAt.IsZero() {
-		l.start(LobbyOrder(room.Seed, room.Size))
+		c.line.start(LobbyOrder(room.Seed, room.Size))
 	}
-	admitted, left := map[uint32]bool{}, map[uint32]bool{}
-	furthest := int64(-1)
+
 	for i := range room.Events {
 		e := &room.Events[i]
 		if int(e.Seq) != i+1 {
-			fault(e, "sequence number %d is missing", i+1)
-			return c
+			c.fault(e, "sequence number %d is missing", i+1)
+			return c.result
 		}
-		if e.Kind == domain.RoomAdmitted && room.StartedAt.IsZero() {
-			fault(e, "buyers are admitted before the start")
+		c.check(e)
+	}
+	c.result.Admitted = len(c.admitted)
+	c.result.Left = len(c.left)
+	return c.result
+}
+
+// roomChecker checks the events of a room one after the other.
+type roomChecker struct {
+	room     *domain.Room
+	line     *line
+	admitted map[uint32]bool
+	left     map[uint32]bool
+	furthest [2]int64 // the last index that was admitted, of the line and of those behind it
+	result   RoomCheck
+}
+
+func (c *roomChecker) fault(e *domain.RoomEvent, format string, args ...any) {
+	c.result.Faults = append(c.result.Faults, fmt.Sprintf("event %d: ", e.Seq)+fmt.Sprintf(format, args...))
+}
+
+func (c *roomChecker) check(e *domain.RoomEvent) {
+	for _, n := range e.Numbers {
+		switch {
+		case n >= c.room.Joined:
+			c.fault(e, "number %d does not exist", n)
+		case c.left[n]:
+			c.fault(e, "number %d has left before", n)
+		case e.Kind != domain.RoomLeft && c.admitted[n]:
+			c.fault(e, "number %d is admitted again", n)
 		}
-		indexes := make([]uint32, len(e.Numbers))
-		for j, n := range e.Numbers {
-			indexes[j] = l.indexOf(n)
-			switch {
-			case n >= room.Joined:
-				fault(e, "number %d does not exist", n)
-			case left[n]:
-				fault(e, "number %d has left before", n)
-			case e.Kind == domain.RoomAdmitted && admitted[n]:
-				fault(e, "number %d is admitted again", n)
-			}
-			if e.Kind == domain.RoomLeft {
-				left[n] = true
-				continue
-			}
-			admitted[n] = true
-			if int64(indexes[j]) < furthest {
-				c.Later++
-			}
-		}
-		if e.Kind == domain.RoomAdmitted && len(indexes) > 0 {
-			if !slices.IsSorted(indexes) {
-				fault(e, "buyers are not in the order of the line")
-			}
-			furthest = max(furthest, int64(slices.Max(indexes)))
+
+		switch e.Kind {
+		case domain.RoomLeft:
+			c.left[n] = true
+		case domain.RoomAdmitted:
+			c.admitted[n] = true
+		case domain.RoomBehind:
+			c.line.behind.set(c.line.indexOf(n))
 		}
 	}
-	c.Admitted, c.Left = len(admitted), len(left)
-	return c
+	if e.Kind == domain.RoomAdmitted {
+		c.checkOrder(e)
+	}
+}
+
+// checkOrder checks the order of the buyers of an admission.
+func (c *roomChecker) checkOrder(e *domain.RoomEvent) {
+	if c.room.StartedAt.IsZero() {
+		c.fault(e, "buyers are admitted before the start")
+	}
+	indexes := make([]uint32, len(e.Numbers))
+	for i, n := range e.Numbers {
+		indexes[i] = c.line.indexOf(n)
+	}
+	if !slices.IsSortedFunc(indexes, c.line.compare) {
+		c.fault(e, "buyers are not in the order of the line")
+	}
+
+	before := c.furthest
+	for _, i := range indexes {
+		part := 0
+		if c.line.behind.has(i) {
+			part = 1
+		}
+		if int64(i) < before[part] {
+			c.result.Later++
+		}
+		c.furthest[part] = max(c.furthest[part], int64(i))
+	}
 }

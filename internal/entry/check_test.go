@@ -32,6 +32,9 @@ func TestCheckRoom(t *testing.T) {
 	o := entry.LobbyOrder([32]byte{7}, 6)
 	c := entry.CheckRoom(checkedRoom(left(o[5]), admitted(o[0], o[2]), left(o[0]), admitted(o[1], o[4], 6), admitted(o[3], 8)))
 	require.Equal(t, entry.RoomCheck{Admitted: 7, Left: 2, Later: 2}, c, "the second and the fourth were absent at first")
+	behind := domain.RoomEvent{Kind: domain.RoomBehind, Numbers: []uint32{7}}
+	c = entry.CheckRoom(checkedRoom(admitted(o...), behind, admitted(8, 7)))
+	require.Equal(t, entry.RoomCheck{Admitted: 8}, c, "a buyer that had a pass before waits behind the others")
 	early := checkedRoom(admitted(0))
 	early.StartedAt, early.Size = time.Time{}, 0
 	gap := admitted(o[2])
@@ -42,6 +45,7 @@ func TestCheckRoom(t *testing.T) {
 		"event 2: number 8 is admitted again":              checkedRoom(admitted(o[0], 8), admitted(8)),
 		"event 1: number 9 does not exist":                 checkedRoom(admitted(9)),
 		"event 2: number 7 has left before":                checkedRoom(left(7), admitted(7)),
+		"event 2: buyers are not in the order of the line": checkedRoom(behind, admitted(7, 8)),
 		"event 3: sequence number 2 is missing":            checkedRoom(admitted(o[0]), gap),
 	} {
 		require.Equal(t, []string{fault}, entry.CheckRoom(room).Faults)

@@ -127,7 +127,7 @@ func (r *oneRoom) JoinRoom(context.Context, int64, []domain.PlaceRequest) ([]uin
 	return []uint32{0}, r.err
 }
 
-func (r *oneRoom) Rooms(context.Context, map[int64]uint32) ([]domain.Room, time.Time, error) {
+func (r *oneRoom) Rooms(context.Context, map[int64]domain.RoomCursor) ([]domain.Room, time.Time, error) {
 	return []domain.Room{{VoucherID: 1, Joined: 1, Stock: 1}}, now.Add(-time.Minute), nil
 }
 
@@ -135,7 +135,8 @@ func (r *oneRoom) Rooms(context.Context, map[int64]uint32) ([]domain.Room, time.
 func TestRoomWithChallenge(t *testing.T) {
 	store, human, solutions := &oneRoom{err: domain.ErrUnavailable}, &riddle{}, &used{ids: map[string]bool{}}
 	sales := oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: &domain.Sale{
-		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), Entry: domain.Entry{Mode: domain.EntryRoom, Challenge: true},
+		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1,
+		Entry: domain.Entry{Mode: domain.EntryRoom, Challenge: true},
 	}}}
 	s := &entry.Service{
 		Sales: sales, Passes: entry.NewPasses(newKey), Tickets: entry.NewTickets(newKey), Limits: limits{}, Human: human,

@@ -12,20 +12,24 @@ import (
 	"seckill/internal/domain"
 )
 
-// The layout of a seal: key id, a number, expiry in Unix milliseconds, truncated HMAC. User and voucher are not in it,
-// because the request names both.
+// The layout of a seal: key id, one number or two, expiry in Unix milliseconds, truncated HMAC. User and voucher are not
+// in it, because the request names both.
 const (
-	sealNumber = 1
-	sealExpiry = sealNumber + 4
-	sealTag    = sealExpiry + 8
-	sealSize   = sealTag + 16
-	sealText   = (sealSize*8 + 5) / 6 // in base64 without padding
+	sealNumbers = 1
+	sealNumber  = 4
+	sealExpiry  = 8
+	sealTag     = 16
+	maxNumbers  = 2
+	maxSealHead = sealNumbers + maxNumbers*sealNumber + sealExpiry
 )
+
+// sealHead returns the length of a seal before its HMAC.
+func sealHead(numbers int) int { return sealNumbers + numbers*sealNumber + sealExpiry }
 
 var sealEncoding = base64.RawURLEncoding.Strict()
 
-// sealer signs a number and an expiry for a user and a voucher, and checks the signature without I/O. It is safe for
-// concurrent use.
+// sealer signs one or two numbers and an expiry for a user and a voucher, and checks the signature without I/O. It is
+// safe for concurrent use.
 type sealer struct {
 	signer byte
 	macs   map[byte][]*sync.Pool // of *sealMAC, by sealID; newest first
@@ -34,7 +38,7 @@ type sealer struct {
 // sealMAC is an HMAC with its buffers, so that a check does not allocate.
 type sealMAC struct {
 	hash    hash.Hash
-	message [sealTag + 16]byte // the signed bytes: the head of a seal, user, voucher
+	message [maxSealHead + 16]byte // the signed bytes: the head of a seal, user, voucher
 	sum     [sha256.Size]byte
 }
 
@@ -52,73 +56,102 @@ func newSealer(keys domain.Keyring) sealer {
 func sealID(k domain.Key) byte { return byte(k.ID & 0xff) } //nolint:gosec // one byte
 
 // seal returns a text. expires has a precision of milliseconds.
-func (s *sealer) seal(userID, voucherID int64, number uint32, expires time.Time) string {
-	var seal [sealSize]byte
-	seal[0] = s.signer
-	binary.BigEndian.PutUint32(seal[sealNumber:], number)
-	binary.BigEndian.PutUint64(seal[sealExpiry:], uint64(expires.UnixMilli())) //nolint:gosec // after 1970
+func (s *sealer) seal(userID, voucherID int64, expires time.Time, numbers ...uint32) string {
+	seal := make([]byte, 0, maxSealHead+sealTag)
+	seal = append(seal, s.signer)
+	for _, n := range numbers {
+		seal = binary.BigEndian.AppendUint32(seal, n)
+	}
+	seal = binary.BigEndian.AppendUint64(seal, uint64(expires.UnixMilli())) //nolint:gosec // after 1970
+
 	macs := s.macs[s.signer][0]
 	m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
 	defer macs.Put(m)
-	copy(seal[sealTag:], m.tag(seal[:sealTag], userID, voucherID))
-	return sealEncoding.EncodeToString(seal[:])
+	seal = append(seal, m.tag(seal, userID, voucherID)...)
+	return sealEncoding.EncodeToString(seal)
+}
+
+// sealed is what a seal says.
+type sealed struct {
+	numbers [maxNumbers]uint32
+	count   int // of numbers
+	expires time.Time
 }
 
 // open returns what a text says, and whether it was sealed for the user and the voucher. It does not check the expiry.
-func (s *sealer) open(text string, userID, voucherID int64) (number uint32, expires time.Time, ok bool) {
+func (s *sealer) open(text string, userID, voucherID int64) (sealed, bool) {
 	var (
-		raw   [sealSize]byte
-		bytes [sealText]byte
+		seal  sealed
+		raw   [maxSealHead + sealTag]byte
+		bytes [(len(raw)*8 + 5) / 6]byte // in base64 without padding
 	)
-	if len(text) != sealText {
-		return 0, time.Time{}, false
+	for n := 1; n <= maxNumbers; n++ {
+		if len(text) == sealEncoding.EncodedLen(sealHead(n)+sealTag) {
+			seal.count = n
+		}
+	}
+	if seal.count == 0 {
+		return sealed{}, false
 	}
 	copy(bytes[:], text)
-	if _, err := sealEncoding.Decode(raw[:], bytes[:]); err != nil {
-		return 0, time.Time{}, false
+	if _, err := sealEncoding.Decode(raw[:], bytes[:len(text)]); err != nil {
+		return sealed{}, false
 	}
+
+	head := raw[:sealHead(seal.count)]
+	tag := raw[len(head) : len(head)+sealTag]
+	valid := false
 	for _, macs := range s.macs[raw[0]] {
 		m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
-		ok = ok || hmac.Equal(m.tag(raw[:sealTag], userID, voucherID), raw[sealTag:])
+		valid = valid || hmac.Equal(m.tag(head, userID, voucherID), tag)
 		macs.Put(m)
 	}
-	millis := int64(binary.BigEndian.Uint64(raw[sealExpiry:])) //nolint:gosec // as it was sealed
-	return binary.BigEndian.Uint32(raw[sealNumber:]), time.UnixMilli(millis), ok
+
+	for i := range seal.count {
+		seal.numbers[i] = binary.BigEndian.Uint32(head[sealNumbers+i*sealNumber:])
+	}
+	millis := int64(binary.BigEndian.Uint64(head[len(head)-sealExpiry:])) //nolint:gosec // as it was sealed
+	seal.expires = time.UnixMilli(millis)
+	return seal, valid
 }
 
 // tag returns the truncated HMAC of the head of a seal, the user and the voucher. It is valid until the next call.
 func (m *sealMAC) tag(head []byte, userID, voucherID int64) []byte {
-	copy(m.message[:], head)
-	binary.BigEndian.PutUint64(m.message[sealTag:], uint64(userID))      //nolint:gosec // ids are positive
-	binary.BigEndian.PutUint64(m.message[sealTag+8:], uint64(voucherID)) //nolint:gosec // ids are positive
+	message := append(m.message[:0], head...)
+	message = binary.BigEndian.AppendUint64(message, uint64(userID))    //nolint:gosec // ids are positive
+	message = binary.BigEndian.AppendUint64(message, uint64(voucherID)) //nolint:gosec // ids are positive
 	m.hash.Reset()
-	m.hash.Write(m.message[:])
-	return m.hash.Sum(m.sum[:0])[:sealSize-sealTag]
+	m.hash.Write(message)
+	return m.hash.Sum(m.sum[:0])[:sealTag]
 }
 
 // Passes issues and checks passes. A pass allows one user to send purchases of one voucher until it expires or the
-// epoch of the sale changes. It gives no unit, and it is checked without I/O. Passes is safe for concurrent use.
+// epoch of the sale changes. It gives no unit, and it is checked without I/O. A pass of a waiting room names the round
+// of admissions that it belongs to. Passes is safe for concurrent use.
 type Passes struct{ seals sealer }
 
 // NewPasses returns Passes that sign with the first key and accept all of them.
 func NewPasses(keys domain.Keyring) *Passes { return &Passes{newSealer(keys)} }
 
-// Issue returns a pass. expires has a precision of milliseconds.
-func (p *Passes) Issue(userID, voucherID int64, epoch uint32, expires time.Time) string {
-	return p.seals.seal(userID, voucherID, epoch, expires)
+// Issue returns a pass of a round, or of no waiting room if the round is 0. expires has a precision of milliseconds.
+func (p *Passes) Issue(userID, voucherID int64, epoch, round uint32, expires time.Time) string {
+	if round == 0 {
+		return p.seals.seal(userID, voucherID, expires, epoch)
+	}
+	return p.seals.seal(userID, voucherID, expires, epoch, round)
 }
 
-// Check returns the expiry of a pass that was issued for the user and the voucher in this epoch and is valid at now.
+// Check returns the round of a pass that was issued for the user and the voucher in this epoch and is valid at now.
 // Errors: domain.ErrPassExpired for a pass of theirs that was valid once, domain.ErrEntryRequired for anything else.
-func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) (expires time.Time, err error) {
-	issued, expires, ok := p.seals.open(pass, userID, voucherID)
-	switch {
-	case !ok:
-		return time.Time{}, domain.ErrEntryRequired
-	case issued != epoch, !now.Before(expires):
-		return time.Time{}, domain.ErrPassExpired
+func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) (uint32, error) {
+	seal, ok := p.seals.open(pass, userID, voucherID)
+	if !ok {
+		return 0, domain.ErrEntryRequired
 	}
-	return expires, nil
+	if seal.numbers[0] != epoch || !now.Before(seal.expires) {
+		return 0, domain.ErrPassExpired
+	}
+	return seal.numbers[1], nil
 }
 
 // Tickets issues and checks tickets. A ticket is the proof of a place in the waiting room of a sale; it does not
@@ -130,14 +163,14 @@ func NewTickets(keys domain.Keyring) *Tickets { return &Tickets{newSealer(keys)}
 
 // Issue returns the ticket of the place with a number.
 func (t *Tickets) Issue(userID, voucherID int64, number uint32) string {
-	return t.seals.seal(userID, voucherID, number, domain.MaxTime)
+	return t.seals.seal(userID, voucherID, domain.MaxTime, number)
 }
 
 // Number returns the number on a ticket. Error: domain.ErrEntryRequired (not a ticket of the user for this sale).
 func (t *Tickets) Number(ticket string, userID, voucherID int64) (uint32, error) {
-	number, _, ok := t.seals.open(ticket, userID, voucherID)
-	if !ok {
+	seal, ok := t.seals.open(ticket, userID, voucherID)
+	if !ok || seal.count != 1 {
 		return 0, domain.ErrEntryRequired
 	}
-	return number, nil
+	return seal.numbers[0], nil
 }

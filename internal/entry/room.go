@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"maps"
 	"math/bits"
 	"math/rand/v2"
@@ -25,8 +26,8 @@ const (
 	admitBurst = 2 * time.Second
 )
 
-// line is the waiting room of one sale in the memory of this process. All of it but seen and used follows from the
-// stored events, so every server gives the same answers, and a server that restarts gives the ones it gave before.
+// line is the waiting room of one sale in the memory of this process. All of it but seen follows from what is stored, so
+// every server gives the same answers, and a server that restarts gives the ones it gave before.
 //
 // An index stands for a place: before the start it is the number of the place, afterwards its position in the line. A
 // waiting buyer costs 4 bytes for the order, 4 for the presence and a bit.
@@ -38,12 +39,12 @@ type line struct {
 	order   []uint32    // of the lobby: number by position; nil before the start
 	index   []uint32    // of the lobby: position by number
 	over    bitmap      // by index: admitted or left
+	behind  bitmap      // by index: waiting behind all others, after a pass that was not used
 	seen    []uint32    // by index: Unix time in seconds until which the buyer is present
 	passes  map[uint32]admission
-	rounds  []round                       // those whose passes are valid
-	admitAt time.Time                     // until when the rate is used up
-	sale    saleView                      // as the buyers know it; written by the tick
-	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
+	rounds  []round   // those whose passes are valid
+	admitAt time.Time // until when the rate is used up
+	sale    saleView  // as the buyers know it; written by the tick
 
 	present int // present buyers on all servers, at the last admission
 
@@ -68,10 +69,11 @@ type round struct {
 	seq     uint32
 	expires time.Time
 	buyers  int // less those who left
+	bought  int // orders that were placed with a pass of the round
 }
 
 func newLine() *line {
-	return &line{passes: map[uint32]admission{}, used: map[uint32]map[int64]struct{}{}}
+	return &line{passes: map[uint32]admission{}}
 }
 
 // indexOf returns the index of a number.
@@ -107,25 +109,39 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 	}
 	changed = starts || len(r.Events) > 0
 	for i := range r.Events {
-		l.happen(&r.Events[i], now)
+		l.applyEvent(&r.Events[i], now)
 	}
-	r.Events = nil
+	for i := range l.rounds {
+		l.rounds[i].bought = r.Bought[l.rounds[i].seq]
+	}
+	r.Events, r.Bought = nil, nil
 	l.room, l.read = r, now
 	l.expire(now)
-	l.over.count()
+	l.count()
 	return changed
+}
+
+// cursor returns what this line has to read next.
+func (l *line) cursor() domain.RoomCursor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := domain.RoomCursor{Applied: l.applied, Round: l.applied + 1}
+	for _, round := range l.rounds {
+		c.Round = min(c.Round, round.seq)
+	}
+	return c
+}
+
+// count makes the numbers of the bitmaps exact.
+func (l *line) count() {
+	l.over.count()
+	l.behind.count()
 }
 
 // expire forgets the passes that are not valid any more.
 func (l *line) expire(now time.Time) {
 	valid := len(l.rounds)
-	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool {
-		if r.expires.After(now) {
-			return false
-		}
-		delete(l.used, r.seq)
-		return true
-	})
+	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool { return !r.expires.After(now) })
 	if len(l.rounds) == valid {
 		return
 	}
@@ -155,30 +171,47 @@ func (l *line) start(order []uint32) {
 	}
 }
 
-// happen applies one event.
-func (l *line) happen(e *domain.RoomEvent, now time.Time) {
+// applyEvent applies one event.
+func (l *line) applyEvent(e *domain.RoomEvent, now time.Time) {
 	if e.Seq <= l.applied {
 		return
 	}
 	l.applied = e.Seq
-	if e.Kind == domain.RoomLeft {
+
+	switch e.Kind {
+	case domain.RoomLeft:
 		l.left += len(e.Numbers)
-	} else {
-		l.admitAt, l.present = e.At, e.Present
-		l.admitted += len(e.Numbers)
-		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
-	}
-	for _, n := range e.Numbers {
-		if e.Kind == domain.RoomLeft {
+		for _, n := range e.Numbers {
 			l.remove(n)
-			continue
 		}
+	case domain.RoomBehind:
+		for _, n := range e.Numbers {
+			l.behind.set(l.indexOf(n))
+		}
+	case domain.RoomAdmitted:
+		l.admit(e, now)
+	}
+}
+
+// admit applies an admission.
+func (l *line) admit(e *domain.RoomEvent, now time.Time) {
+	l.admitAt, l.present = e.At, e.Present
+	l.admitted += len(e.Numbers)
+	l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
+
+	for _, n := range e.Numbers {
 		i := l.indexOf(n)
-		l.over.set(i)
+		l.end(i)
 		if e.ExpiresAt.After(now) {
 			l.passes[i] = admission{round: e.Seq, expires: e.ExpiresAt}
 		}
 	}
+}
+
+// end takes an index out of those that wait.
+func (l *line) end(i uint32) {
+	l.over.set(i)
+	l.behind.clear(i)
 }
 
 // leave takes a place out of the line before its event is read, unless it is admitted.
@@ -201,7 +234,7 @@ func (l *line) hasPass(number uint32) bool {
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
 func (l *line) remove(number uint32) {
 	i := l.indexOf(number)
-	l.over.set(i)
+	l.end(i)
 	a, ok := l.passes[i]
 	if !ok {
 		return
@@ -218,6 +251,7 @@ func (l *line) remove(number uint32) {
 type turn struct {
 	over    bool      // the buyer left, or the pass has expired
 	expires time.Time // of the pass; zero if the buyer is not admitted
+	round   uint32    // of the pass
 	lobby   bool
 	ahead   int           // in the line
 	eta     time.Duration // until the buyer is admitted, at the present rate; 0 if unknown
@@ -232,7 +266,7 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	defer l.mu.Unlock()
 	i := l.indexOf(number)
 	if a, ok := l.passes[i]; ok && a.expires.After(now) {
-		return turn{expires: a.expires}
+		return turn{expires: a.expires, round: a.round}
 	}
 	if l.over.has(i) {
 		return turn{over: true}
@@ -240,9 +274,10 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	t := turn{lobby: l.room.StartedAt.IsZero(), size: l.room.Size, seed: l.room.Seed}
 	if t.lobby {
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
-		t.poll = min(maxPoll, max(0, sale.BeginAt.Sub(now))+rand.N(spread)) + rand.N(minPoll)
+		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now))) // before the sum, which could overflow
+		t.poll = min(maxPoll, untilStart+rand.N(spread)) + rand.N(minPoll)
 	} else {
-		t.ahead = int(i) - l.over.below(i)
+		t.ahead = l.ahead(i)
 		wait := l.wait(t.ahead, sale.Entry.Rate)
 		if !sale.Entry.Paused {
 			t.eta = wait
@@ -254,6 +289,17 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	return t
 }
 
+// ahead returns how many buyers wait in front of an index.
+func (l *line) ahead(i uint32) int {
+	if l.behind.has(i) {
+		return l.waiting() - l.behind.all() + l.behind.below(i)
+	}
+	return int(i) - l.over.below(i) - l.behind.below(i)
+}
+
+// waiting returns how many buyers are neither admitted nor have left.
+func (l *line) waiting() int { return int(l.room.Joined) - l.over.all() }
+
 // note makes a place present until a time.
 func (l *line) note(i uint32, until time.Time) {
 	if int(i) >= len(l.seen) {
@@ -264,39 +310,43 @@ func (l *line) note(i uint32, until time.Time) {
 
 // wait estimates how long it takes to admit so many buyers, of which some are absent.
 func (l *line) wait(ahead, rate int) time.Duration {
-	waiting := int(l.room.Joined) - l.over.all()
-	if l.present > 0 && l.present < waiting {
+	if waiting := l.waiting(); l.present > 0 && l.present < waiting {
 		ahead = ahead * l.present / waiting
 	}
 	return time.Duration(ahead+1) * time.Second / time.Duration(rate)
 }
 
-// report is what a server knows about a room and others do not: the present buyers, and the passes that bought.
+// report is what a server knows about a room and others do not: the present buyers.
 type report struct {
-	At      int64          `json:"at"`      // Unix time in milliseconds
-	Started bool           `json:"started"` // the server knows the order of the lobby; otherwise Next is empty
-	Present int            `json:"present"` // number of present buyers
-	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
-	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
+	At      int64    `json:"at"`      // Unix time in milliseconds
+	Started bool     `json:"started"` // the server knows the order of the lobby; otherwise Next is empty
+	Present int      `json:"present"` // number of present buyers
+	Next    []uint32 `json:"next"`    // the first numbers of these, in the order of the line
 }
 
 // report returns at most so many of the buyers that are next.
 func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero(), Used: map[uint32]int{}}
+	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero()}
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
-	for i, until := range l.seen {
-		if until <= second || l.over.has(uint32(i)) { //nolint:gosec // numbers have 32 bits
+
+	var behind []uint32
+	for index, until := range l.seen {
+		i := uint32(index) //nolint:gosec // numbers have 32 bits
+		if until <= second || l.over.has(i) {
 			continue
 		}
-		if r.Present++; len(r.Next) < most {
-			r.Next = append(r.Next, l.numberAt(uint32(i))) //nolint:gosec // likewise
+		r.Present++
+		switch {
+		case l.behind.has(i):
+			behind = append(behind, l.numberAt(i))
+		case len(r.Next) < most:
+			r.Next = append(r.Next, l.numberAt(i))
 		}
 	}
-	for seq, users := range l.used {
-		r.Used[seq] = len(users)
-	}
+	free := min(most-len(r.Next), len(behind))
+	r.Next = append(r.Next, behind[:free]...)
 	return r
 }
 
@@ -317,7 +367,7 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 		from = oldest
 	}
 	due := int64(now.Sub(from)) * int64(sale.Entry.Rate) / int64(time.Second)
-	most := min(due, stock-l.outstanding(reports))
+	most := min(due, stock-l.outstanding())
 	if most <= 0 {
 		return e
 	}
@@ -336,7 +386,7 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 			}
 		}
 	}
-	slices.Sort(indexes)
+	slices.SortFunc(indexes, l.compare)
 	indexes = slices.Compact(indexes)
 	indexes = indexes[:min(int64(len(indexes)), most)]
 	for _, i := range indexes {
@@ -348,31 +398,24 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 	return e
 }
 
-// outstanding returns how many valid passes have not bought.
-func (l *line) outstanding(reports []report) int64 {
-	n := int64(0)
-	for _, round := range l.rounds {
-		left := round.buyers
-		for _, r := range reports {
-			left -= r.Used[round.seq]
-		}
-		n += int64(max(left, 0))
+// compare compares indexes in the order of admission.
+func (l *line) compare(a, b uint32) int {
+	switch {
+	case l.behind.has(a) == l.behind.has(b):
+		return cmp.Compare(a, b)
+	case l.behind.has(a):
+		return 1
 	}
-	return n
+	return -1
 }
 
-// use notes that the pass of a user, which expires at a time, has bought.
-func (l *line) use(userID int64, expires time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// outstanding returns how many valid passes have not bought.
+func (l *line) outstanding() int64 {
+	n := int64(0)
 	for _, round := range l.rounds {
-		if round.expires.Equal(expires) {
-			if l.used[round.seq] == nil {
-				l.used[round.seq] = map[int64]struct{}{}
-			}
-			l.used[round.seq][userID] = struct{}{}
-		}
+		n += int64(max(round.buyers-round.bought, 0))
 	}
+	return n
 }
 
 // bitmap is a set of indexes that knows how many of its members are below an index.
@@ -393,6 +436,12 @@ func (b *bitmap) set(i uint32) {
 		b.words = slices.Grow(b.words, need-len(b.words))[:need]
 	}
 	b.words[i/64] |= 1 << (i % 64)
+}
+
+func (b *bitmap) clear(i uint32) {
+	if int(i/64) < len(b.words) {
+		b.words[i/64] &^= 1 << (i % 64)
+	}
 }
 
 // count makes below and all exact.

@@ -133,19 +133,15 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	require.Len(t, first, 4)
 	require.Empty(t, r.admit(time.Second))
 
-	r.use(77, r.ask(first[0]).expires) // bought here: one unit less, one pass less
-	r.room.Stock = 3
+	r.room.Stock, r.room.Bought = 2, map[uint32]int{1: 2} // two units less, two passes less
 	require.Empty(t, r.admit(time.Second))
-	other := report{At: r.now.UnixMilli(), Started: true, Used: map[uint32]int{1: 1}} // bought on another server
-	r.room.Stock = 2
-	require.Empty(t, r.admit(time.Second, other))
 
 	r.leave(first[2]) // this server waits for the event, which says that the pass has not bought
-	require.Empty(t, r.admit(time.Second, other))
+	require.Empty(t, r.admit(time.Second))
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[2:3]})
 	require.True(t, r.ask(first[2]).over)
-	require.Len(t, r.admit(time.Second, other), 1)
-	require.Empty(t, r.admit(time.Second, other))
+	require.Len(t, r.admit(time.Second), 1)
+	require.Empty(t, r.admit(time.Second))
 
 	for n := range uint32(50) { // they are still there when the first passes expire
 		r.ask(n)
@@ -154,8 +150,63 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	for n := range uint32(50) {
 		r.ask(n)
 	}
-	require.Len(t, r.admit(time.Second, other), 1, "of the first four, one had neither bought nor left")
+	require.Len(t, r.admit(time.Second), 1, "of the first four, one had neither bought nor left")
 	require.True(t, r.ask(first[3]).over)
+}
+
+// A purchase counts on a server that reads it before its admission, as when the admission was made by another server.
+func TestPurchaseIsReadWithItsAdmission(t *testing.T) {
+	r := newTestRoom(t, 50)
+	r.room.Stock, r.room.Bought = 1, map[uint32]int{1: 3}
+	r.read(domain.RoomEvent{
+		VoucherID: 1, Kind: domain.RoomAdmitted, At: start, ExpiresAt: start.Add(time.Hour), Numbers: LobbyOrder(r.room.Seed, 50)[:3],
+	})
+	require.Len(t, r.admit(time.Second), 1, "three passes have bought, so the unit is free")
+}
+
+// Buyers that had a pass and did not buy wait behind all others, even those that come later.
+func TestUnusedPassGoesBehind(t *testing.T) {
+	r := newTestRoom(t, 0)
+	r.room.Joined, r.room.Stock = 4, 1
+	behind := domain.RoomEvent{VoucherID: 1, Kind: domain.RoomBehind, Numbers: []uint32{0, 2}}
+	r.read(behind)
+	for n, ahead := range []int{2, 0, 3, 1} {
+		require.Equal(t, ahead, r.ask(uint32(n)).ahead, n)
+	}
+
+	next := func() uint32 {
+		t.Helper()
+		r.room.Stock++ // a unit comes back
+		admitted := r.admit(time.Second)
+		require.Len(t, admitted, 1)
+		return admitted[0]
+	}
+	r.room.Stock = 0
+	require.Equal(t, uint32(1), next())
+	require.Equal(t, uint32(3), next())
+	r.room.Joined = 5
+	r.read()
+	require.Equal(t, 0, r.ask(4).ahead, "a buyer that comes later")
+	require.Equal(t, 2, r.ask(2).ahead)
+	require.Equal(t, uint32(4), next())
+	require.Equal(t, uint32(0), next())
+	require.Equal(t, uint32(2), next())
+
+	late := &testRoom{line: newLine(), t: t, sale: r.sale, now: r.now, room: r.room}
+	late.read(behind)
+	require.Equal(t, 3, late.ask(0).ahead, "from what is stored")
+}
+
+// The interval between polls is within its limits even before a start that is further ahead than a duration can be.
+func TestPollBeforeDistantStart(t *testing.T) {
+	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start, room: domain.Room{VoucherID: 1, Joined: 1}}
+	r.sale.BeginAt = start.AddDate(900, 0, 0)
+	r.read()
+	for range 100 {
+		poll := r.ask(0).poll
+		require.GreaterOrEqual(t, poll, minPoll)
+		require.LessOrEqual(t, poll, maxPoll+minPoll)
+	}
 }
 
 // The same events give the same answers on a server that starts later, except that it does not know which buyers are present.

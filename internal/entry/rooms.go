@@ -28,18 +28,20 @@ const (
 // RoomStore stores waiting rooms. It is safe for concurrent use. Error of all methods: domain.ErrUnavailable.
 type RoomStore interface {
 	// JoinRoom returns the numbers of the places of users, and creates those that are missing or lost. A user has one
-	// place in a room.
+	// place in a room. It stores an event with the new numbers of users whose last pass did not buy: they wait behind
+	// all others.
 	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
-	// LeaveRoom removes places, as far as they exist, and stores an event. The event does not name those who were
-	// admitted and have an order of the sale: their passes have bought, and that is counted already.
+	// LeaveRoom removes places, as far as they exist, and stores an event. The event does not name places whose users
+	// have bought since they joined: their passes are counted already. A place with an unused pass, or behind all
+	// others, stays with its user, whose next one is behind all others.
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
-	// StartRoom fixes seed and size of the lobby, unless that is done already.
+	// StartRoom fixes seed and size of the lobby, unless that is done already or the sale has not begun.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error
 	// Admit stores an event. Error: domain.ErrInvalidState if another event has its sequence number.
 	Admit(ctx context.Context, e domain.RoomEvent) error
-	// Rooms returns the rooms that exist with their next events after the given sequence numbers, and the time of the
-	// database.
-	Rooms(ctx context.Context, after map[int64]uint32) ([]domain.Room, time.Time, error)
+	// Rooms returns the rooms that exist, by voucher, with what follows the cursors, and the time of the database. No
+	// purchase is counted in Room.Bought whose unit Room.Stock still has.
+	Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([]domain.Room, time.Time, error)
 	// PurgePlaces deletes a batch of the places of sales that ended a week ago, and returns their number. 0 means that
 	// there are no more.
 	PurgePlaces(ctx context.Context) (int, error)
@@ -66,8 +68,9 @@ type RoomsConfig struct {
 }
 
 // Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
-// neither a restart nor the loss of Redis changes them. Redis only carries the present buyers between the servers;
-// without it, each server admits its own present buyers. Rooms is safe for concurrent use.
+// neither a restart nor the loss of Redis changes them; the order of a purchase counts against its pass in the same
+// transaction. Redis only carries the present buyers between the servers; without it, each server admits its own present
+// buyers. Rooms is safe for concurrent use.
 type Rooms struct {
 	cfg    RoomsConfig
 	clock  clock
@@ -190,7 +193,7 @@ func (r *Rooms) Run(ctx context.Context) {
 		defer cancel()
 		lines := r.inUse()
 		reports := r.exchangeAll(ctx, lines)
-		if err := r.read(ctx); err != nil { // after the reports: they name no purchase that the stock lacks
+		if err := r.read(ctx); err != nil {
 			return err
 		}
 		var errs []error
@@ -238,9 +241,11 @@ func (r *Rooms) inUse() map[int64]*line {
 // read brings all lines up to date. The caller holds ticks.
 func (r *Rooms) read(ctx context.Context) error {
 	r.mu.Lock()
-	lines, after := make(map[int64]*openLine, len(r.lines)), make(map[int64]uint32, len(r.lines))
+	lines := make(map[int64]*openLine, len(r.lines))
+	after := make(map[int64]domain.RoomCursor, len(r.lines))
 	for id, l := range r.lines {
-		lines[id], after[id] = l, l.applied
+		lines[id] = l
+		after[id] = l.cursor()
 	}
 	r.mu.Unlock()
 	for len(after) > 0 {
@@ -250,14 +255,15 @@ func (r *Rooms) read(ctx context.Context) error {
 			return err
 		}
 		r.clock.set(now, requested)
-		more := map[int64]uint32{}
+		more := map[int64]domain.RoomCursor{}
 		for i := range rooms {
 			room := rooms[i]
-			if lines[room.VoucherID].apply(room, now) {
+			l := lines[room.VoucherID]
+			if l.apply(room, now) {
 				r.cfg.Changed(room.VoucherID)
 			}
 			if len(room.Events) > 0 {
-				more[room.VoucherID] = room.Events[len(room.Events)-1].Seq
+				more[room.VoucherID] = l.cursor()
 			}
 		}
 		after = more
@@ -305,8 +311,8 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 	err = r.cfg.Store.Admit(ctx, e)
 	if err == nil {
 		l.mu.Lock()
-		l.happen(&e, now)
-		l.over.count()
+		l.applyEvent(&e, now)
+		l.count()
 		l.mu.Unlock()
 		r.cfg.Admitted(len(e.Numbers))
 		r.cfg.Changed(voucherID)
@@ -364,7 +370,7 @@ func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report
 	if err != nil {
 		return []report{own}
 	}
-	texts, err := r.cfg.Peers.Exchange(ctx, voucherID, text, v.Sale.Entry.PassTTL+time.Minute)
+	texts, err := r.cfg.Peers.Exchange(ctx, voucherID, text, time.Minute)
 	if err != nil {
 		return []report{own}
 	}

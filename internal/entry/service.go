@@ -15,10 +15,17 @@ type Sales interface {
 
 // Limits are the limits of unpaid orders.
 type Limits interface {
-	// MayEnter returns why a user gets no pass for the sale at now, or nil and when an unpaid order of the user last
-	// returned its unit to the sale; zero if none did. Errors: domain.ErrUnpaidLimit, domain.ErrUnpaidElsewhere,
-	// *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
-	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (lastReturn time.Time, err error)
+	// MayEnter returns why a user gets no pass for the sale at now, or nil and the user's record in a sale with a waiting
+	// room. Errors: domain.ErrUnpaidLimit, domain.ErrUnpaidElsewhere, *domain.DuplicateOrderError (the user holds as many
+	// orders as a sale with a waiting room allows), *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
+	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (domain.SaleRecord, error)
+}
+
+// Reservations are the orders of lane queue that the database may not know yet. They are safe for concurrent use.
+type Reservations interface {
+	// ActiveOrders returns how many orders of the sale the user holds, and the newest of them. Errors:
+	// domain.ErrGateCold (none is queued), domain.ErrUnavailable.
+	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
 }
 
 // Service admits buyers. It is safe for concurrent use.
@@ -28,6 +35,7 @@ type Service struct {
 	Tickets   *Tickets
 	Rooms     *Rooms
 	Limits    Limits
+	Queued    Reservations // nil unless the lane is queue
 	Human     HumanProof
 	Solutions UsedSolutions
 	Now       func() time.Time
@@ -101,7 +109,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
 	return Admission{
-		State: Admitted, Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires,
+		State: Admitted, Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, 0, expires), ExpiresAt: expires,
 	}, nil
 }
 
@@ -118,9 +126,16 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if err != nil {
 		return Admission{}, err
 	}
-	lastReturn, err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Rooms.clock.now()))
+	record, err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Rooms.clock.now()))
 	if err != nil {
 		return Admission{}, err
+	}
+	held, newest, err := s.queued(ctx, userID, v.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	if held >= v.Sale.LimitPerUser {
+		return Admission{}, &domain.DuplicateOrderError{OrderID: newest}
 	}
 	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
@@ -135,12 +150,24 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 			return Admission{}, place.err
 		}
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
-		over := t.over || !t.expires.IsZero() && spent(lastReturn, t.expires, v.Sale)
+		over := t.over || record.HasUsed(t.round)
 		if !over || item.request.Lost >= 0 {
 			return s.admission(userID, v, place.number, t)
 		}
 		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
 	}
+}
+
+// queued returns how many orders of lane queue a user holds, and the newest of them. Error: domain.ErrUnavailable.
+func (s *Service) queued(ctx context.Context, userID, voucherID int64) (int, int64, error) {
+	if s.Queued == nil {
+		return 0, 0, nil
+	}
+	held, newest, err := s.Queued.ActiveOrders(ctx, userID, voucherID)
+	if errors.Is(err, domain.ErrGateCold) {
+		return 0, 0, nil
+	}
+	return held, newest, err
 }
 
 // joinTimeout bounds the time that a user waits for a place.
@@ -174,6 +201,8 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	switch {
 	case err != nil:
 		return Admission{}, err
+	case v.Unpublished():
+		return Admission{}, domain.ErrNotFound
 	case v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom:
 		return Admission{}, domain.ErrInvalidState
 	}
@@ -204,7 +233,7 @@ func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t tu
 	switch {
 	case !t.expires.IsZero():
 		a.State, a.ExpiresAt = Admitted, t.expires
-		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.expires)
+		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.round, t.expires)
 	case t.lobby:
 		a.State = Lobby
 	}
@@ -224,7 +253,11 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	if err != nil {
 		return err
 	}
-	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.hasPass(number)}
+	held, _, err := s.queued(ctx, userID, voucherID)
+	if err != nil {
+		return err
+	}
+	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.hasPass(number), Bought: held > 0}
 	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
 		return err
 	}
@@ -233,7 +266,7 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 }
 
 // Check implements service.PassChecker.
-func (s *Service) Check(pass string, userID int64, v *domain.Voucher, now time.Time) (expires time.Time, err error) {
+func (s *Service) Check(pass string, userID int64, v *domain.Voucher, now time.Time) (uint32, error) {
 	return s.Passes.Check(pass, userID, v.ID, v.Sale.Entry.Epoch, now)
 }
 
@@ -243,14 +276,4 @@ func (s *Service) RoomTime(ctx context.Context, voucherID int64) (time.Time, err
 		return time.Time{}, err
 	}
 	return s.Rooms.clock.now(), nil
-}
-
-// Used implements service.PassChecker.
-func (s *Service) Used(ctx context.Context, p *domain.Purchase, v *domain.Voucher) {
-	if v.Sale.Entry.Mode != domain.EntryRoom {
-		return
-	}
-	if l, err := s.Rooms.open(ctx, v.ID); err == nil {
-		l.use(p.UserID, p.PassExpiry)
-	}
 }

@@ -18,12 +18,23 @@ func (s sale) Get(context.Context, int64) (domain.Voucher, error) { return s.Vou
 
 // limits is a Limits with the same result for every user.
 type limits struct {
-	err        error
-	lastReturn time.Time
+	err    error
+	record domain.SaleRecord
 }
 
-func (l limits) MayEnter(context.Context, int64, *domain.Voucher, time.Time) (time.Time, error) {
-	return l.lastReturn, l.err
+func (l limits) MayEnter(context.Context, int64, *domain.Voucher, time.Time) (domain.SaleRecord, error) {
+	return l.record, l.err
+}
+
+// queued is a Reservations with the same result for every user.
+type queued struct {
+	count  int
+	newest int64
+	err    error
+}
+
+func (q queued) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
+	return q.count, q.newest, q.err
 }
 
 // A user beyond the limits of unpaid orders gets no pass. Open sales do not check them.
@@ -45,8 +56,32 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A buyer whose order returned its unit enters again at the end of the line, and only once.
-func TestReturnedUnitCostsThePlace(t *testing.T) {
+// A user with a queued order gets no place. While Redis has lost the gate, none is queued; while it is down, nobody knows.
+func TestQueuedOrderGetsNoPlace(t *testing.T) {
+	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		server.Limits = limits{}
+		w.vouchers[1].Sale.BeginAt = time.Now()
+		enter := func(q queued) error {
+			server.Queued = q
+			_, err := server.Enter(t.Context(), 7, 1, "")
+			return err
+		}
+		var held *domain.DuplicateOrderError
+		require.ErrorAs(t, enter(queued{count: 1, newest: 33}), &held)
+		require.Equal(t, int64(33), held.OrderID)
+		require.ErrorIs(t, enter(queued{err: domain.ErrUnavailable}), domain.ErrUnavailable)
+		require.Zero(t, w.count("JoinRoom"))
+		require.NoError(t, enter(queued{err: domain.ErrGateCold}))
+		require.NoError(t, enter(queued{}))
+
+		server.Queued = queued{count: 1, newest: 33}
+		require.NoError(t, server.Leave(t.Context(), 7, 1, server.Tickets.Issue(7, 1, 0)))
+		require.True(t, w.left[0].Bought, "the pass of a queued order has bought")
+	})
+}
+
+// A buyer who has bought with a pass enters again at the end of the line, and only once.
+func TestUsedPassCostsThePlace(t *testing.T) {
 	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
 		server.Limits = limits{}
 		w.vouchers[1].Sale.BeginAt = time.Now()
@@ -63,7 +98,7 @@ func TestReturnedUnitCostsThePlace(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Equal(t, entry.Waiting, enter(8).State)
 
-		server.Limits = limits{lastReturn: time.Now()}
+		server.Limits = limits{record: domain.SaleRecord{LastRound: 1}}
 		again := enter(7)
 		require.Equal(t, entry.Waiting, again.State)
 		require.Equal(t, 1, again.Ahead, "behind the buyer that waits")
@@ -75,6 +110,6 @@ func TestReturnedUnitCostsThePlace(t *testing.T) {
 			enter(8)
 			again = enter(7)
 		}
-		require.Equal(t, entry.Admitted, again.State, "a pass that was issued after the return is good")
+		require.Equal(t, entry.Admitted, again.State, "the next pass is good")
 	})
 }

@@ -3,6 +3,7 @@ package entry_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ type world struct {
 	rooms    map[int64]*domain.Room // with all events
 	vouchers map[int64]*domain.Voucher
 	places   map[domain.SaleUser]uint32 // of users that joined
+	left     []domain.RoomPlace         // in order
 	calls    map[string]int
 	// exchange replaces Exchange unless it is nil.
 	exchange func(ctx context.Context) error
@@ -100,6 +102,7 @@ func (w *world) LeaveRoom(_ context.Context, id int64, places []domain.RoomPlace
 	for _, p := range places {
 		e.Numbers = append(e.Numbers, p.Number)
 	}
+	w.left = append(w.left, places...)
 	w.append(e)
 	return nil
 }
@@ -129,16 +132,17 @@ func (w *world) Admit(_ context.Context, e domain.RoomEvent) error {
 
 func (w *world) PurgePlaces(context.Context) (int, error) { return 0, nil }
 
-func (w *world) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
+func (w *world) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) (rooms []domain.Room, now time.Time, err error) {
 	unlock := w.call("Rooms")
 	delay := w.delay
 	defer func() { unlock(); time.Sleep(delay) }()
 	if ctx.Err() != nil {
 		return nil, now, domain.ErrUnavailable
 	}
-	for id, seq := range after {
+	for id, cursor := range after {
 		r := *w.rooms[id]
-		r.Events = slices.Clone(r.Events[seq:])
+		r.Events = slices.Clone(r.Events[cursor.Applied:])
+		r.Bought = maps.Clone(r.Bought)
 		rooms = append(rooms, r)
 	}
 	return rooms, w.now(), nil

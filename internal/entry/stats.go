@@ -68,16 +68,15 @@ func (l *line) stats(now time.Time) Stats {
 			s.Present += r.Present
 		}
 	}
-	s.Outstanding = int(l.outstanding(l.reports))
+	s.Outstanding = int(l.outstanding())
 	for _, round := range l.rounds {
 		s.Used += round.buyers
 	}
 	s.Used -= s.Outstanding
-	waiting := int(l.room.Joined) - l.over.all()
 	if l.room.StartedAt.IsZero() {
-		s.Lobby = waiting
+		s.Lobby = l.waiting()
 	} else {
-		s.Waiting = waiting
+		s.Waiting = l.waiting()
 	}
 	return s
 }

@@ -87,14 +87,16 @@ func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V,
 	})
 }
 
-// MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders allow the purchase. Where a pass is
-// needed, it reads nothing until an unpaid order of the sale has returned its unit. In a sale without a limit it reads
-// nothing until the user has made maxUnpaid purchases in a day on this server. Errors: ErrUnpaidLimit,
-// ErrUnpaidElsewhere (where a pass is needed, the pass was refused), ErrPassExpired, *RateLimitedError,
+// MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders and the pass of a waiting room allow the
+// purchase. In mode pass it reads nothing until an unpaid order of the sale has returned its unit. In a sale without a
+// limit and a room it reads nothing until the user has made maxUnpaid purchases in a day on this server. Errors:
+// ErrUnpaidLimit, ErrUnpaidElsewhere (where a pass is needed, the pass was refused), ErrPassExpired, *RateLimitedError,
 // *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
 func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
-	limited, open := v.Sale.MaxUnpaid() > 0, v.Sale.Entry.Mode == domain.EntryOpen
-	if v.Sale.EndedUnpaid || open && limited {
+	limited := v.Sale.MaxUnpaid() > 0
+	open := v.Sale.Entry.Mode == domain.EntryOpen
+	room := v.Sale.Entry.Mode == domain.EntryRoom
+	if room || v.Sale.EndedUnpaid || open && limited {
 		if err := u.mayOrderOf(p, v); err != nil {
 			return err
 		}
@@ -111,8 +113,8 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 // mayOrderOf applies the limits that depend on the user's orders of the sale.
 //
 // *DuplicateOrderError closes a gap: an order that is active when it is read could expire before the new one is
-// committed, and would not be counted. ErrPassExpired keeps returned units for the line of a waiting room: the pass of
-// the order that returned its unit is spent.
+// committed, and would not be counted. ErrPassExpired keeps returned units for the line of a waiting room: a pass buys
+// once, whatever becomes of its order.
 func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	r := u.records.Do(0, domain.SaleUser{UserID: p.UserID, VoucherID: p.VoucherID}, p.Deadline)
 	switch {
@@ -124,15 +126,10 @@ func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	if err := r.value.MayOrder(v.Sale, p.At); err != nil {
 		return err
 	}
-	if v.Sale.Entry.Mode == domain.EntryRoom && spent(r.value.LastReturn, p.PassExpiry, v.Sale) {
+	if r.value.HasUsed(p.Round) {
 		return domain.ErrPassExpired
 	}
 	return nil
-}
-
-// spent reports whether a unit was returned after the pass with this expiry was issued.
-func spent(lastReturn, expiry time.Time, s *domain.Sale) bool {
-	return !lastReturn.IsZero() && !lastReturn.Before(expiry.Add(-s.Entry.PassTTL))
 }
 
 // tooMany returns the error for a user with so many unpaid orders, if they reach the limit.
@@ -143,21 +140,25 @@ func tooMany(n lookup[int], limit int) error {
 	return n.err
 }
 
-// MayEnter implements Limits. A sale without a limit of unpaid orders admits all users. Errors: ErrUnpaidLimit,
-// ErrUnpaidElsewhere, *RateLimitedError, ErrOverloaded, ErrUnavailable.
-func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (lastReturn time.Time, err error) {
-	if v.Sale.MaxUnpaid() == 0 {
-		return lastReturn, nil
-	}
-	if v.Sale.EndedUnpaid {
+// MayEnter implements Limits. A sale without a waiting room and a limit of unpaid orders admits all users.
+func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (domain.SaleRecord, error) {
+	var record domain.SaleRecord
+	room := v.Sale.Entry.Mode == domain.EntryRoom
+	limited := v.Sale.MaxUnpaid() > 0
+
+	if room || limited && v.Sale.EndedUnpaid {
 		r := u.records.DoContext(ctx, 0, domain.SaleUser{UserID: userID, VoucherID: v.ID})
 		if r.err != nil {
-			return lastReturn, r.err
+			return record, r.err
 		}
-		if err := r.value.MayOrder(v.Sale, now); err != nil {
-			return lastReturn, err
-		}
-		lastReturn = r.value.LastReturn
+		record = r.value
 	}
-	return lastReturn, tooMany(u.unpaid.DoContext(ctx, 0, userID), domain.MaxUnpaidOrders)
+	// The pass of a buyer with an order would hold a unit for nothing.
+	if room && record.Active >= v.Sale.LimitPerUser {
+		return record, &domain.DuplicateOrderError{OrderID: record.Newest}
+	}
+	if err := record.MayOrder(v.Sale, now); err != nil || !limited {
+		return record, err
+	}
+	return record, tooMany(u.unpaid.DoContext(ctx, 0, userID), domain.MaxUnpaidOrders)
 }

@@ -112,24 +112,37 @@ func TestMayEnter(t *testing.T) {
 	require.ErrorIs(t, enter(7, fresh), domain.ErrUnavailable)
 }
 
-// A pass of a waiting room is spent when an order of its buyer returns the unit. A later pass is not, and passes of mode
-// pass are not.
-func TestReturnedUnitSpendsPass(t *testing.T) {
-	store := &records{of: map[domain.SaleUser]domain.SaleRecord{
-		{UserID: 7, VoucherID: 1}: {Cancelled: 1, LastCancel: start.Add(-30 * time.Second), LastReturn: start.Add(-30 * time.Second)},
-	}}
-	v := limitedSale(1)
-	v.Sale.Entry = domain.Entry{Mode: domain.EntryRoom, PassTTL: time.Minute}
-	place := func(user int64, issued time.Time) error {
-		p := purchase(user)
-		p.PassExpiry = issued.Add(time.Minute)
-		return NewUnpaid(store).MayOrder(p, v)
+// A pass of a waiting room buys once, whatever became of its order and whether or not the sale limits unpaid orders. A
+// later pass of the buyer is good, and a buyer with as many orders as allowed gets none.
+func TestPassBuysOnce(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		store := &records{of: map[domain.SaleUser]domain.SaleRecord{
+			{UserID: 7, VoucherID: 1}: {LastRound: 5},
+			{UserID: 9, VoucherID: 1}: {LastRound: 5, Active: 1, Newest: 33},
+		}}
+		u := NewUnpaid(store)
+		v := limitedSale(limit)
+		v.Sale.EndedUnpaid = false
+		v.Sale.Entry = domain.Entry{Mode: domain.EntryRoom, PassTTL: time.Minute}
+		place := func(user int64, round uint32) error {
+			p := purchase(user)
+			p.Round = round
+			return u.MayOrder(p, v)
+		}
+		require.ErrorIs(t, place(7, 5), domain.ErrPassExpired)
+		require.ErrorIs(t, place(7, 4), domain.ErrPassExpired)
+		require.NoError(t, place(7, 6))
+		require.NoError(t, place(8, 5), "another buyer")
+
+		var held *domain.DuplicateOrderError
+		require.ErrorAs(t, place(9, 6), &held)
+		_, err := u.MayEnter(t.Context(), 9, v, start)
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, int64(33), held.OrderID)
+		record, err := u.MayEnter(t.Context(), 7, v, start)
+		require.NoError(t, err)
+		require.True(t, record.HasUsed(5))
 	}
-	require.ErrorIs(t, place(7, start.Add(-40*time.Second)), domain.ErrPassExpired)
-	require.NoError(t, place(7, start.Add(-20*time.Second)))
-	require.NoError(t, place(8, start.Add(-40*time.Second)), "another buyer")
-	v.Sale.Entry.Mode = domain.EntryPass
-	require.NoError(t, place(7, start.Add(-40*time.Second)))
 }
 
 // A user with many purchases in a day, in sales without a limit, gets no further order while too many are unpaid. Other

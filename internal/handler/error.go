@@ -42,6 +42,7 @@ var outcomes = []outcome{
 	{domain.ErrPassExpired, http.StatusForbidden, "entry_required", "The entry pass has expired"},
 	{domain.ErrPlaceLost, http.StatusForbidden, "entry_required", "The place in the waiting room is lost"},
 	{domain.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
+	{domain.ErrRoomDrawn, http.StatusConflict, "invalid_state", "The waiting room has been drawn"},
 	{domain.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
 	{domain.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},

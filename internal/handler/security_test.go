@@ -199,7 +199,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	require.Empty(t, e.leaks())
 	for name, planted := range map[string]string{
 		"phone": "13800000001", "code": e.outbox.code("13800000001"), "secret": string(secret), "access token": login.AccessToken,
-		"refresh token": login.RefreshToken, "pass": entry.NewPasses(keys).Issue(1, 2, 3, e.clock.now()),
+		"refresh token": login.RefreshToken, "pass": entry.NewPasses(keys).Issue(1, 2, 3, 0, e.clock.now()),
 		"redeem code": domain.NewRedeemCodes(keys).Of(3368803458027454464),
 	} {
 		log, reg := &logBuffer{}, prometheus.NewRegistry()

@@ -68,7 +68,7 @@ func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []
 	orders := make([]domain.NewOrder, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		orders[n] = domain.NewOrder{Order: p.Order(ids[n]), Limit: p.Limit, Key: p.Key, Fence: p.Fence, Trace: p.Trace}
+		orders[n] = domain.NewOrder{Order: p.Order(ids[n]), Limit: p.Limit, Round: p.Round, Key: p.Key, Fence: p.Fence, Trace: p.Trace}
 	}
 	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
 		i := open[n]

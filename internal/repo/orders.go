@@ -27,6 +27,7 @@ type orderRow struct {
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
 	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
+	EntryRound  *uint32   // of the pass of a waiting room; nil without one
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }

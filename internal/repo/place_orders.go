@@ -34,6 +34,9 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 		if o.Key != nil {
 			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
 		}
+		if o.Round > 0 {
+			rows[i].row.EntryRound = &o.Round
+		}
 	}
 	s.commitIsolating(ctx, rows)
 	return results
@@ -141,6 +144,9 @@ func (b *batch) commit(tx *gorm.DB) error {
 		return err
 	}
 	if err := b.takeUnits(tx); err != nil {
+		return err
+	}
+	if err := countPasses(tx, b.inserts); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(b.inserts, (*pendingInsert).fenceEnded) {
@@ -292,7 +298,7 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
 		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
-			r.IdemKey, r.IdemRequest)
+			r.IdemKey, r.IdemRequest, r.EntryRound)
 	}
 	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.db.Syntax().SkipExisting, args...)
 	if err != nil {
@@ -302,10 +308,10 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 }
 
 const (
-	insertColumns = 12
+	insertColumns = 13
 	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at, " +
-		"idem_key, idem_request) VALUES "
-	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?)"
+		"idem_key, idem_request, entry_round) VALUES "
+	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 
 // insertOrders returns the statement for n rows. The columns that it omits are NULL: paid_at, redeemed_at and so on.

@@ -17,9 +17,9 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END),
 			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END),
 			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END),
-			MAX(CASE WHEN status = ? THEN cancelled_at END)
+			COALESCE(MAX(entry_round), 0)
 		FROM voucher_orders` + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE ")
-	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
+	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
 	for i, u := range of {
 		if i > 0 {
 			query.WriteString(" OR ")
@@ -36,12 +36,12 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 	for rows.Next() {
 		var u domain.SaleUser
 		var r domain.SaleRecord
-		var lastCancel, lastReturn any
-		err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &lastCancel, &lastReturn)
+		var lastCancel any
+		err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &lastCancel, &r.LastRound)
 		if err != nil {
 			return nil, err
 		}
-		r.LastCancel, r.LastReturn = timeOf(lastCancel), timeOf(lastReturn)
+		r.LastCancel = timeOf(lastCancel)
 		records[u] = r
 	}
 	return records, s.db.Translate(rows.Err())

@@ -64,17 +64,14 @@ func TestUnpaidRecords(t *testing.T) {
 		require.Len(t, closed, 2)
 		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
 
-		late, err := s.Order(ctx, 0, 8)
-		require.NoError(t, err)
-		returned := *late.CancelledAt
-
+		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
 		asked := []domain.SaleUser{{UserID: 10, VoucherID: v.ID}, {UserID: 10, VoucherID: other.ID}, {UserID: 11, VoucherID: v.ID},
 			{UserID: 12, VoucherID: v.ID}, {UserID: 10, VoucherID: v.ID}}
 		found, err := s.SaleRecords(ctx, asked)
 		require.NoError(t, err)
 		require.Equal(t, map[domain.SaleUser]domain.SaleRecord{
-			asked[0]: {Active: 2, Newest: 6, Expired: 2, Cancelled: 2, LastCancel: deadline.Add(-time.Millisecond), LastReturn: deadline},
-			asked[1]: {Expired: 1, LastReturn: returned},
+			asked[0]: {Active: 2, Newest: 6, Expired: 2, Cancelled: 2, LastCancel: deadline.Add(-time.Millisecond), LastRound: 7},
+			asked[1]: {Expired: 1},
 			asked[2]: {Active: 1, Newest: 9},
 		}, found)
 

@@ -45,13 +45,11 @@ type Lane interface {
 
 // PassChecker checks entry passes, after the first one of a sale without I/O. It is safe for concurrent use.
 type PassChecker interface {
-	// Check returns the expiry of a pass that was issued for the user and the sale and is valid now. Errors:
-	// ErrPassExpired for a pass of theirs that was valid once, ErrEntryRequired for anything else.
-	Check(pass string, userID int64, v *domain.Voucher, now time.Time) (expires time.Time, err error)
+	// Check returns the round of a pass that was issued for the user and the sale and is valid now; 0 if the sale has no
+	// waiting room. Errors: ErrPassExpired for a pass of theirs that was valid once, ErrEntryRequired for anything else.
+	Check(pass string, userID int64, v *domain.Voucher, now time.Time) (uint32, error)
 	// RoomTime returns the time by which a sale with a waiting room begins and ends. Error: ErrUnavailable.
 	RoomTime(ctx context.Context, voucherID int64) (time.Time, error)
-	// Used notes that a purchase has bought with its pass.
-	Used(ctx context.Context, p *domain.Purchase, v *domain.Voucher)
 }
 
 // UnpaidLimits are the limits of unpaid orders. It is safe for concurrent use.
@@ -221,7 +219,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		return s.answerSoldOut(ctx, &p, &v)
 	}
 	if v.Sale.Entry.Mode != domain.EntryOpen {
-		p.PassExpiry, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
+		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
 		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) { // a request without a pass causes no search
 			return s.replayOr(ctx, &p, err)
 		}
@@ -254,9 +252,6 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
 		s.recent.add(p.UserID, p.VoucherID)
-		if v.Sale.Entry.Mode != domain.EntryOpen && !replayed {
-			s.cfg.Passes.Used(ctx, &p, &v)
-		}
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}

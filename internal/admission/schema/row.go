@@ -12,10 +12,10 @@ import (
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
-// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Three optional parts follow the
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Four optional parts follow the
 // instance, and an earlier release parses them as part of it: after a "@" the W3C traceparent of a sampled request, after
-// a "~" the sale's own time to pay in seconds, and after a "#" a request key, of which 22 characters are the key's hash
-// and 22 the request's hash.
+// a "+" the round of the pass of a waiting room, after a "~" the sale's own time to pay in seconds, and after a "#" a
+// request key, of which 22 characters are the key's hash and 22 the request's hash.
 
 // RowSeparator separates the rows of an entry, and the rows of a user.
 const RowSeparator = "\n"
@@ -32,6 +32,10 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 	if a.Trace != nil {
 		b = append(b, '@')
 		b = append(b, a.Trace.Parent...)
+	}
+	if a.Round != 0 {
+		b = append(b, '+')
+		b = strconv.AppendUint(b, uint64(a.Round), 10)
 	}
 	if a.PayTimeout != 0 {
 		b = append(b, '~')
@@ -72,7 +76,7 @@ func Rows(as []domain.Admission) []string {
 // position.
 func ParseRow(row string) (domain.Admission, error) {
 	var a domain.Admission
-	var limit, ms, seconds int64
+	var limit, ms, seconds, round int64
 	rest := row
 	for _, n := range [...]*int64{&a.OrderID, &a.UserID, &a.VoucherID, &limit, &a.Amount, &ms} {
 		word, after, _ := strings.Cut(rest, " ")
@@ -88,15 +92,17 @@ func ParseRow(row string) (domain.Admission, error) {
 	} else {
 		a.Currency = domain.DefaultCurrency
 	}
-	var errs [3]error
+	var errs [4]error
 	rest, a.Place, errs[0] = cutNumber(rest, " ")
 	rest, a.Key, errs[1] = cutKey(rest)
 	rest, seconds, errs[2] = cutNumber(rest, "~")
+	rest, round, errs[3] = cutNumber(rest, "+")
 	replyTo, parent, traced := strings.Cut(rest, "@")
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}
 	a.Limit, a.At, a.PayTimeout = int(limit), time.UnixMilli(ms).UTC(), time.Duration(seconds)*time.Second
+	a.Round = uint32(round) //nolint:gosec // as it was written
 	a.ReplyTo = replyTo
 	if traced {
 		a.Trace = &domain.Trace{Parent: parent, Since: a.At}

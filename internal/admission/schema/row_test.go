@@ -52,10 +52,11 @@ func TestRowsRoundTrip(t *testing.T) {
 		for _, timeToPay := range []time.Duration{0, 90 * time.Second} {
 			for _, place := range []int64{0, 5} {
 				for _, replyTo := range []string{"", "here"} {
+					round := uint32(len(as)) * 9 // 0 in the first
 					for _, trace := range []*domain.Trace{nil, {Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Since: at}} {
 						as = append(as, domain.Admission{
 							OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR", At: at,
-							PayTimeout: timeToPay, ReplyTo: replyTo, Key: key, Place: place, Trace: trace,
+							PayTimeout: timeToPay, Round: round, ReplyTo: replyTo, Key: key, Place: place, Trace: trace,
 						})
 					}
 				}

@@ -47,6 +47,21 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	return tx.Create(&sale).Error
 }
 
+// checkDraw returns domain.ErrRoomDrawn if the sale has a waiting room whose draw forbids the change. It locks the room,
+// so that it cannot start meanwhile.
+func (s *Store) checkDraw(tx *gorm.DB, before, after *domain.Sale, voucherID int64) error {
+	var room struct{ StartedAt *time.Time }
+	err := tx.Table("rooms").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("started_at").Scan(&room).Error
+	if err != nil || room.StartedAt == nil {
+		return err
+	}
+	now, err := s.db.Now(tx)
+	if err != nil {
+		return err
+	}
+	return domain.CheckDrawn(*room.StartedAt, before, after, now)
+}
+
 // ChangeVoucher implements service.VoucherStore. It does not write the stock, which orders change concurrently.
 func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
@@ -57,10 +72,17 @@ func (s *Store) ChangeVoucher(
 		if v, err = FindVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return err
 		}
-		image := v.ImageID
+		before := v
+		if v.Sale != nil {
+			sale := *v.Sale
+			before.Sale = &sale
+		}
 		detail, err := change(&v)
-		if err == nil && v.ImageID != image {
+		if err == nil && v.ImageID != before.ImageID {
 			err = requireImage(tx, v.ImageID)
+		}
+		if err == nil && v.Sale != nil {
+			err = s.checkDraw(tx, before.Sale, v.Sale, id)
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -38,6 +40,7 @@ type placeRow struct {
 	UserID    int64 `gorm:"primaryKey;autoIncrement:false"`
 	Number    uint32
 	JoinedAt  time.Time
+	Behind    bool // all others, because the user had a pass before and did not buy
 }
 
 func (placeRow) TableName() string { return "room_places" }
@@ -49,6 +52,7 @@ type eventRow struct {
 	At        time.Time
 	ExpiresAt *time.Time
 	Present   int
+	Bought    int `gorm:"->"` // counted by the transactions of the orders
 	Data      []byte
 }
 
@@ -75,29 +79,49 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
+		bought, err := boughtSince(tx, found)
+		if err != nil {
+			return err
+		}
 		places := make(map[int64]uint32, len(found))
 		for _, p := range found {
 			places[p.UserID] = p.Number
 		}
+
 		numbers = make([]uint32, len(requests))
 		joined := room.Joined
 		var added []placeRow
+		var behind []uint32
 		for i, r := range requests {
 			number, has := places[r.UserID]
-			if !has || int64(number) == r.Lost {
-				number = joined
-				joined++
-				places[r.UserID] = number
-				added = append(added, placeRow{VoucherID: voucherID, UserID: r.UserID, Number: number, JoinedAt: now})
+			lost := has && int64(number) == r.Lost
+			if has && !lost {
+				numbers[i] = number
+				continue
 			}
-			numbers[i] = number
+
+			p := placeRow{VoucherID: voucherID, UserID: r.UserID, Number: joined, JoinedAt: now, Behind: lost && !bought[r.UserID]}
+			joined++
+			added = append(added, p)
+			if p.Behind {
+				behind = append(behind, p.Number)
+			}
+			numbers[i] = p.Number
+			places[r.UserID] = p.Number
 		}
 		if len(added) == 0 {
 			return nil
 		}
-		err = tx.Clauses(clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"number", "joined_at"})}).Create(&added).Error
+
+		err = tx.Clauses(clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"number", "joined_at", "behind"})}).Create(&added).Error
 		if err != nil {
 			return err
+		}
+		if len(behind) > 0 {
+			e := domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomBehind, At: now, Numbers: behind}
+			if err := appendEvent(tx, e); err != nil {
+				return err
+			}
 		}
 		return tx.Model(&room).Update("joined", joined).Error
 	})
@@ -117,16 +141,24 @@ func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
 	return room, tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
 }
 
-// StartRoom implements entry.RoomStore. The statement waits for the transactions of JoinRoom that hold the row.
+// StartRoom implements entry.RoomStore. It reads the begin of the sale itself, under the lock of the room: an admin may
+// just have postponed it.
 func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error {
-	return s.db.RetryUnavailable(ctx, func() error {
-		tx := s.db.Writer(ctx)
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		room, err := lockRoom(tx, voucherID)
+		if err != nil || room.StartedAt != nil {
+			return err
+		}
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		return tx.Model(&roomRow{}).Where("voucher_id = ? AND seed IS NULL", voucherID).
-			Updates(map[string]any{"seed": seed[:], "size": gorm.Expr("joined"), "started_at": now}).Error
+		var begun int64
+		err = tx.Table("seckill_vouchers").Where("voucher_id = ? AND begin_at <= ?", voucherID, now).Count(&begun).Error
+		if err != nil || begun == 0 {
+			return err
+		}
+		return tx.Model(&room).Updates(map[string]any{"seed": seed[:], "size": room.Joined, "started_at": now}).Error
 	})
 }
 
@@ -136,39 +168,39 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if _, err := lockRoom(tx, voucherID); err != nil {
 			return err
 		}
-		type place struct {
-			user   int64
-			number uint32
-		}
-		users, admitted := make([]int64, len(places)), make(map[place]bool, len(places))
+		left := make(map[int64]domain.RoomPlace, len(places))
+		users := make([]int64, len(places))
 		for i, p := range places {
-			users[i], admitted[place{p.UserID, p.Number}] = p.UserID, p.Admitted
-		}
-		bought, err := buyers(tx, voucherID, users)
-		if err != nil {
-			return err
+			left[p.UserID] = p
+			users[i] = p.UserID
 		}
 		var found []placeRow
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(p placeRow) bool { return left[p.UserID].Number != p.Number }) // a newer place
+		bought, err := boughtSince(tx, found)
+		if err != nil {
+			return err
+		}
+
 		var gone []int64
 		var numbers []uint32
 		for _, p := range found {
-			admitted, leaves := admitted[place{p.UserID, p.Number}]
-			if !leaves { // the user has a newer place
-				continue
-			}
-			gone = append(gone, p.UserID)
-			if !admitted || !bought[p.UserID] {
+			used := bought[p.UserID] || left[p.UserID].Bought
+			if !used {
 				numbers = append(numbers, p.Number)
 			}
+			unusedPass := !used && (left[p.UserID].Admitted || p.Behind)
+			if !unusedPass {
+				gone = append(gone, p.UserID)
+			}
 		}
-		if len(gone) == 0 {
-			return nil
-		}
-		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, gone).Delete(&placeRow{}).Error; err != nil {
-			return err
+		if len(gone) > 0 {
+			err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, gone).Delete(&placeRow{}).Error
+			if err != nil {
+				return err
+			}
 		}
 		if len(numbers) == 0 {
 			return nil
@@ -181,15 +213,23 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 	})
 }
 
-// buyers returns those of the users who have an order of the voucher, whatever its status.
-func buyers(tx *gorm.DB, voucherID int64, users []int64) (map[int64]bool, error) {
-	var found []int64
-	err := tx.Raw("SELECT DISTINCT user_id FROM voucher_orders WHERE user_id IN ? AND voucher_id = ?", users, voucherID).Scan(&found).Error
-	all := make(map[int64]bool, len(found))
-	for _, user := range found {
-		all[user] = true
+// boughtSince returns which users of the places have placed an order of the sale since they joined, whatever became of
+// it.
+func boughtSince(tx *gorm.DB, places []placeRow) (map[int64]bool, error) {
+	bought := make(map[int64]bool, len(places))
+	if len(places) == 0 {
+		return bought, nil
 	}
-	return all, err
+	q := tx.Session(&gorm.Session{}).Table("voucher_orders").Distinct("user_id")
+	for _, p := range places {
+		q = q.Or("user_id = ? AND voucher_id = ? AND created_at >= ?", p.UserID, p.VoucherID, p.JoinedAt)
+	}
+	var users []int64
+	err := q.Scan(&users).Error
+	for _, user := range users {
+		bought[user] = true
+	}
+	return bought, err
 }
 
 // appendEvent stores an event with the next sequence number, in a transaction that has locked the room.
@@ -223,16 +263,20 @@ func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
 // maxEvents bounds the events of one read.
 const maxEvents = 500
 
-// Rooms implements entry.RoomStore.
-func (s *Store) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
+// Rooms implements entry.RoomStore. The purchases are read before the stock: an order that is placed in between makes
+// the room look fuller, so that no pass is given too much.
+func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([]domain.Room, time.Time, error) {
 	db := s.db.Reader(ctx)
-	if now, err = s.db.Now(db); err != nil {
+	now, err := s.db.Now(db)
+	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
-	ids := make([]int64, 0, len(after))
-	for id := range after {
-		ids = append(ids, id)
+	bought, err := readBought(db, after)
+	if err != nil {
+		return nil, now, s.db.Translate(err)
 	}
+
+	ids := slices.Collect(maps.Keys(after))
 	var rows []struct {
 		Room  roomRow `gorm:"embedded"`
 		Stock int64
@@ -242,28 +286,58 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]uint32) (rooms []doma
 	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
+
+	rooms := make([]domain.Room, 0, len(rows))
 	for i := range rows {
-		row, stock := &rows[i].Room, rows[i].Stock
-		room := domain.Room{VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: stock}
+		row := &rows[i].Room
+		room := domain.Room{
+			VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: rows[i].Stock, Bought: bought[row.VoucherID],
+		}
 		if row.StartedAt != nil {
 			room.StartedAt = *row.StartedAt
 			copy(room.Seed[:], row.Seed)
 		}
-		var events []eventRow
-		err := db.Where("voucher_id = ? AND seq > ?", row.VoucherID, after[row.VoucherID]).Order("seq").Limit(maxEvents).Find(&events).Error
-		if err != nil {
+		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
 			return nil, now, s.db.Translate(err)
-		}
-		for i := range events {
-			e, err := events[i].event()
-			if err != nil {
-				return nil, now, err
-			}
-			room.Events = append(room.Events, e)
 		}
 		rooms = append(rooms, room)
 	}
 	return rooms, now, nil
+}
+
+// readBought returns the purchases of each room by admission, from the cursor's on.
+func readBought(db *gorm.DB, after map[int64]domain.RoomCursor) (map[int64]map[uint32]int, error) {
+	all := make(map[int64]map[uint32]int, len(after))
+	for id, cursor := range after {
+		var rounds []eventRow
+		err := db.Select("seq", "bought").Where("voucher_id = ? AND seq >= ? AND bought > 0", id, cursor.Round).Find(&rounds).Error
+		if err != nil {
+			return nil, err
+		}
+		all[id] = make(map[uint32]int, len(rounds))
+		for _, r := range rounds {
+			all[id][r.Seq] = r.Bought
+		}
+	}
+	return all, nil
+}
+
+// readEvents returns the next events of a room.
+func readEvents(db *gorm.DB, voucherID int64, after uint32) ([]domain.RoomEvent, error) {
+	var rows []eventRow
+	err := db.Where("voucher_id = ? AND seq > ?", voucherID, after).Order("seq").Limit(maxEvents).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	var events []domain.RoomEvent
+	for i := range rows {
+		e, err := rows[i].event()
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
 }
 
 // PurgePlaces implements entry.RoomStore.
@@ -275,7 +349,7 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 	}
 	var rows []placeRow
 	err = db.Select("p.voucher_id, p.user_id").Table("rooms r").
-		Joins("JOIN seckill_vouchers s ON s.voucher_id = r.voucher_id AND s.end_at < ?", now.Add(-placeLife)).
+		Joins("JOIN seckill_vouchers s ON s.voucher_id = r.voucher_id AND s.end_at < ?", now.Add(-domain.PlaceLife)).
 		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id").Limit(sqldb.PurgeBatch).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return 0, s.db.Translate(err)
@@ -292,10 +366,6 @@ func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([
 		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit).Scan(&places).Error
 	return places, s.db.Translate(err)
 }
-
-// placeLife is how long the places of a sale are kept after its end. Seed, size and the log of the room stay, so that the
-// draw can be checked.
-const placeLife = 7 * 24 * time.Hour
 
 func newEventRow(e *domain.RoomEvent) eventRow {
 	row := eventRow{VoucherID: e.VoucherID, Seq: e.Seq, Kind: int8(e.Kind), At: e.At, Present: e.Present, Data: []byte{}}

@@ -33,7 +33,7 @@ var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 // room reads the room of voucher 1.
 func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
 	t.Helper()
-	rooms, now, err := s.Rooms(t.Context(), map[int64]uint32{1: after, 3: 0})
+	rooms, now, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
 	require.NoError(t, err)
 	require.Len(t, rooms, 1, "voucher 3 has no room")
 	return rooms[0], now
@@ -42,7 +42,7 @@ func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
 // Numbers are dense and unique, and a user has one place, however many servers join users at once.
 func TestJoinRoom(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		rooms, _, err := s.Rooms(t.Context(), map[int64]uint32{1: 0})
+		rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
 		require.NoError(t, err)
 		require.Empty(t, rooms)
 		const users, servers = 40, 4
@@ -79,7 +79,7 @@ func TestJoinRoom(t *testing.T) {
 		}
 		require.Len(t, taken, users)
 		r, _ := room(t, s, 0)
-		require.Equal(t, domain.Room{VoucherID: 1, Joined: users, Stock: 9}, r)
+		require.Equal(t, domain.Room{VoucherID: 1, Joined: users, Stock: 9, Bought: map[uint32]int{}}, r)
 	})
 }
 
@@ -163,7 +163,7 @@ func TestDamagedEvent(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Admit(t.Context(), domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, Numbers: []uint32{300}}))
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
-		_, _, err = s.Rooms(t.Context(), map[int64]uint32{1: 0})
+		_, _, err = s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
 		require.ErrorContains(t, err, "cannot be read")
 	})
 }
@@ -184,8 +184,8 @@ func TestPurgePlaces(t *testing.T) {
 				"updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, time.Now().UTC().Add(-ago), now, now).Error)
 		}
 		require.NoError(t, s.db.Writer(ctx).Exec("DELETE FROM seckill_vouchers").Error)
-		end(1, placeLife+time.Minute)
-		end(2, placeLife-time.Minute)
+		end(1, domain.PlaceLife+time.Minute)
+		end(2, domain.PlaceLife-time.Minute)
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
 			n, err := s.PurgePlaces(ctx)
 			require.NoError(t, err)
@@ -199,33 +199,123 @@ func TestPurgePlaces(t *testing.T) {
 	})
 }
 
-// The event of leaving does not name passes that have bought: a pass counts once.
+// The event of leaving does not name passes that have bought, whether or not the server that was asked knows of the
+// admission: a pass counts once.
 func TestLeavingAfterPurchase(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		var places []domain.RoomPlace
-		for user := range int64(4) {
-			numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: -1}})
-			require.NoError(t, err)
-			places = append(places, domain.RoomPlace{UserID: user, Number: numbers[0], Admitted: user < 2})
-			if user%2 == 0 {
-				require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders "+
-					"(id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at) VALUES (?, ?, 1, 1, 1, 1, ?, ?, ?)",
-					user+1, user, now, now, now).Error)
-			}
+		const (
+			bought, unused, earlier, waiting, lagging, queued = 0, 1, 2, 3, 4, 5
+		)
+		place(t, s, earlier, time.Now().Add(-time.Hour))
+		for user := range int64(6) {
+			require.Equal(t, uint32(user), join(t, s, user, -1))
 		}
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, places))
+		place(t, s, bought, time.Now().Add(time.Minute))
+		place(t, s, lagging, time.Now().Add(time.Minute))
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+			{UserID: bought, Number: bought, Admitted: true},
+			{UserID: unused, Number: unused, Admitted: true},
+			{UserID: earlier, Number: earlier},
+			{UserID: waiting, Number: waiting},
+			{UserID: lagging, Number: lagging},
+			{UserID: queued, Number: queued, Admitted: true, Bought: true},
+		}))
 		r, _ := room(t, s, 0)
 		require.Len(t, r.Events, 1)
-		require.ElementsMatch(t, []uint32{1, 2, 3}, r.Events[0].Numbers, "the first has bought, the third waits for another turn")
-		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 0, Lost: -1}})
-		require.NoError(t, err)
-		require.Equal(t, []uint32{4}, numbers)
-		newest := domain.RoomPlace{UserID: 0, Number: 4, Admitted: true}
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{newest, places[0]}))
+		require.ElementsMatch(t, []uint32{unused, earlier, waiting}, r.Events[0].Numbers)
+
+		for i, user := range []int64{bought, earlier, waiting, lagging, queued} {
+			require.Equal(t, uint32(6+i), join(t, s, user, -1))
+		}
 		r, _ = room(t, s, 1)
-		require.Empty(t, r.Events)
-		numbers, err = s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 0, Lost: -1}})
-		require.NoError(t, err)
-		require.Equal(t, []uint32{5}, numbers, "the newest place was left, whatever other tickets the user has")
+		require.Empty(t, r.Events, "new places, at the end of the line")
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
+		r, _ = room(t, s, 1)
+		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
 	})
+}
+
+// The next place of a user who had a pass and did not buy is behind all others, however the turn ended. A user who bought
+// is not, whatever became of the order.
+func TestUnusedPassGoesBehind(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const expired, left, bought = 0, 1, 2
+		for user := range int64(3) {
+			join(t, s, user, -1)
+		}
+		place(t, s, bought, time.Now().Add(time.Minute))
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: left, Admitted: true}}))
+
+		require.Equal(t, uint32(left), join(t, s, left, -1), "until the server that was asked says that the place is over")
+		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{
+			{UserID: expired, Lost: expired}, {UserID: left, Lost: left}, {UserID: bought, Lost: bought}, {UserID: 9, Lost: -1},
+		})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{3, 4, 5, 6}, numbers)
+		r, _ := room(t, s, 1)
+		require.Len(t, r.Events, 1)
+		require.Equal(t, domain.RoomBehind, r.Events[0].Kind)
+		require.Equal(t, []uint32{3, 4}, r.Events[0].Numbers)
+
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: 4}}), "before another server knows")
+		require.Equal(t, uint32(7), join(t, s, left, 4))
+		r, _ = room(t, s, 3)
+		require.Len(t, r.Events, 1)
+		require.Equal(t, []uint32{7}, r.Events[0].Numbers, "behind all others again")
+		place(t, s, left, time.Now().Add(time.Minute))
+		require.Equal(t, uint32(8), join(t, s, left, 7))
+		r, _ = room(t, s, 4)
+		require.Empty(t, r.Events, "the user has bought")
+	})
+}
+
+// Purchases are counted by admission, from the cursor on.
+func TestRoomsCountPurchases(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		join(t, s, 1, -1)
+		for seq := range uint32(3) {
+			e := domain.RoomEvent{VoucherID: 1, Seq: seq + 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Hour)}
+			require.NoError(t, s.Admit(t.Context(), e))
+		}
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET bought = 10 * seq WHERE seq <> 2").Error)
+		for from, want := range map[uint32]map[uint32]int{1: {1: 10, 3: 30}, 2: {3: 30}, 4: {}} {
+			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: 3, Round: from}})
+			require.NoError(t, err)
+			require.Equal(t, want, rooms[0].Bought)
+		}
+	})
+}
+
+// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago.
+func TestPostponedRoomDoesNotStart(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		join(t, s, 1, -1)
+		begin := func(at time.Time) {
+			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET begin_at = ?", at.UTC()).Error)
+		}
+		begin(time.Now().Add(time.Hour))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{7}))
+		r, _ := room(t, s, 0)
+		require.Zero(t, r.StartedAt)
+		begin(time.Now().Add(-time.Hour))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{8}))
+		r, _ = room(t, s, 0)
+		require.Equal(t, byte(8), r.Seed[0])
+	})
+}
+
+// join returns the number of a user's place.
+func join(t *testing.T, s *Store, user, lost int64) uint32 {
+	t.Helper()
+	numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}})
+	require.NoError(t, err)
+	return numbers[0]
+}
+
+// place stores a cancelled order of a user.
+func place(t *testing.T, s *Store, user int64, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders "+
+		"(id, user_id, voucher_id, status, amount, created_at, expires_at, updated_at) VALUES (?, ?, 1, 4, 1, ?, ?, ?)",
+		user+1, user, at.UTC(), now, now).Error)
 }

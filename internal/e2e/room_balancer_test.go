@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// balancer sends each request to the next of its servers, so a purchase always reaches another server than the answer
+// with the pass.
+type balancer struct {
+	servers []atomic.Pointer[server]
+	turn    atomic.Int64
+	// forgiven counts the requests that were repeated, because a server had stopped or was not ready.
+	forgiven atomic.Int64
+}
+
+func newBalancer(servers ...*server) *balancer {
+	b := &balancer{servers: make([]atomic.Pointer[server], len(servers))}
+	for i, p := range servers {
+		b.servers[i].Store(p)
+	}
+	return b
+}
+
+func (b *balancer) next() *server {
+	turn := b.turn.Add(1)
+	return b.servers[turn%int64(len(b.servers))].Load()
+}
+
+// program waits in the room of a sale and buys as soon as it has a pass. It returns the code of the answer that ended its
+// wait: "bought" or an error.
+func (b *balancer) program(ctx context.Context, token, sale string) string {
+	method := http.MethodPost
+	ticket := ""
+	for ctx.Err() == nil {
+		a, err := b.next().entry(ctx, method, token, sale, ticket)
+		switch {
+		case err != nil || a.busy():
+			b.forgiven.Add(1)
+			_ = sleep(ctx, 50*time.Millisecond)
+			continue
+		case a.Code != "":
+			return a.Code
+		case a.Pass != "":
+			return b.buy(ctx, token, sale, a.Pass)
+		}
+		method = http.MethodGet
+		ticket = a.Ticket
+		_ = sleep(ctx, min(time.Duration(a.Poll)*time.Millisecond, time.Second))
+	}
+	return "timeout"
+}
+
+// buy buys a unit with a pass. A purchase whose answer was lost may have its order.
+func (b *balancer) buy(ctx context.Context, token, sale, pass string) string {
+	for ctx.Err() == nil {
+		_, err := b.next().PlaceWithPass(ctx, token, sale, pass)
+		refusal, refused := errors.AsType[*rush.Problem](err)
+		switch {
+		case err == nil, refused && refusal.Code == "duplicate_order":
+			return "bought"
+		case refused && !busy(err):
+			return refusal.Code
+		}
+		b.forgiven.Add(1)
+		_ = sleep(ctx, 50*time.Millisecond)
+	}
+	return "timeout"
+}
+
+// run lets programs buy, and returns how many of them ended with each code. meanwhile runs beside them.
+func (b *balancer) run(t *testing.T, tokens []string, sale string, meanwhile func(codes func() map[string]int)) map[string]int {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	counts := map[string]int{}
+	var programs sync.WaitGroup
+	for _, token := range tokens {
+		programs.Go(func() {
+			code := b.program(ctx, token, sale)
+			mu.Lock()
+			defer mu.Unlock()
+			counts[code]++
+		})
+	}
+
+	meanwhile(func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return map[string]int{"bought": counts["bought"]}
+	})
+	programs.Wait()
+	return counts
+}
+
+// Behind a balancer that sends each request to the next of two or three servers, every unit is sold long before the
+// passes expire, as on one server: a purchase counts against its pass whichever server it reaches. The log has the times.
+func TestRoomBehindBalancer(t *testing.T) {
+	t.Parallel()
+	onEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *stack) {
+		const units, programs, passTTL = 100, 150, 3600
+		servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
+		tokens := s.tokens(t, programs)
+		for n := 1; n <= len(servers); n++ {
+			sale := servers[0].roomSale(t, units, 50, passTTL, time.Second)
+			b := newBalancer(servers[:n]...)
+			began := time.Now()
+			codes := b.run(t, tokens, sale, func(func() map[string]int) {})
+			require.Equal(t, map[string]int{"bought": units, "sold_out": programs - units}, codes)
+			t.Logf("servers: %d, last unit after %v, repeated requests: %d", n, time.Since(began), b.forgiven.Load())
+
+			requireStock(t, servers[0].Client, sale, 0)
+			s.verifyRoom(t, sale)
+		}
+		s.verify(t)
+	})
+}
+
+// Each of three servers stops in the middle of a sale with a waiting room, one of them by SIGKILL, and starts again. What
+// it knew of the passes that had bought is not lost: every unit is sold long before the passes expire.
+func TestRoomSurvivesRestarts(t *testing.T) {
+	t.Parallel()
+	onEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *stack) {
+		const units, programs, passTTL, rate = 120, 180, 3600, 15
+		servers := []*server{s.spawn(t, ""), s.spawn(t, ""), s.spawn(t, "")}
+		sale := servers[0].roomSale(t, units, rate, passTTL, 2*time.Second)
+		b := newBalancer(servers...)
+		codes := b.run(t, s.tokens(t, programs), sale, func(codes func() map[string]int) {
+			for i, p := range servers {
+				eventually(t, "the sale goes on", func() bool { return codes()["bought"] >= (i+1)*units/5 })
+				if i == 0 {
+					p.kill()
+				} else {
+					require.Zero(t, p.stop(t))
+				}
+				servers[i] = s.spawn(t, strings.TrimPrefix(p.url, "http://"))
+				b.servers[i].Store(servers[i])
+			}
+		})
+		require.Equal(t, map[string]int{"bought": units, "sold_out": programs - units}, codes)
+		t.Logf("%d requests were repeated", b.forgiven.Load())
+
+		requireStock(t, servers[0].Client, sale, 0)
+		s.verifyRoom(t, sale)
+		s.verify(t)
+	})
+}
