@@ -60,11 +60,7 @@ func (v verifyRoomCmd) position(e *app.Env) error {
 	if v.Number >= v.Size {
 		return errors.New("--seed needs --size and --number, and the number must be less than the size: later arrivals follow the lobby in their order")
 	}
-	for position, number := range entry.LobbyOrder([32]byte(seed), v.Size) {
-		if number == v.Number {
-			fmt.Fprintf(e.Out, "position %d of %d\n", position+1, v.Size)
-		}
-	}
+	fmt.Fprintf(e.Out, "position %d of %d\n", entry.LobbyPosition([32]byte(seed), v.Size, v.Number)+1, v.Size)
 	return nil
 }
 

@@ -36,6 +36,29 @@ func LobbyOrder(seed [32]byte, size uint32) []uint32 {
 	return order
 }
 
+// LobbyPosition returns the position of a number in LobbyOrder, which it does not compute: it costs the same in a lobby
+// of any size. The number must be less than the size.
+func LobbyPosition(seed [32]byte, size, number uint32) uint32 {
+	position := number
+	var block [37]byte
+	copy(block[:], seed[:])
+
+	for round := range byte(shuffleRounds) {
+		block[32] = round
+		head := sha256.Sum256(block[:33])
+		pivot := binary.LittleEndian.Uint64(head[:]) % uint64(size)
+		partner := uint32((pivot + uint64(size) - uint64(position)) % uint64(size)) //nolint:gosec // less than size
+
+		high := max(position, partner)
+		binary.LittleEndian.PutUint32(block[33:], high>>8)
+		source := sha256.Sum256(block[:])
+		if source[high%256/8]>>(high%8)&1 == 1 {
+			position = partner
+		}
+	}
+	return position
+}
+
 // swap runs a round between low and high, whose pairs are (low, high), (low+1, high-1) and so on.
 func swap(order []uint32, block *[37]byte, low, high uint32) {
 	var source [sha256.Size]byte

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,20 @@ func TestLobbyOrderIsComputeShuffledIndex(t *testing.T) {
 		order := entry.LobbyOrder(seed, size)
 		require.Len(t, order, int(size))
 		for number := uint64(0); number < uint64(size); number += 1 + uint64(size)/300 {
-			require.Equal(t, number, uint64(order[shuffledIndex(number, uint64(size), seed)]), "number %d of %d", number, size)
+			position := shuffledIndex(number, uint64(size), seed)
+			require.Equal(t, number, uint64(order[position]), "number %d of %d", number, size)
+			require.Equal(t, position, uint64(entry.LobbyPosition(seed, size, uint32(number))), "number %d of %d", number, size)
+		}
+	}
+}
+
+// The position of one number needs neither the memory nor the time of the whole order.
+func TestLobbyPositionInLargeLobbies(t *testing.T) {
+	for _, size := range []uint32{1 << 31, 1<<31 + 1, math.MaxUint32} {
+		seed := sha256.Sum256(binary.LittleEndian.AppendUint32(nil, size))
+		for _, number := range []uint32{0, 1, 255, 1 << 30, size - 1} {
+			position := shuffledIndex(uint64(number), uint64(size), seed)
+			require.Equal(t, position, uint64(entry.LobbyPosition(seed, size, number)), "number %d of %d", number, size)
 		}
 	}
 }
@@ -58,6 +72,7 @@ func TestLobbyOrderOfEthereum(t *testing.T) {
 		order := entry.LobbyOrder([32]byte(seed), uint32(len(mapping)))
 		for number, position := range mapping {
 			require.Equal(t, uint32(number), order[position])
+			require.Equal(t, position, entry.LobbyPosition([32]byte(seed), uint32(len(mapping)), uint32(number)))
 		}
 	}
 }
