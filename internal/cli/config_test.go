@@ -90,6 +90,24 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	}
 }
 
+// Sizes that no command can serve are refused before the command does anything.
+func TestSizesAreBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		"doctor --instances 0":                  "--instances must be between 1 and 10000",
+		"doctor --instances 400000000000000000": "--instances must be between 1 and 10000",
+		"seed --tokens - --users 10000001":      "--users must be between 1 and 10000000",
+		"rush --buyers 1000001":                 "--buyers must be between 1 and 1000000",
+		"rush --parallel 10001":                 "--parallel between 1 and 10000",
+		"torture --orders 5000001":              "--orders between 30 and 5000000",
+		"dead-letters list --limit 501":         "--limit must be between 1 and 500",
+	} {
+		var stdout, stderr bytes.Buffer
+		args := append(strings.Fields(text), "--data-dir", t.TempDir())
+		require.NotZero(t, Run(t.Context(), args, &stdout, &stderr, app.Tuning{}), text)
+		require.Contains(t, stderr.String(), want, text)
+	}
+}
+
 func TestHelpListsEverySetting(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, Run(context.Background(), []string{"--help"}, &stdout, &stderr, app.Tuning{}))

@@ -39,10 +39,13 @@ type doctorCmd struct {
 	Instances int  `default:"1" placeholder:"N" help:"Number of servers, to add up their connections (${default})."`
 }
 
+// maxInstances keeps the sums of connections far from the largest integer.
+const maxInstances = 10_000
+
 // Run prints a row per check, followed by the change if one is needed.
 func (d doctorCmd) Run(e *app.Env) error {
-	if d.Instances < 1 {
-		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be at least 1, got %d", d.Instances)}
+	if d.Instances < 1 || d.Instances > maxInstances {
+		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be between 1 and %d, got %d", maxInstances, d.Instances)}
 	}
 	x := newExamination(e, d.Instances)
 	defer x.close()
