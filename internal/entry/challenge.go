@@ -18,6 +18,9 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
+	"seckill/internal/cache"
 	"seckill/internal/domain"
 )
 
@@ -39,7 +42,12 @@ const (
 	challengeLife = 120 * time.Second
 	// maxSolution bounds the text of a solution, in bytes. Its regular length is about 800.
 	maxSolution = 4096
-	// maxDerivations bounds the challenges that are being made or wait for it: about 0.2 s of one core.
+	// challengeReuse is how long a user gets the same challenge for a sale, unless the user solves it. The storefront
+	// counts on the 100 s that are left at the end.
+	challengeReuse = 20 * time.Second
+	// maxReused bounds the challenges that are kept for it, of less than 1 KiB each.
+	maxReused = 16_384
+	// maxDerivations bounds the users whose challenges are being made or wait for it: about 0.2 s of one core.
 	maxDerivations = 256
 )
 
@@ -48,15 +56,34 @@ const (
 //
 // The server derives the key when it makes the challenge, not when it checks the solution: challenges are requested in
 // the minutes before a sale, solutions arrive all at once when it starts. (ALTCHA calls this the deterministic mode.)
-// Nothing is stored: a signature covers the parameters, the user and the voucher, and a MAC of the key is part of them.
-// The official library is not used, because the Go module proxy does not serve it.
+// Any server checks any solution: a signature covers the parameters, the user and the voucher, and a MAC of the key is
+// part of them. The official library is not used, because the Go module proxy does not serve it.
+//
+// Derivations are shared out among the users, so that those who flood the server with entries delay the others by one
+// derivation each: a user gets the same challenge again for challengeReuse, and has one derivation at a time.
 //
 // Work is safe for concurrent use.
 type Work struct {
-	secrets []workSecret // newest first
+	// secrets are newest first.
+	secrets []workSecret
 	now     func() time.Time
-	admits  chan struct{} // challenges that are being made or wait for it
-	running chan struct{} // derivations: half of the processors, so that purchases keep the others
+
+	// given has the newest challenge of each user and sale.
+	given *cache.Cache[domain.SaleUser, givenChallenge]
+	// making shares the derivations of each user.
+	making singleflight.Group
+	// admits holds the users whose challenges are being made or wait for it.
+	admits chan struct{}
+	// running holds the derivations: half of the processors, so that purchases keep the others.
+	running chan struct{}
+}
+
+// givenChallenge is a challenge that its user gets again until a time.
+type givenChallenge struct {
+	to    domain.SaleUser
+	until time.Time
+	nonce string
+	text  json.RawMessage
 }
 
 // workSecret signs challenges and, with another key, the keys to be found.
@@ -70,8 +97,11 @@ func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
 		signers[i] = workSecret{challenges: secrets[i].Secret, keys: keys[i].Secret}
 	}
 	return &Work{
-		secrets: signers, now: now,
-		admits: make(chan struct{}, maxDerivations), running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		secrets: signers,
+		now:     now,
+		given:   cache.New[domain.SaleUser](cache.Options[givenChallenge]{MaxEntries: maxReused}),
+		admits:  make(chan struct{}, maxDerivations),
+		running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 }
 
@@ -106,42 +136,106 @@ type (
 	}
 )
 
-// Challenge implements HumanProof. Errors: domain.ErrOverloaded.
-func (w *Work) Challenge(_ context.Context, userID, voucherID int64) (json.RawMessage, error) {
+// Challenge implements HumanProof. Error: domain.ErrOverloaded. The result must not be changed: others share it.
+func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error) {
+	to := domain.SaleUser{UserID: userID, VoucherID: voucherID}
+	for {
+		if c, ok := w.unsolved(to); ok {
+			return c.text, nil
+		}
+
+		made := w.making.DoChan(strconv.FormatInt(userID, 10), func() (any, error) { return w.give(to) })
+		select {
+		case result := <-made:
+			if result.Err != nil {
+				return nil, result.Err
+			}
+			// The result may be that of a request of the user for another sale.
+			if c, ok := result.Val.(givenChallenge); ok && c.to == to {
+				return c.text, nil
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", domain.ErrOverloaded, ctx.Err())
+		}
+	}
+}
+
+// unsolved returns the challenge that a user has been given lately and has not solved, if there is one.
+func (w *Work) unsolved(to domain.SaleUser) (givenChallenge, bool) {
+	c, ok := w.given.Get(to)
+	return c, ok && w.now().Before(c.until)
+}
+
+// solved makes the next request of a user lead to another challenge, because a solution works once.
+func (w *Work) solved(by domain.SaleUser, nonce string) {
+	if c, ok := w.given.Get(by); ok && c.nonce == nonce {
+		w.given.Delete(by)
+	}
+}
+
+// give returns a new challenge, unless a request that has just ended has made one. Error: domain.ErrOverloaded.
+func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
+	if c, ok := w.unsolved(to); ok {
+		return c, nil
+	}
+
 	select {
 	case w.admits <- struct{}{}:
 		defer func() { <-w.admits }()
 	default:
-		return nil, domain.ErrOverloaded
+		return givenChallenge{}, domain.ErrOverloaded
 	}
 	w.running <- struct{}{}
 	defer func() { <-w.running }()
 
+	c, err := w.newChallenge(to)
+	if err != nil {
+		return givenChallenge{}, err
+	}
+	w.given.Set(to, c)
+	return c, nil
+}
+
+// newChallenge makes a challenge, which costs a derivation.
+func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 	var nonce, salt [nonceLength]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	_, _ = rand.Read(salt[:])  // never fails
 	n, err := rand.Int(rand.Reader, big.NewInt(maxCounter))
 	if err != nil {
-		return nil, fmt.Errorf("draw a counter: %w", err)
+		return givenChallenge{}, fmt.Errorf("draw a counter: %w", err)
 	}
 	counter := uint32(n.Uint64()) //nolint:gosec // less than maxCounter
 	key, err := deriveKey(nonce[:], salt[:], counter)
 	if err != nil {
-		return nil, err
+		return givenChallenge{}, err
 	}
+
+	now := w.now()
 	p := parameters{
-		Algorithm: algorithm, Cost: cost, KeyLength: keyLength, KeyPrefix: hex.EncodeToString(key[:prefixLength]),
-		Nonce: hex.EncodeToString(nonce[:]), Salt: hex.EncodeToString(salt[:]), ExpiresAt: w.now().Add(challengeLife).Unix(),
+		Algorithm: algorithm,
+		Cost:      cost,
 		Data: challengeData{
 			KeySignature: hex.EncodeToString(w.secrets[0].keyMAC(counter, key)),
-			User:         strconv.FormatInt(userID, 10), Voucher: strconv.FormatInt(voucherID, 10),
+			User:         strconv.FormatInt(to.UserID, 10),
+			Voucher:      strconv.FormatInt(to.VoucherID, 10),
 		},
+		ExpiresAt: now.Add(challengeLife).Unix(),
+		KeyLength: keyLength,
+		KeyPrefix: hex.EncodeToString(key[:prefixLength]),
+		Nonce:     hex.EncodeToString(nonce[:]),
+		Salt:      hex.EncodeToString(salt[:]),
 	}
-	text, err := signedText(&p)
+	signed, err := signedText(&p)
 	if err != nil {
-		return nil, err
+		return givenChallenge{}, err
 	}
-	return json.Marshal(challenge{Parameters: p, Signature: hex.EncodeToString(sign(w.secrets[0].challenges, text))})
+	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signed))
+	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
+	if err != nil {
+		return givenChallenge{}, fmt.Errorf("encode a challenge: %w", err)
+	}
+	return givenChallenge{to: to, until: now.Add(challengeReuse), nonce: p.Nonce, text: text}, nil
 }
 
 // The reasons why a solution is refused.
@@ -193,6 +287,7 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 	if err != nil || !equalHex(p.Data.KeySignature, w.secrets[by].keyMAC(in.Solution.Counter, key)) {
 		return "", errWrongSolution
 	}
+	w.solved(domain.SaleUser{UserID: userID, VoucherID: voucherID}, p.Nonce)
 	return p.Nonce, nil
 }
 

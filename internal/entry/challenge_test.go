@@ -2,6 +2,7 @@ package entry
 
 import (
 	"bytes"
+	"context"
 	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/base64"
@@ -97,70 +98,200 @@ func TestRefusedSolutions(t *testing.T) {
 	}
 }
 
-// TestChallengeIsSolved solves a challenge as any client of ALTCHA v2 does, from its JSON alone.
+// solve solves a challenge as any client of ALTCHA v2 does, from its JSON alone.
+func solve(t *testing.T, text json.RawMessage) string {
+	t.Helper()
+	var c struct {
+		Parameters struct {
+			Nonce, Salt, KeyPrefix string
+			Cost, KeyLength        int
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &c))
+	unhex := func(v string) []byte {
+		raw, err := hex.DecodeString(v)
+		require.NoError(t, err)
+		return raw
+	}
+
+	p := c.Parameters
+	nonce := unhex(p.Nonce)
+	salt := unhex(p.Salt)
+	prefix := unhex(p.KeyPrefix)
+	require.Len(t, prefix, 16)
+	for counter := range uint32(maxCounter) {
+		password := binary.BigEndian.AppendUint32(slices.Clone(nonce), counter)
+		key, err := pbkdf2.Key(sha256.New, string(password), salt, p.Cost, p.KeyLength)
+		require.NoError(t, err)
+		if !bytes.HasPrefix(key, prefix) {
+			continue
+		}
+		payload, err := json.Marshal(map[string]any{
+			"challenge": text, "solution": map[string]any{"counter": counter, "derivedKey": hex.EncodeToString(key)},
+		})
+		require.NoError(t, err)
+		return encode(string(payload))
+	}
+	t.Fatal("the challenge has no solution")
+	return ""
+}
+
+// challengeOf returns the challenge that a user gets for a sale.
+func challengeOf(t *testing.T, w *Work, user, voucher int64) json.RawMessage {
+	t.Helper()
+	text, err := w.Challenge(t.Context(), user, voucher)
+	require.NoError(t, err)
+	return text
+}
+
 func TestChallengeIsSolved(t *testing.T) {
 	w := work(0)
-	text, err := w.Challenge(t.Context(), 7, 1)
-	require.NoError(t, err)
-	var c struct {
-		Parameters map[string]any
-		Signature  string
-	}
+	text := challengeOf(t, w, 7, 1)
+	var c struct{ Parameters map[string]any }
 	require.NoError(t, json.Unmarshal(text, &c))
 	p := c.Parameters
 	require.Equal(t, []string{"algorithm", "cost", "data", "expiresAt", "keyLength", "keyPrefix", "nonce", "salt"}, slices.Sorted(maps.Keys(p)))
 	require.EqualValues(t, challenged.Add(2*time.Minute).Unix(), p["expiresAt"])
 	require.Equal(t, "PBKDF2/SHA-256", p["algorithm"])
-	unhex := func(v any) []byte {
-		raw, err := hex.DecodeString(v.(string))
-		require.NoError(t, err)
-		return raw
-	}
-	nonce, salt, prefix := unhex(p["nonce"]), unhex(p["salt"]), unhex(p["keyPrefix"])
-	require.Len(t, prefix, 16)
-	counter := uint32(0)
-	var key []byte
-	for ; !bytes.HasPrefix(key, prefix); counter++ {
-		require.Less(t, counter, uint32(maxCounter))
-		key, err = pbkdf2.Key(sha256.New, string(binary.BigEndian.AppendUint32(slices.Clone(nonce), counter)), salt, int(p["cost"].(float64)), int(p["keyLength"].(float64)))
-		require.NoError(t, err)
-	}
-	solution, err := json.Marshal(map[string]any{
-		"challenge": text, "solution": map[string]any{"counter": counter - 1, "derivedKey": hex.EncodeToString(key)},
-	})
-	require.NoError(t, err)
-	id, err := w.Verify(t.Context(), 7, 1, encode(string(solution)))
+
+	id, err := w.Verify(t.Context(), 7, 1, solve(t, text))
 	require.NoError(t, err)
 	require.Equal(t, p["nonce"], id)
-
-	other, err := w.Challenge(t.Context(), 7, 1)
-	require.NoError(t, err)
-	require.NotEqual(t, string(text), string(other))
 }
 
-// TestDerivationsAreBounded: challenges wait for a processor, a bounded number of them; the others are refused at once.
+// TestChallengeIsGivenAgain counts the challenges, each of which costs the server a derivation: one of a user and sale
+// in 20 s, however many entries there are. A new one follows before less than 100 s are left to solve it.
+func TestChallengeIsGivenAgain(t *testing.T) {
+	after := time.Duration(0)
+	w := work(0)
+	w.now = func() time.Time { return challenged.Add(after) }
+	challenges := map[string]int{}
+	entries := func() {
+		for range 50 {
+			challenges[string(challengeOf(t, w, 7, 1))]++
+		}
+	}
+	entries()
+	require.Len(t, challenges, 1)
+	after = 20*time.Second - time.Millisecond
+	entries()
+	require.Len(t, challenges, 1)
+	after = 20 * time.Second
+	entries()
+	require.Len(t, challenges, 2)
+
+	for _, other := range []domain.SaleUser{{UserID: 8, VoucherID: 1}, {UserID: 7, VoucherID: 2}} {
+		text := challengeOf(t, w, other.UserID, other.VoucherID)
+		require.NotContains(t, challenges, string(text))
+	}
+}
+
+// A solution works once, so a solved challenge is not given again. An old solution and a wrong one change nothing.
+func TestChallengeIsSolvedOnce(t *testing.T) {
+	w := work(0)
+	first := challengeOf(t, w, 7, 1)
+	wrong := encode(`{"challenge": ` + string(first) + `, "solution": {"counter": 1, "derivedKey": "00"}}`)
+	_, err := w.Verify(t.Context(), 7, 1, wrong)
+	require.ErrorIs(t, err, errWrongSolution)
+	require.Equal(t, first, challengeOf(t, w, 7, 1))
+
+	solution := solve(t, first)
+	_, err = w.Verify(t.Context(), 7, 1, solution)
+	require.NoError(t, err)
+	second := challengeOf(t, w, 7, 1)
+	require.NotEqual(t, first, second)
+
+	for range 3 {
+		_, err = w.Verify(t.Context(), 7, 1, solution)
+		require.NoError(t, err)
+		require.Equal(t, second, challengeOf(t, w, 7, 1))
+	}
+}
+
+// occupied returns a Work all of whose processors are busy. done makes them available.
+func occupied() (w *Work, done func()) {
+	w = work(0)
+	for range cap(w.running) {
+		w.running <- struct{}{}
+	}
+	return w, func() {
+		for range cap(w.running) {
+			<-w.running
+		}
+	}
+}
+
+// TestDerivationsAreBounded: users wait for a processor, a bounded number of them; the others are refused at once.
 func TestDerivationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := work(0)
-		for range cap(w.running) {
-			w.running <- struct{}{}
-		}
+		w, free := occupied()
 		done := make(chan error, cap(w.admits))
-		for range cap(w.admits) {
+		for user := range int64(cap(w.admits)) {
 			go func() {
-				_, err := w.Challenge(t.Context(), 7, 1)
+				_, err := w.Challenge(t.Context(), user, 1)
 				done <- err
 			}()
 		}
 		synctest.Wait()
 		require.Empty(t, done)
-		_, err := w.Challenge(t.Context(), 7, 1)
+		_, err := w.Challenge(t.Context(), 1000, 1)
 		require.ErrorIs(t, err, domain.ErrOverloaded)
-		<-w.running
+
+		free()
 		for range cap(w.admits) {
 			require.NoError(t, <-done)
 		}
-		_, err = w.Challenge(t.Context(), 7, 1)
-		require.NoError(t, err)
+		challengeOf(t, w, 1000, 1)
+	})
+}
+
+// TestDerivationsOfFlood: each of 75 accounts that flood the server with entries for two sales has one place in the queue
+// of derivations. All their entries cost one derivation for each account and sale.
+func TestDerivationsOfFlood(t *testing.T) {
+	const (
+		accounts = 75
+		entries  = 60 // of an account
+	)
+	synctest.Test(t, func(t *testing.T) {
+		w, free := occupied()
+		given := make(chan string, accounts*entries)
+		for user := range int64(accounts) {
+			for n := range int64(entries) {
+				go func() {
+					text, _ := w.Challenge(t.Context(), user, 1+n%2)
+					given <- string(text)
+				}()
+			}
+		}
+		synctest.Wait()
+		require.Len(t, w.admits, accounts)
+		honest := make(chan error, 1)
+		go func() {
+			_, err := w.Challenge(t.Context(), 1000, 1)
+			honest <- err
+		}()
+		synctest.Wait()
+
+		free()
+		require.NoError(t, <-honest)
+		challenges := map[string]bool{}
+		for range accounts * entries {
+			challenges[<-given] = true
+		}
+		require.NotContains(t, challenges, "", "an entry got no challenge")
+		require.Len(t, challenges, 2*accounts)
+	})
+}
+
+// A request that waits for a challenge ends with its context.
+func TestWaitForChallengeEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, free := occupied()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := w.Challenge(ctx, 7, 1)
+		require.ErrorIs(t, err, domain.ErrOverloaded)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		free()
 	})
 }

@@ -12,8 +12,9 @@ import (
 // HumanProof makes an entry cost something that programs cannot give in bulk: computing time (Work), or an answer to a
 // hosted captcha. Implementations are safe for concurrent use.
 type HumanProof interface {
-	// Challenge returns what a user has to solve to enter the sale of a voucher, as a JSON object. Errors:
-	// domain.ErrOverloaded, domain.ErrUnavailable.
+	// Challenge returns what a user has to solve to enter the sale of a voucher, as a JSON object, which must not be
+	// changed. It may be the same as before until Verify has accepted its solution. Errors: domain.ErrOverloaded,
+	// domain.ErrUnavailable.
 	Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error)
 	// Verify checks a solution of the user for the voucher, and returns an id by which it can be used up. Any error but
 	// domain.ErrOverloaded and domain.ErrUnavailable is the reason why the solution is refused.

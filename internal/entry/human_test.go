@@ -12,6 +12,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/rush"
 )
 
 // oneSale returns the same voucher for every id.
@@ -109,6 +110,58 @@ func TestEntryWithChallenge(t *testing.T) {
 			require.JSONEq(t, `{"riddle":1}`, string(demanded.Challenge))
 			require.Empty(t, admission.Pass)
 		})
+	}
+}
+
+// Two servers share the used solutions, and each knows only the solutions that it has seen. A buyer whose solution is used
+// up enters again at once on either of them.
+func TestEntryAfterChallengeIsSolved(t *testing.T) {
+	sale := &domain.Sale{
+		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour),
+		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
+	}
+	secrets := domain.NewKeyring([]byte("a secret of the challenges of tests!"))
+	clock := func() time.Time { return now }
+	solutions := &used{ids: map[string]bool{}}
+	server := func() *entry.Service {
+		return &entry.Service{
+			Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
+			Passes:    entry.NewPasses(newKey),
+			Limits:    limits{},
+			Human:     entry.NewWork(secrets, clock),
+			Solutions: solutions,
+			Now:       clock,
+		}
+	}
+	a := server()
+	b := server()
+	demanded := func(s *entry.Service, solution string) json.RawMessage {
+		t.Helper()
+		_, err := s.Enter(t.Context(), 7, 1, solution)
+		var demanded *domain.ChallengeRequiredError
+		require.ErrorAs(t, err, &demanded)
+		return demanded.Challenge
+	}
+	solved := func(challenge json.RawMessage) string {
+		t.Helper()
+		solution, err := rush.Solve(challenge)
+		require.NoError(t, err)
+		return solution
+	}
+
+	first := demanded(a, "")
+	solution := solved(first)
+	_, err := b.Enter(t.Context(), 7, 1, solution)
+	require.NoError(t, err)
+	onB := demanded(b, "")
+	require.NotEqual(t, first, onB)
+	require.Equal(t, first, demanded(a, ""), "a has not seen the solution")
+
+	onA := demanded(a, solution)
+	require.NotEqual(t, first, onA)
+	for _, challenge := range []json.RawMessage{onA, onB} {
+		_, err = a.Enter(t.Context(), 7, 1, solved(challenge))
+		require.NoError(t, err)
 	}
 }
 

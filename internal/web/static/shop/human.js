@@ -5,7 +5,7 @@ import { topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
 import * as proof from "../proof/prove.js";
 
-// A solution is valid for two minutes. It is solved 45 to 90 s before the start, at random, so that pages do not
+// A solution is valid for 100 to 120 s. It is solved 45 to 90 s before the start, at random, so that pages do not
 // request challenges together and no solution expires at the start.
 const AHEAD = 45_000 + 45_000 * Math.random();
 const AFTER = 600_000; // ms after the start; later the check waits until the button is pressed
