@@ -73,9 +73,11 @@ func appendTime(b []byte, name string, t *time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendVoucher appends the JSON form of voucherOut in its state at now, without the value of server_time: head ends
-// before that value, and tail begins after it.
-func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byte) {
+// voucherEnd is the JSON of a voucher after the value of server_time, its last field.
+const voucherEnd = `"}`
+
+// appendVoucher appends the JSON form of voucherOut in its state at now, up to the value of server_time.
+func appendVoucher(b []byte, v *domain.Voucher, now time.Time) []byte {
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, v.ID, 10)
 	b = append(b, `","shop_id":"`...)
@@ -125,7 +127,7 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)
-	return append(b, `,"server_time":"`...), []byte(`"}`)
+	return append(b, `,"server_time":"`...)
 }
 
 // appendEntry appends the entry of a sale. An open sale, which is most of them, needs no reflection.

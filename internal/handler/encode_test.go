@@ -63,7 +63,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.out(*v) },
 			func(v **domain.Voucher) int64 { return (*v).ID }))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(voucherList(page, vouchers, now).appendTo(nil, now)))
+		require.Equal(t, string(want), string(h.page(page, vouchers, now).appendTo(nil, now)))
 
 		p := problem{
 			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),

@@ -73,7 +73,7 @@ func (h *hmdpHandler) listOfShop(c *gin.Context, shopID int64, catalog *service.
 	}
 	snap, err := encodeHmdp(out)
 	if err == nil && ok {
-		h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
+		snap = h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
 	}
 	return snap, err
 }

@@ -83,7 +83,7 @@ func encodeSnapshot(v any) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
-	return newSnapshot(body), nil
+	return newSnapshot(part{piece: newPiece(body)}), nil
 }
 
 // shopFields is the body that creates or changes a shop.

@@ -1,8 +1,6 @@
 package handler
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -16,21 +14,27 @@ import (
 	"seckill/internal/cache"
 )
 
-// A snapshot is an answer that is the same for every caller, encoded once and sent many times. Only server_time differs
-// between answers, so the encoded form is split there. A snapshot is safe for concurrent use.
+// A snapshot is an answer that is the same for every caller. Only server_time differs between answers, so it stands
+// between the parts. A snapshot is safe for concurrent use.
 //
 // Snapshots have Cache-Control: no-cache and an ETag over everything but the time, so caches may store them and must
 // revalidate them. A max-age would save more requests, but caches would return an old server_time, which buyers use for
 // the countdown.
 type snapshot struct {
-	pieces [][]byte // of JSON, with server_time between two of them
-	size   int
-	etag   []string
+	parts []part // server_time stands between two of them
+	size  int
+	etag  []string
 
 	mu         sync.Mutex
 	compressed []byte // an answer as gzip
 	length     []string
 	asOf       time.Time // the server_time in compressed
+}
+
+// part is a part of an answer: lead, which is not compressed, and then piece, which only the last part may lack.
+type part struct {
+	lead  string
+	piece *piece
 }
 
 const (
@@ -48,20 +52,26 @@ var (
 	gzipped   = []string{"gzip"}
 )
 
-// newSnapshot returns a snapshot of the pieces, which must not change afterwards.
-func newSnapshot(pieces ...[]byte) *snapshot {
-	d := &snapshot{pieces: pieces}
-	hash := sha256.New()
-	for _, p := range pieces {
-		_, _ = hash.Write(p) // never fails
-		d.size += len(p) + len(time.RFC3339Nano)
+// newSnapshot returns a snapshot of the parts, which must not change afterwards.
+func newSnapshot(parts ...part) *snapshot {
+	d := &snapshot{parts: parts}
+	hashed := make([]byte, 0, 128)
+	for _, p := range parts {
+		hashed = append(hashed, p.lead...)
+		d.size += len(p.lead) + len(time.RFC3339Nano)
+		if p.piece != nil {
+			hashed = append(hashed, p.piece.after[:]...)
+			hashed = append(hashed, p.piece.hash[:]...)
+			d.size += len(p.piece.json)
+		}
 	}
-	d.etag = []string{`W/"` + hex.EncodeToString(hash.Sum(nil)[:12]) + `"`}
+	hash := sha256.Sum256(hashed)
+	d.etag = []string{`W/"` + hex.EncodeToString(hash[:12]) + `"`}
 	return d
 }
 
-// weight approximates the memory of a snapshot in a cache, in bytes.
-func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/4) } //nolint:gosec // far below 2^32
+// weight approximates the memory of a snapshot in a cache, in bytes, plain and compressed.
+func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/2) } //nolint:gosec // far below 2^32
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -92,11 +102,14 @@ func (d *snapshot) write(c *gin.Context, now time.Time) {
 
 // appendTo appends the snapshot as of now.
 func (d *snapshot) appendTo(b []byte, now time.Time) []byte {
-	for i, p := range d.pieces {
+	for i, p := range d.parts {
 		if i > 0 {
 			b = now.AppendFormat(b, time.RFC3339Nano)
 		}
-		b = append(b, p...)
+		b = append(b, p.lead...)
+		if p.piece != nil {
+			b = append(b, p.piece.json...)
+		}
 	}
 	return b
 }
@@ -106,18 +119,12 @@ func (d *snapshot) compress(now time.Time) (body []byte, length []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if age := now.Sub(d.asOf); d.compressed == nil || age < 0 || age > compressedTTL {
-		var out bytes.Buffer
-		zip := gzipWriters.Get().(*gzip.Writer) //nolint:forcetypeassert // by New
-		zip.Reset(&out)
-		_, _ = zip.Write(d.appendTo(make([]byte, 0, d.size), now)) // cannot fail in memory
-		_ = zip.Close()
-		gzipWriters.Put(zip)
-		d.compressed, d.asOf, d.length = out.Bytes(), now, []string{strconv.Itoa(out.Len())}
+		d.compressed = d.appendGzip(make([]byte, 0, d.size/2), now)
+		d.asOf = now
+		d.length = []string{strconv.Itoa(len(d.compressed))}
 	}
 	return d.compressed, d.length
 }
-
-var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // matches reports whether the values of If-None-Match contain the snapshot's ETag.
 func (d *snapshot) matches(tags []string) bool {
@@ -177,7 +184,11 @@ func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
 	return m.snap
 }
 
+// put caches a snapshot and returns it. If the last one of the key is equal, put keeps that, whose pieces are compressed.
 func (d snapshots[K, S]) put(key K, m cachedSnapshot[S]) *snapshot {
+	if old, ok := d.cache.Get(key); ok && old.snap.etag[0] == m.snap.etag[0] {
+		m.snap = old.snap
+	}
 	d.cache.Set(key, m)
 	return m.snap
 }

@@ -3,6 +3,7 @@ package handler
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -16,7 +17,7 @@ type voucherHandler struct {
 	vouchers *service.Vouchers
 	drafts   *publish.Service
 	now      func() time.Time
-	shown    snapshots[int64, *domain.Voucher]
+	shown    snapshots[shownKey, shownSource]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 	cursors  cursors
 	reveal   revealFunc               // answers requests for unpublished vouchers
@@ -31,7 +32,7 @@ func newVoucherHandler(
 ) *voucherHandler {
 	return &voucherHandler{
 		vouchers: vouchers, drafts: drafts, now: now, cursors: cursors, reveal: reveal, visit: visit,
-		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
+		shown: newSnapshots[shownKey, shownSource](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
 
@@ -133,13 +134,42 @@ func (h *voucherHandler) show(c *gin.Context) error {
 
 func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
 	now := domain.Moment(h.now())
-	snap := h.shown.get(v.ID, v, now)
-	if snap == nil {
-		head, tail := appendVoucher(make([]byte, 0, 512), v, now)
-		snap = h.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
-	}
-	snap.write(c, now)
+	h.snapshot(v, listed{}, now).write(c, now)
 	return nil
+}
+
+// listed is a voucher in a list; the zero value stands for none.
+type listed struct {
+	id    int64
+	piece *piece
+}
+
+// shownKey are the ids of a voucher and of the one before it in a list, or 0.
+type shownKey struct{ id, before int64 }
+
+// shownSource is what a snapshot of a voucher was made from.
+type shownSource struct {
+	voucher *domain.Voucher
+	before  *piece
+}
+
+// snapshot returns the snapshot of a voucher. Its first part is for answers in which the voucher follows before.
+func (h *voucherHandler) snapshot(v *domain.Voucher, before listed, now time.Time) *snapshot {
+	key := shownKey{v.ID, before.id}
+	source := shownSource{v, before.piece}
+	snap := h.shown.get(key, source, now)
+	if snap != nil {
+		return snap
+	}
+
+	var item *piece
+	if before.piece == nil {
+		item = newPiece(appendVoucher(make([]byte, 0, 512), v, now))
+	} else {
+		item = h.snapshot(v, listed{}, now).parts[0].piece.following(before.piece)
+	}
+	snap = newSnapshot(part{piece: item}, part{lead: voucherEnd})
+	return h.shown.put(key, cachedSnapshot[shownSource]{snap, source, now, v.Until(now)})
 }
 
 // voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
@@ -201,7 +231,7 @@ func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.Vo
 	}
 	vouchers, ok := catalog.List(f, now)
 	if ok {
-		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{voucherList(page, vouchers, now), catalog, now, catalog.Until(now)})
+		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{h.page(page, vouchers, now), catalog, now, catalog.Until(now)})
 	} else {
 		if err := h.visit(c); err != nil {
 			return err
@@ -209,34 +239,34 @@ func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.Vo
 		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
-		snap = voucherList(page, vouchers, now)
+		snap = h.page(page, vouchers, now)
 	}
 	snap.write(c, now)
 	return nil
 }
 
-// voucherList returns the snapshot of a page, with the JSON form of list[voucherOut].
-func voucherList(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
-	var pieces [][]byte
-	rest := []byte(`{"items":[`)
-	for i, v := range vouchers {
-		if i > 0 {
-			rest = append(rest, ',')
-		}
-		head, tail := appendVoucher(rest, v, now)
-		pieces, rest = append(pieces, head), tail
+// page returns the snapshot of a page, with the JSON form of list[voucherOut].
+func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
+	parts := make([]part, 0, len(vouchers)+1)
+	lead := `{"items":[`
+	var last listed
+	for _, v := range vouchers {
+		last = listed{v.ID, h.snapshot(v, last, now).parts[0].piece}
+		parts = append(parts, part{lead, last.piece})
+		lead = voucherEnd + ","
 	}
-	rest = append(rest, `],"next_cursor":`...)
+
+	end := strings.TrimSuffix(lead, ",") + `],"next_cursor":`
 	var next *string
 	if n := len(vouchers); n > 0 {
-		next = p.next(n, strconv.FormatInt(vouchers[n-1].ID, 10))
+		next = p.next(n, strconv.FormatInt(last.id, 10))
 	}
 	if next == nil {
-		rest = append(rest, `null}`...)
+		end += `null}`
 	} else {
-		rest = append(append(append(rest, '"'), *next...), `"}`...)
+		end += `"` + *next + `"}`
 	}
-	return newSnapshot(append(pieces, rest)...)
+	return newSnapshot(append(parts, part{lead: end})...)
 }
 
 // voucherFields are the fields common to the bodies that create and change a voucher.
