@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -200,4 +201,92 @@ func (b *bench) floods(ctx context.Context, sec *report.Section) error {
 			Values: sec.Medians("orders beside "+f.name, "orders"), Most: 2})
 	}
 	return err
+}
+
+// visitors measures purchases of a sold-out sale at a steady rate, alone and beside anonymous reads of the voucher list.
+// Each read selects another variant of the list, so no answer is the repetition of another one.
+func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
+	const buyersAtOnce, interval = 8, 20 * time.Millisecond
+	const readers, readInterval = 10, 200 * time.Millisecond // 50 a second
+	st, p, err := b.servers(ctx, b.anyLane())
+	if err != nil {
+		return err
+	}
+	limited, err := st.serve(ctx, b.anyLane(), "SECKILL_RATE_LIMIT=on")
+	if err != nil {
+		return err
+	}
+	// The admin logs in on the other server: codes are limited.
+	sales, err := st.sales(ctx, p[0], longSales, 1)
+	if err != nil {
+		return err
+	}
+	if err := st.addRules(ctx, p[0], sales); err != nil {
+		return err
+	}
+	sold := sales[len(sales)-1]
+	if err := buyOne(ctx, limited, orderRequest(sold, st.extra, "", "")); err != nil {
+		return err
+	}
+
+	const alone, beside, lists = "purchases", "purchases beside lists", "lists"
+	servers := []*process{limited}
+	purchases := part{"", servers, loadgen.Load{
+		Conns: buyersAtOnce, Pace: interval, Endless: true, Requests: st.requests([]string{sold}, clicks{}, buyersAtOnce),
+	}}
+	reads := part{"", servers, loadgen.Load{Conns: readers, Pace: readInterval, Endless: true, Requests: listVariants()}}
+	measure := func(ctx context.Context, parts ...part) ([]*report.Sample, error) {
+		samples, err := st.measure(ctx, parts...)
+		if err != nil {
+			return nil, err
+		}
+		err = samples[0].Only("sold_out")
+		for _, read := range samples[1:] {
+			err = errors.Join(err, read.Only("200"))
+		}
+		return samples, err
+	}
+	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		return measure(ctx, purchases.named(alone, limit))
+	}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		return measure(ctx, purchases.named(beside, limit), reads.named(lists, limit))
+	})
+	b.report.Add(report.Bar{What: "p99 of purchases beside 50 variants of the list a second / alone", Values: sec.Tails(beside, alone), Most: 2})
+	b.report.Add(report.Bar{What: "CPU time per purchase or list / per purchase alone", Values: sec.Costs(beside, alone)})
+	return err
+}
+
+// longSales is the number of sales with long rules, more than a page of the list has.
+const longSales = 110
+
+// addRules gives the sales rules of 500 characters, all of them different.
+func (s *stack) addRules(ctx context.Context, p *process, sales []string) error {
+	client, admin, err := s.admin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for _, id := range sales {
+		rules := make([]rune, 500)
+		for i := range rules {
+			rules[i] = '一' + rand.N[rune](500)
+		}
+		if err := client.ChangeVoucher(ctx, admin, id, map[string]any{"rules": string(rules)}); err != nil {
+			return fmt.Errorf("change the rules: %w", err)
+		}
+	}
+	return nil
+}
+
+// listVariants returns requests for the compressed list, with different limits and filters, in random order.
+func listVariants() [][]byte {
+	var variants [][]byte
+	for limit := 51; limit <= 100; limit++ {
+		for _, filter := range []string{"", "&status=on", "&status=current", "&shop_id=1"} {
+			path := reference.VouchersRoute + "?limit=" + strconv.Itoa(limit) + filter
+			variants = append(variants, loadgen.Request(http.MethodGet, path, "", "", "", "Accept-Encoding: gzip"))
+		}
+	}
+	rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
+	return variants
 }

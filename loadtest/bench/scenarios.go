@@ -28,6 +28,7 @@ var scenarios = []scenario{
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
 	{"readers", "Reads while selling", "", (*bench).readers},
 	{"floods", "Orders beside readers that ignore their limits", "", (*bench).floods},
+	{"visitors", "Purchases beside visitors that read variants of the list", "", (*bench).visitors},
 	{"queue", "Orders accepted into the queue", "queue", (*bench).queue},
 	{"embedded", "The embedded default: SQLite, embedded Redis, lane lock", "", (*bench).embedded},
 	{"lock", "Lock cycles", "", (*bench).lockCycles},

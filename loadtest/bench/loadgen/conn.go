@@ -27,8 +27,9 @@ type Answer struct {
 	Code   []byte // code of a problem document; valid until the next request
 }
 
-// maxAnswer bounds a response in bytes. The longest is a list of 20 vouchers with about 9 KiB.
-const maxAnswer = 32 << 10
+// maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules. Most responses
+// fit into firstBuffer.
+const maxAnswer, firstBuffer = 256 << 10, 32 << 10
 
 // Responses that this client does not support.
 var (
@@ -43,7 +44,7 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{net: c, buf: make([]byte, maxAnswer)}, nil
+	return &Conn{net: c, buf: make([]byte, firstBuffer)}, nil
 }
 
 // Close closes the connection.
@@ -74,8 +75,11 @@ func (c *Conn) Do(request []byte) (Answer, error) {
 		if h.size > 0 && h.length >= 0 && c.read >= h.size+h.length {
 			return c.finish(h)
 		}
-		if h.size+h.length > len(c.buf) || c.read == len(c.buf) {
-			return Answer{}, errTooLong
+		for max(h.size+h.length, c.read+1) > len(c.buf) {
+			if len(c.buf) >= maxAnswer {
+				return Answer{}, errTooLong
+			}
+			c.buf = append(c.buf, make([]byte, len(c.buf))...)
 		}
 		n, err := c.net.Read(c.buf[c.read:])
 		c.read += n

@@ -66,7 +66,7 @@ func answering(t *testing.T, answers ...[]string) *Conn {
 			}
 		}
 	}()
-	return &Conn{net: client, buf: make([]byte, maxAnswer)}
+	return &Conn{net: client, buf: make([]byte, firstBuffer)}
 }
 
 func TestConnReadsAnswersInPieces(t *testing.T) {
@@ -105,7 +105,7 @@ func TestConnRejectsUnsupportedResponses(t *testing.T) {
 	chunked := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	_, err := answering(t, []string{chunked + "-1\r\n"}).Do(getRequest("/"))
 	require.ErrorIs(t, err, errNotHTTP)
-	_, err = answering(t, []string{chunked + "8000\r\n" + strings.Repeat("x", maxAnswer)}).Do(getRequest("/"))
+	_, err = answering(t, []string{chunked + "40000\r\n" + strings.Repeat("x", maxAnswer)}).Do(getRequest("/"))
 	require.ErrorIs(t, err, errTooLong)
 	_, err = answering(t, []string{strings.Repeat("x", maxAnswer)}).Do(getRequest("/"))
 	require.ErrorIs(t, err, errTooLong)

@@ -111,6 +111,12 @@ func (s *Section) Medians(a, b string) []float64 {
 	return Quotients(s.each(a, p50), s.each(b, p50))
 }
 
+// Tails returns the ratios of the 99th percentiles of the latencies of two subjects, one per round.
+func (s *Section) Tails(a, b string) []float64 {
+	p99 := func(m *Sample) float64 { return m.Latency.Percentile(99).Seconds() }
+	return Quotients(s.each(a, p99), s.each(b, p99))
+}
+
 // Costs returns the ratios of the CPU time per answer of two subjects without the client's, one per round.
 func (s *Section) Costs(a, b string) []float64 {
 	cpu := func(m *Sample) float64 { return m.perAnswer(m.CPU.system()) }
