@@ -37,13 +37,13 @@ func TestKeyIDs(t *testing.T) {
 func TestRedeemCodesAfterChangeOfSecret(t *testing.T) {
 	before, during, after := NewRedeemCodes(ParseKeyring("old")), NewRedeemCodes(ParseKeyring("new,old")), NewRedeemCodes(ParseKeyring("new"))
 	for _, code := range []string{before.Of(7), during.Of(7)} {
-		id, ok := during.Parse(code)
-		require.True(t, ok)
+		id, err := during.Parse(code)
+		require.NoError(t, err)
 		require.Equal(t, int64(7), id)
 	}
 	require.Equal(t, after.Of(7), during.Of(7))
-	_, ok := after.Parse(before.Of(7))
-	require.False(t, ok)
-	_, ok = before.Parse(during.Of(7))
-	require.False(t, ok)
+	_, err := after.Parse(before.Of(7))
+	require.ErrorIs(t, err, ErrUnknownCode)
+	_, err = before.Parse(during.Of(7))
+	require.ErrorIs(t, err, ErrUnknownCode)
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -53,16 +55,28 @@ func redeemTag(secret, id []byte) []byte {
 // lookalikes removes separators and maps letters to the digits that they are mistaken for.
 var lookalikes = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")
 
-// Parse returns the order id of a code. It ignores case, dashes and spaces. ok is false for an invalid code.
-func (c RedeemCodes) Parse(code string) (orderID int64, ok bool) {
+// ErrUnknownCode means that a redeem code was not issued, or not for the order of the request. The error that wraps it is
+// an *InvalidError as well.
+var ErrUnknownCode = errors.New("unknown redeem code")
+
+// UnknownCode returns an ErrUnknownCode.
+func UnknownCode(detail string) error {
+	return fmt.Errorf("%w: %w", ErrUnknownCode, Invalid("code", "%s", detail))
+}
+
+// Parse returns the order id of a code. It ignores case, dashes and spaces. Error: ErrUnknownCode.
+func (c RedeemCodes) Parse(code string) (int64, error) {
+	unknown := UnknownCode("is not a code of this shop")
+
 	text := lookalikes.Replace(strings.ToUpper(strings.TrimSpace(code))) // a scanner appends a line break
 	raw, err := crockford.DecodeString(text)
 	if err != nil || len(raw) != codeID+codeTag || len(text) != crockford.EncodedLen(len(raw)) {
-		return 0, false
+		return 0, unknown
 	}
+
 	id, tag := raw[:codeID], raw[codeID:]
 	if !c.keys.Any(func(secret []byte) bool { return hmac.Equal(tag, redeemTag(secret, id)) }) {
-		return 0, false
+		return 0, unknown
 	}
-	return int64(binary.BigEndian.Uint64(id)), true //nolint:gosec // encoded from a positive id
+	return int64(binary.BigEndian.Uint64(id)), nil //nolint:gosec // encoded from a positive id
 }

@@ -46,14 +46,10 @@ var loginRoutes = map[string]bool{
 	"/user/code": true, "/user/login": true, "/api/user/code": true, "/api/user/login": true,
 }
 
-// redeemRoutes are the routes that take a redeem code.
-var redeemRoutes = map[string]bool{"/api/v1/admin/redeem": true, "/api/v1/admin/orders/:id/redeem": true}
-
 // eventOf returns the security event of a refused request, or "" if the refusal is none. This is the one place that
 // decides it.
 func eventOf(c *gin.Context, err error) securityEvent {
 	var limited *domain.RateLimitedError
-	var invalid *domain.InvalidError
 	route := c.FullPath()
 	switch {
 	case errors.Is(err, domain.ErrWrongCode):
@@ -79,7 +75,7 @@ func eventOf(c *gin.Context, err error) securityEvent {
 		return eventPassForged
 	case loginRoutes[route] && errors.As(err, &limited):
 		return eventLoginBlocked
-	case redeemRoutes[route] && errors.As(err, &invalid) && invalid.Fields[0].Field == "code":
+	case errors.Is(err, domain.ErrUnknownCode):
 		return eventUnknownCode
 	}
 	return ""

@@ -102,6 +102,14 @@ func TestSecurityEvents(t *testing.T) {
 		"an unknown redeem code": {"redeem_unknown_code", func(e *env) {
 			e.admin().post("/api/v1/admin/redeem", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
 		}},
+		"a preview of an unknown redeem code": {"redeem_unknown_code", func(e *env) {
+			e.admin().post("/api/v1/admin/redeem/preview", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
+		}},
+		"an unknown redeem code for an order": {"redeem_unknown_code", func(e *env) {
+			path := e.buyer(1).place(e.sale(1)).path()
+			e.admin().post("/api/v1/admin"+strings.TrimPrefix(path, "/api/v1")+"/redeem", map[string]string{"code": "made up"}).
+				want(http.StatusBadRequest)
+		}},
 		"a page of another site": {"cross_origin", func(e *env) {
 			req, err := http.NewRequest(http.MethodPost, e.url+"/user/code?phone=13800000077", nil)
 			require.NoError(e.t, err)

@@ -284,12 +284,12 @@ func (s *Service) One(ctx context.Context, userID, id int64) (Order, error) {
 	return found[0], nil
 }
 
-// ByCode returns the order of a redeem code, whatever its status. Errors: *InvalidError (not a valid code),
-// ErrNotFound, ErrUnavailable.
+// ByCode returns the order of a redeem code, whatever its status. Errors: ErrUnknownCode, ErrNotFound,
+// ErrUnavailable.
 func (s *Service) ByCode(ctx context.Context, code string) (Order, error) {
-	id, ok := s.Codes.Parse(code)
-	if !ok {
-		return Order{}, domain.Invalid("code", "is not a code of this shop")
+	id, err := s.Codes.Parse(code)
+	if err != nil {
+		return Order{}, err
 	}
 	return s.One(ctx, 0, id)
 }

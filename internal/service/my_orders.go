@@ -60,13 +60,14 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 }
 
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
-// the order without proof. Errors: *InvalidError (the code does not belong to the order), ErrNotFound, ErrInvalidState
+// the order without proof. Errors: ErrUnknownCode (the code does not belong to the order), ErrNotFound, ErrInvalidState
 // (it is not paid, or was redeemed before), ErrUnavailable.
 func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int64, code string) (domain.Order, error) {
 	detail := "without a code"
 	if code != "" {
-		if of, ok := s.cfg.Codes.Parse(code); !ok || of != id {
-			return domain.Order{}, domain.Invalid("code", "is not the code of this order")
+		of, err := s.cfg.Codes.Parse(code)
+		if err != nil || of != id {
+			return domain.Order{}, domain.UnknownCode("is not the code of this order")
 		}
 		detail = "by its code"
 	}
@@ -88,11 +89,11 @@ func (s *Orders) returns() UnitReleaser {
 }
 
 // RedeemCode marks the paid order with the given redeem code as used.
-// Errors: *InvalidError (not a valid code), ErrNotFound, ErrInvalidState, ErrUnavailable.
+// Errors: ErrUnknownCode, ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Orders) RedeemCode(ctx context.Context, claim *domain.Claim, admin int64, code string) (domain.Order, error) {
-	id, ok := s.cfg.Codes.Parse(code)
-	if !ok {
-		return domain.Order{}, domain.Invalid("code", "is not a code of this shop")
+	id, err := s.cfg.Codes.Parse(code)
+	if err != nil {
+		return domain.Order{}, err
 	}
 	return s.Redeem(ctx, claim, admin, id, code)
 }

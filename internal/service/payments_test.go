@@ -387,16 +387,16 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 		code + "\r\n", strings.NewReplacer("0", "o", "1", "l").Replace(code), strings.NewReplacer("0", "O", "1", "I").Replace(code),
 	}
 	for _, typed := range asTyped {
-		got, ok := codes.Parse(typed)
-		require.True(t, ok, typed)
+		got, err := codes.Parse(typed)
+		require.NoError(t, err, typed)
 		require.EqualValues(t, id, got)
 	}
 	for _, wrong := range []string{
 		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00", code[:9] + "\n" + code[9:],
 		strings.Repeat("0", 1<<20), strings.ToLower(code)[1:] + code[:1],
 	} {
-		_, ok := codes.Parse(wrong)
-		require.False(t, ok, "%.50q", wrong)
+		_, err := codes.Parse(wrong)
+		require.ErrorIs(t, err, domain.ErrUnknownCode, "%.50q", wrong)
 	}
 	for i := range code { // a change of any character makes the code invalid
 		if code[i] == '-' {
@@ -404,8 +404,8 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 		}
 		for _, c := range []byte("0Z") {
 			if other := code[:i] + string(c) + code[i+1:]; c != code[i] {
-				_, ok := codes.Parse(other)
-				require.False(t, ok, other)
+				_, err := codes.Parse(other)
+				require.ErrorIs(t, err, domain.ErrUnknownCode, other)
 			}
 		}
 	}
