@@ -3,10 +3,7 @@ package domain
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/currency"
 )
@@ -373,27 +370,6 @@ func (f VoucherFields) saleFields() (names []string) {
 func IsCurrency(code string) bool {
 	unit, err := currency.ParseISO(code)
 	return err == nil && unit.String() == code
-}
-
-// SetText sets dst to src, unless src is nil, and adds the field to bad if the text has fewer or more characters than
-// allowed, or control characters.
-func SetText(dst, src *string, field string, least, most int, bad *InvalidError) {
-	if src == nil {
-		return
-	}
-	*dst = *src
-	if n := utf8.RuneCountInString(*src); n < least || n > most {
-		bad.Add(field, "must have %d to %d characters", least, most)
-	} else if strings.ContainsFunc(*src, unprintable) || least > 0 && strings.TrimSpace(*src) == "" {
-		bad.Add(field, "must be readable text, without control characters")
-	}
-}
-
-// unprintable reports whether r is a control character other than a line break or a tab. Characters that reverse the
-// direction of the text after them are control characters, too: with them a title can show another price.
-func unprintable(r rune) bool {
-	reverses := r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
-	return reverses || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
 func checkRange(n int, field string, least, most int, bad *InvalidError) {

@@ -441,7 +441,7 @@ func TestAuditStoresLongestDetails(t *testing.T) {
 		hidden := "\U000e0001" // an invisible character, which the log escapes
 		for _, letter := range []string{hidden, "🎟", "\n"} {
 			long := map[string]any{
-				"title": "x" + strings.Repeat(letter, 254), "sub_title": strings.Repeat(letter, 255), "rules": strings.Repeat(letter, 1024),
+				"title": "x" + strings.Repeat(letter, 254), "sub_title": "x" + strings.Repeat(letter, 254), "rules": "x" + strings.Repeat(letter, 1023),
 			}
 			admin.patch("/api/v1/admin/vouchers/"+v.ID, long).want(http.StatusOK)
 			assert.Contains(t, last(), fmt.Sprintf("%q", long["rules"]))

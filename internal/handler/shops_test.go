@@ -88,6 +88,7 @@ func TestInvalidShop(t *testing.T) {
 		`{"name":""}`: {"name"},
 		`{"name":"n","area":"\u0000","open_hours":"` + strings.Repeat("x", 33) + `","type_id":"1001"}`: {"area", "open_hours", "type_id"},
 		`{"name":"\u202Efdp.exe"}`:  {"name"},
+		`{"name":"\u200B"}`:         {"name"},
 		`{"name":"n","score":"50"}`: {"score"},
 	} {
 		assert.Equal(t, fields, admin.post("/api/v1/admin/shops", body).problem(http.StatusBadRequest, "invalid_request").fields(), body)
