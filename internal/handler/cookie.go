@@ -129,6 +129,14 @@ func (k cookies) overTLS(c *gin.Context) bool {
 	return false
 }
 
+// setScheme sets the scheme of a request's URL to that of the browser, for pages with absolute links.
+func (k cookies) setScheme(c *gin.Context) {
+	c.Request.URL.Scheme = "http"
+	if k.overTLS(c) {
+		c.Request.URL.Scheme = "https"
+	}
+}
+
 // ParseProxies parses addresses and networks. It leaves out any other entry, which New refuses.
 func ParseProxies(list []string) []netip.Prefix {
 	var parsed []netip.Prefix

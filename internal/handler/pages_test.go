@@ -3,6 +3,7 @@ package handler_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,36 @@ import (
 
 	"seckill/internal/handler"
 )
+
+// TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser. A proxy is believed if it is
+// trusted, and nobody else: neither the header of another client nor a request for another server's URL.
+func TestPagesHaveSchemeOfBrowser(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(c *handler.Config) {
+			c.TrustedProxies = []string{"192.0.2.1"}
+			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.URL.Scheme)
+			})}
+		}
+	})
+	for _, c := range []struct{ from, claimed, url, want string }{
+		{"192.0.2.1:1", "https", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
+		{"192.0.2.2:1", "https", "/", "http"}, {"192.0.2.2:1", "", "http://shop.example/", "http"}, {"192.0.2.2:1", "", "https://shop.example/", "https"},
+	} {
+		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
+		req.RemoteAddr = c.from
+		req.Header.Set("X-Forwarded-Proto", c.claimed)
+		rec := httptest.NewRecorder()
+		e.engine.ServeHTTP(rec, req)
+		assert.Equal(t, c.want, rec.Body.String(), "%+v", c)
+	}
+	req := httptest.NewRequest(http.MethodGet, "https://shop.example/", http.NoBody)
+	req.TLS = nil // only the request line says so
+	rec := httptest.NewRecorder()
+	e.engine.ServeHTTP(rec, req)
+	assert.Equal(t, "http", rec.Body.String())
+}
 
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
 func TestPagesAreServedBesideAPI(t *testing.T) {

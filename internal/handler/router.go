@@ -70,7 +70,7 @@ type Config struct {
 	SharedLimits *ratelimit.Shared
 
 	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
-	// Cache-Control. May be nil.
+	// Cache-Control. The URLs of their requests have the scheme of the browser. May be nil.
 	Pages map[string]http.Handler
 	// MissingPage answers browsers under unknown addresses outside /api. Nil: they receive the error that clients do.
 	MissingPage http.Handler
@@ -120,7 +120,7 @@ func New(cfg Config) (http.Handler, error) {
 	}))
 
 	for pattern, page := range cfg.Pages {
-		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, gin.WrapH(page))
+		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, h.auth.setScheme, gin.WrapH(page))
 	}
 	if cfg.SecurityContact != "" {
 		r.GET("/.well-known/security.txt", securityTxt(cfg.SecurityContact, cfg.Now))

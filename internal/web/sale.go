@@ -26,7 +26,8 @@ type preview struct {
 	Title, Description, URL, Image string
 }
 
-// newPreview returns the preview of a sale for the language and the address of a request.
+// newPreview returns the preview of a sale for the language and the address of a request, whose URL has the scheme of the
+// browser.
 func newPreview(s Sale, r *http.Request) *preview {
 	_, i := language.MatchStrings(languages, r.Header.Get("Accept-Language"))
 	price, begins := s.Price+" (value "+s.Value+")", "starts "
@@ -36,16 +37,13 @@ func newPreview(s Sale, r *http.Request) *preview {
 	empty := func(text string) bool { return text == "" }
 	title := slices.DeleteFunc([]string{s.Title, s.Shop}, empty)
 	facts := slices.DeleteFunc([]string{s.SubTitle, price, begins + s.Begin.Format("2006-01-02 15:04 -07:00")}, empty)
-	scheme := "http://"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https://"
-	}
+	origin := r.URL.Scheme + "://" + r.Host
 	if s.Image == "" {
 		s.Image = "/assets/current/icon-512.png"
 	}
 	return &preview{
 		Title: strings.Join(title, " · "), Description: strings.Join(facts, " · "),
-		URL: scheme + r.Host + r.URL.Path, Image: scheme + r.Host + s.Image,
+		URL: origin + r.URL.Path, Image: origin + s.Image,
 	}
 }
 
@@ -76,6 +74,7 @@ func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), m
 			}
 		}
 		w.Header().Add("Vary", "Accept-Language")
+		w.Header().Add("Vary", "X-Forwarded-Proto") // for a cache between a trusted proxy and the server
 		page.ServeHTTP(w, r)
 	})
 }

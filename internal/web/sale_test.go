@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 
 // TestSalePageHasPreview: messengers and search engines run no scripts, so the head has all that they show.
 func TestSalePageHasPreview(t *testing.T) {
-	r := get(t, "/sales/7", "X-Forwarded-Proto", "https")
+	r := get(t, "/sales/7")
 	require.Equal(t, http.StatusOK, r.StatusCode)
 	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
 	assert.Contains(t, r.Header.Values("Vary"), "Accept-Language")
@@ -19,14 +20,31 @@ func TestSalePageHasPreview(t *testing.T) {
 		`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
 		`<meta property="og:title" content="Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅">`,
 		`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
-		`<meta property="og:url" content="https://example.com/sales/7">`,
-		`<meta property="og:image" content="https://example.com/assets/current/icon-512.png">`,
+		`<meta property="og:url" content="http://example.com/sales/7">`,
+		`<meta property="og:image" content="http://example.com/assets/current/icon-512.png">`,
 		`data-demo="buyer 13800000001;admin 13800000000;" data-sandbox`,
 	} {
 		assert.Contains(t, text, tag)
 	}
 	assert.Contains(t, body(t, get(t, "/sales/7", "Accept-Language", "zh-TW")), "CNY 80.00（面值 CNY 100.00）")
 	assert.NotContains(t, body(t, get(t, "/")), "og:")
+}
+
+// TestPreviewHasSchemeOfBrowser: the links of a preview have the scheme that the router found, whatever a client claims.
+func TestPreviewHasSchemeOfBrowser(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		for _, claimed := range []string{"http", "https"} {
+			r := get(t, scheme+"://example.com/sales/7", "X-Forwarded-Proto", claimed)
+			assert.Contains(t, r.Header.Values("Vary"), "X-Forwarded-Proto")
+			text := body(t, r)
+			for _, tag := range []string{
+				`<meta property="og:url" content="%s://example.com/sales/7">`, `<link rel="canonical" href="%s://example.com/sales/7">`,
+				`<meta property="og:image" content="%s://example.com/assets/current/icon-512.png">`,
+			} {
+				assert.Contains(t, text, fmt.Sprintf(tag, scheme), "claimed: %s", claimed)
+			}
+		}
+	}
 }
 
 // TestSalePageWithoutSale: a sale that does not exist is a 404, one that cannot be read now is not.

@@ -80,8 +80,8 @@ type Config struct {
 type Account struct{ Role, Phone string }
 
 // Routes returns the GET and HEAD handlers of all pages and assets by router pattern, including a page for each of the
-// problems, and the page for unknown addresses. The handlers are safe for concurrent use. It fails if an embedded file is
-// malformed.
+// problems, and the page for unknown addresses. The handlers are safe for concurrent use, and expect the
+// scheme of the browser in the URL of a request. Routes fails if an embedded file is malformed.
 func Routes(cfg Config) (routes map[string]http.Handler, missing http.Handler, err error) {
 	s, err := newSite(cfg)
 	if err != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -44,19 +45,21 @@ func get(t *testing.T, url string, header ...string) *http.Response {
 	return request(t, http.MethodGet, url, header...)
 }
 
-func request(t *testing.T, method, path string, header ...string) *http.Response {
+// request sends a request for a path or, as the router passes it on, for a URL with its scheme. Without one it is http.
+func request(t *testing.T, method, url string, header ...string) *http.Response {
 	t.Helper()
 	routes, err := routesOnce()
 	require.NoError(t, err)
-	pattern, _, _ := strings.Cut(path, "?")
-	if strings.HasPrefix(path, "/assets/") {
+	req := httptest.NewRequest(method, url, http.NoBody)
+	req.URL.Scheme = cmp.Or(req.URL.Scheme, "http")
+	pattern := req.URL.Path
+	if strings.HasPrefix(pattern, "/assets/") {
 		pattern = "/assets/:version/*file"
 	}
-	if strings.HasPrefix(path, "/sales/") {
+	if strings.HasPrefix(pattern, "/sales/") {
 		pattern = "/sales/:id"
 	}
 	require.Contains(t, routes, pattern)
-	req := httptest.NewRequest(method, path, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
