@@ -29,6 +29,7 @@ type exportHandler struct {
 	vouchers *service.Vouchers
 	payments PaymentLister
 	audit    domain.AuditStore
+	reads    slots
 }
 
 const (
@@ -36,7 +37,7 @@ const (
 	fileTimeout = 5 * time.Minute
 	// fileWriteTimeout bounds the time in which a client must take a part of a file.
 	fileWriteTimeout = 15 * time.Second
-	// maxFiles bounds the concurrent exports of a server.
+	// maxFiles bounds the concurrent reads of exports. A file that a client takes slowly delays no other.
 	maxFiles = 2
 )
 
@@ -92,7 +93,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		return err
 	}
 	title := h.titles(c.Request.Context())
-	rows := pages(func(last *search.Order) ([]search.Order, error) {
+	rows := pages(c, h.reads, func(last *search.Order) ([]search.Order, error) {
 		f := search.Filter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
@@ -131,7 +132,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	all := pages(func(last *domain.SalePayment) ([]domain.SalePayment, error) {
+	all := pages(c, h.reads, func(last *domain.SalePayment) ([]domain.SalePayment, error) {
 		p := domain.Page{Limit: domain.MaxPageSize}
 		if last != nil {
 			p.Before = last.ID
@@ -175,7 +176,7 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 }
 
 func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]string, error] {
-	return pages(func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
+	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
 		f := domain.AuditFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
@@ -189,7 +190,7 @@ func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]str
 }
 
 func (h *exportHandler) requests(c *gin.Context) iter.Seq2[[]string, error] {
-	return pages(func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
+	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
 		f := domain.RequestFilter{Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID

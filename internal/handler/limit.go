@@ -1,10 +1,12 @@
 package handler
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -89,17 +91,63 @@ var costs = map[[2]string]cost{
 const maxReads = 64
 
 // limitConcurrency returns a middleware that admits at most most requests at a time and refuses the others with
-// domain.ErrOverloaded.
+// domain.ErrOverloaded. It counts a request until its answer begins, because a client that reads slowly can delay the end
+// of an answer. The handlers have the whole answer in memory by then.
 func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
-	semaphore := make(chan struct{}, most)
+	semaphore := make(slots, most)
 	return func(c *gin.Context) {
 		select {
 		case semaphore <- struct{}{}:
-			defer func() { <-semaphore }()
-			c.Next()
 		default:
 			refuse(c, domain.ErrOverloaded)
+			return
 		}
+
+		w := &limitedWriter{ResponseWriter: c.Writer, free: sync.OnceFunc(func() { <-semaphore })}
+		defer w.free()
+		c.Writer = w
+		c.Next()
+	}
+}
+
+// limitedWriter frees the slot of its request before the first byte of the body.
+type limitedWriter struct {
+	gin.ResponseWriter
+
+	free func()
+}
+
+func (w *limitedWriter) Write(b []byte) (int, error) {
+	w.free()
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *limitedWriter) WriteString(s string) (int, error) {
+	w.free()
+	return w.ResponseWriter.WriteString(s)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// slots bound concurrent reads of the database: each read takes one. An answer of many pages takes one for each page, and
+// none while a page is written.
+type slots chan struct{}
+
+// slotWait is how long a read waits for a slot.
+const slotWait = 2 * time.Second
+
+// do calls read in a slot. Error: domain.ErrOverloaded (no slot became free), or that of read.
+func (s slots) do(ctx context.Context, read func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
+
+	select {
+	case s <- struct{}{}:
+		defer func() { <-s }()
+		return read()
+	case <-ctx.Done():
+		return domain.ErrOverloaded
 	}
 }
 

@@ -20,6 +20,7 @@ type meHandler struct {
 	audit    domain.AuditStore
 	personal domain.PersonalStore
 	now      func() time.Time
+	reads    slots
 }
 
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
@@ -49,7 +50,7 @@ func (h *meHandler) erase(c *gin.Context) error {
 const (
 	// exportTimeout bounds an export, which is longer than other answers.
 	exportTimeout = 10 * time.Second
-	// maxExports bounds the concurrent exports. Each has one page of records in memory.
+	// maxExports bounds the concurrent reads of exports. An export has one page of records in memory.
 	maxExports = 8
 )
 
@@ -87,10 +88,15 @@ type (
 // part for the whole.
 func (h *meHandler) export(c *gin.Context) error {
 	id := caller(c)
-	u, err := h.auth.auth.Me(c.Request.Context(), id)
+	var u domain.User
+	err := h.reads.do(c.Request.Context(), func() (err error) {
+		u, err = h.auth.auth.Me(c.Request.Context(), id)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+
 	c.Header("Content-Type", jsonType[0])
 	c.Header("Content-Disposition", `attachment; filename="seckill-data.json"`)
 	w := &exportWriter{c: c}
@@ -165,16 +171,21 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 }
 
 // pages returns the records of all pages, converted. read returns the page after last, which is nil for the first page,
-// and at most domain.MaxPageSize records.
-func pages[S, T any](read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
+// and at most domain.MaxPageSize records. It is called in one of the slots.
+func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for last := (*S)(nil); ; {
-			page, err := read(last)
+			var page []S
+			err := reads.do(c.Request.Context(), func() (err error) {
+				page, err = read(last)
+				return err
+			})
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
+
 			for i := range page {
 				if !yield(convert(&page[i]), nil) {
 					return
@@ -189,7 +200,7 @@ func pages[S, T any](read func(last *S) ([]S, error), convert func(*S) T) iter.S
 }
 
 func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[exportedSession, error] {
-	return pages(func(last *domain.SessionRecord) ([]domain.SessionRecord, error) {
+	return pages(c, h.reads, func(last *domain.SessionRecord) ([]domain.SessionRecord, error) {
 		after := ""
 		if last != nil {
 			after = last.ID
@@ -203,7 +214,7 @@ func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[exportedSes
 // ordersOf returns the orders without their redeem codes, with which another person could use them.
 func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrder, error] {
 	var payments map[int64][]domain.Payment
-	return pages(func(last *domain.Order) ([]domain.Order, error) {
+	return pages(c, h.reads, func(last *domain.Order) ([]domain.Order, error) {
 		f := domain.OrderFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
@@ -230,7 +241,7 @@ func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrd
 
 // actions returns what the user did, as the audit log has it.
 func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, error] {
-	return pages(func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
+	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
 		f := domain.AuditFilter{ActorID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
@@ -240,7 +251,7 @@ func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, er
 }
 
 func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[exportedKey, error] {
-	return pages(func(last *domain.KeyRecord) ([]domain.KeyRecord, error) {
+	return pages(c, h.reads, func(last *domain.KeyRecord) ([]domain.KeyRecord, error) {
 		after := ""
 		if last != nil {
 			after = last.Key
@@ -250,7 +261,7 @@ func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[exportedKey, er
 }
 
 func (h *meHandler) places(c *gin.Context, userID int64) iter.Seq2[exportedPlace, error] {
-	return pages(func(last *domain.PlaceRecord) ([]domain.PlaceRecord, error) {
+	return pages(c, h.reads, func(last *domain.PlaceRecord) ([]domain.PlaceRecord, error) {
 		after := int64(0)
 		if last != nil {
 			after = last.VoucherID

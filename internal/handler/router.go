@@ -146,14 +146,13 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/api/v1/admin/vouchers/:id/events", read, e.wrap(h.stats.events))
 
 	// An export takes longer than other answers.
-	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
-		limitConcurrency(maxExports, e.write), e.wrap(h.me.export))
+	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports), e.wrap(h.me.export))
 
 	// An upload is larger and slower than other bodies.
 	r.POST("/api/v1/admin/images", h.auth.strictTransport, withTimeout(uploadTimeout), operate, limitConcurrency(maxUploads, e.write), e.wrap(h.images.upload))
 
 	// Files are streamed.
-	files := r.Group("/api/v1/admin", h.auth.strictTransport, withTimeout(fileTimeout), e.wrap(limitBody), read, limitConcurrency(maxFiles, e.write))
+	files := r.Group("/api/v1/admin", h.auth.strictTransport, withTimeout(fileTimeout), e.wrap(limitBody), read)
 	files.GET("/orders.csv", e.wrap(h.exports.orderFile))
 	files.GET("/payments.csv", e.wrap(h.exports.paymentFile))
 	files.GET("/audit.csv", e.wrap(h.exports.auditFile))
@@ -265,7 +264,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	return handlers{
 		staff:    staff,
 		auth:     auth,
-		me:       &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
+		me:       &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now, reads: make(slots, maxExports)},
 		shops:    newShopHandler(cfg, cursors, limits.visit),
 		images:   &imageHandler{cfg.Pictures, limits.visit},
 		vouchers: vouchers,
@@ -279,7 +278,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
 		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.EventFailures},
-		exports:     &exportHandler{e, cfg.Search, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog},
+		exports:     &exportHandler{e, cfg.Search, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog, make(slots, maxFiles)},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
