@@ -11,6 +11,24 @@ type SessionRecord struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	RevokedAt *time.Time
+
+	SecondFactor bool // it was opened with one
+}
+
+// LoginCodeRecord is a request for a login code. Anybody can make one for any phone number.
+type LoginCodeRecord struct {
+	LoginID   string // the cursor of the next page; it is not exported
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// EventRecord is an event of an order, and its delivery to the merchant's system.
+type EventRecord struct {
+	OrderID    int64
+	Type       EventType
+	CreatedAt  time.Time
+	Status     EventStatus
+	AnsweredAt *time.Time
 }
 
 // KeyRecord is an Idempotency-Key of a user.
@@ -32,6 +50,10 @@ type PlaceRecord struct {
 type PersonalStore interface {
 	// SessionsOf returns the sessions whose ids follow after.
 	SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]SessionRecord, error)
+	// LoginCodesOf returns the requests for codes of a phone number whose ids follow after.
+	LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]LoginCodeRecord, error)
+	// SecondFactorsOf returns when the user's second factors were enrolled: none or one.
+	SecondFactorsOf(ctx context.Context, userID int64) ([]time.Time, error)
 	// KeysOf returns the keys that follow after.
 	KeysOf(ctx context.Context, userID int64, after string, limit int) ([]KeyRecord, error)
 	// PlacesOf returns the places in rooms of vouchers whose ids follow after. The places of a sale are deleted a week
@@ -39,4 +61,6 @@ type PersonalStore interface {
 	PlacesOf(ctx context.Context, userID, after int64, limit int) ([]PlaceRecord, error)
 	// PaymentsOf returns all payments of the orders, oldest first. It does not check the owner.
 	PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]Payment, error)
+	// EventsOf returns all events of the orders, oldest first. It does not check the owner.
+	EventsOf(ctx context.Context, orderIDs []int64) (map[int64][]EventRecord, error)
 }

@@ -65,11 +65,27 @@ type (
 		CreatedAt time.Time  `json:"created_at"`
 		ExpiresAt time.Time  `json:"expires_at"`
 		RevokedAt *time.Time `json:"revoked_at,omitempty"`
+
+		SecondFactor bool `json:"second_factor"`
+	}
+	exportedCode struct {
+		CreatedAt time.Time `json:"created_at"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	exportedFactor struct {
+		EnrolledAt time.Time `json:"enrolled_at"`
 	}
 	exportedOrder struct {
 		orderOut
 
-		Payments []paymentOut `json:"payments"`
+		Payments []paymentOut    `json:"payments"`
+		Events   []exportedEvent `json:"events"`
+	}
+	exportedEvent struct {
+		Type       string     `json:"type"`
+		CreatedAt  time.Time  `json:"created_at"`
+		Status     string     `json:"status"`
+		AnsweredAt *time.Time `json:"answered_at,omitempty"`
 	}
 	exportedKey struct {
 		Key       string    `json:"key"`
@@ -103,8 +119,11 @@ func (h *meHandler) export(c *gin.Context) error {
 	w.field("exported_at", domain.Moment(h.now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
 	writeArray(w, "sessions", h.sessions(c, id.UserID))
+	writeArray(w, "login_codes", h.codes(c, u.Phone))
+	writeArray(w, "second_factors", h.factors(c, id.UserID))
 	writeArray(w, "orders", h.ordersOf(c, id.UserID))
 	writeArray(w, "actions", h.actions(c, id.UserID))
+	writeArray(w, "admin_requests", h.requests(c, id.UserID))
 	writeArray(w, "idempotency_keys", h.keys(c, id.UserID))
 	writeArray(w, "waiting_rooms", h.places(c, id.UserID))
 	w.write([]byte("}\n"))
@@ -207,13 +226,32 @@ func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[exportedSes
 		}
 		return h.personal.SessionsOf(c.Request.Context(), userID, after, domain.MaxPageSize)
 	}, func(s *domain.SessionRecord) exportedSession {
-		return exportedSession{s.CreatedAt, s.ExpiresAt, s.RevokedAt}
+		return exportedSession{s.CreatedAt, s.ExpiresAt, s.RevokedAt, s.SecondFactor}
 	})
+}
+
+// codes returns the requests for login codes of the last day, without the codes and who made the requests.
+func (h *meHandler) codes(c *gin.Context, phone string) iter.Seq2[exportedCode, error] {
+	return pages(c, h.reads, func(last *domain.LoginCodeRecord) ([]domain.LoginCodeRecord, error) {
+		after := ""
+		if last != nil {
+			after = last.LoginID
+		}
+		return h.personal.LoginCodesOf(c.Request.Context(), phone, after, domain.MaxPageSize)
+	}, func(r *domain.LoginCodeRecord) exportedCode { return exportedCode{r.CreatedAt, r.ExpiresAt} })
+}
+
+// factors returns the second factors without their secrets.
+func (h *meHandler) factors(c *gin.Context, userID int64) iter.Seq2[exportedFactor, error] {
+	return pages(c, h.reads, func(*time.Time) ([]time.Time, error) {
+		return h.personal.SecondFactorsOf(c.Request.Context(), userID)
+	}, func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} })
 }
 
 // ordersOf returns the orders without their redeem codes, with which another person could use them.
 func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrder, error] {
 	var payments map[int64][]domain.Payment
+	var events map[int64][]domain.EventRecord
 	return pages(c, h.reads, func(last *domain.Order) ([]domain.Order, error) {
 		f := domain.OrderFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
@@ -227,13 +265,19 @@ func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrd
 		for i := range orders {
 			ids[i] = orders[i].ID
 		}
-		payments, err = h.personal.PaymentsOf(c.Request.Context(), ids)
+		if payments, err = h.personal.PaymentsOf(c.Request.Context(), ids); err != nil {
+			return nil, err
+		}
+		events, err = h.personal.EventsOf(c.Request.Context(), ids)
 		return orders, err
 	}, func(o *domain.Order) exportedOrder {
 		o.RedeemCode = ""
-		out := exportedOrder{orderOut: newOrderOut(o), Payments: []paymentOut{}}
+		out := exportedOrder{orderOut: newOrderOut(o), Payments: []paymentOut{}, Events: []exportedEvent{}}
 		for _, p := range payments[o.ID] {
 			out.Payments = append(out.Payments, newPaymentOut(&p))
+		}
+		for _, e := range events[o.ID] {
+			out.Events = append(out.Events, exportedEvent{eventName(e.Type), e.CreatedAt, e.Status.String(), e.AnsweredAt})
 		}
 		return out
 	})
@@ -248,6 +292,17 @@ func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, er
 		}
 		return h.audit.AuditLog(c.Request.Context(), f)
 	}, newAuditOut)
+}
+
+// requests returns the requests that the user made as an admin.
+func (h *meHandler) requests(c *gin.Context, userID int64) iter.Seq2[requestOut, error] {
+	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
+		f := domain.RequestFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		return h.audit.AdminRequests(c.Request.Context(), f)
+	}, newRequestOut)
 }
 
 func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[exportedKey, error] {

@@ -24,8 +24,11 @@ type eventBody struct {
 }
 
 func newEventBody(e *domain.OrderEvent) eventBody {
-	return eventBody{ID: ID(e.ID), Type: "order." + string(e.Type), CreatedAt: e.CreatedAt, Data: newOrderOut(&e.Order)}
+	return eventBody{ID: ID(e.ID), Type: eventName(e.Type), CreatedAt: e.CreatedAt, Data: newOrderOut(&e.Order)}
 }
+
+// eventName returns the type of an event in the API.
+func eventName(t domain.EventType) string { return "order." + string(t) }
 
 // EncodeEvent returns the body of the delivery of an event, as JSON.
 func EncodeEvent(e *domain.OrderEvent) ([]byte, error) { return json.Marshal(newEventBody(e)) }

@@ -236,6 +236,19 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 	return s.withOrders(ctx, rows)
 }
 
+// EventsOf implements domain.PersonalStore.
+func (s *Store) EventsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.EventRecord, error) {
+	var rows []domain.EventRecord
+	if err := s.db.Reader(ctx).Model(&eventRow{}).Where("order_id IN ?", orderIDs).Order("id").Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	events := make(map[int64][]domain.EventRecord, len(orderIDs))
+	for _, r := range rows {
+		events[r.OrderID] = append(events[r.OrderID], r)
+	}
+	return events, nil
+}
+
 // failingQuery counts the events whose delivery was given up, and the pending ones whose last delivery failed.
 const failingQuery = `
 SELECT (SELECT COUNT(*) FROM (SELECT id FROM order_events WHERE status = ? LIMIT ?) f) +

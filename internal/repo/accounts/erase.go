@@ -93,3 +93,17 @@ func (s *Store) SessionsOf(ctx context.Context, userID int64, after string, limi
 	err := s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id = ? AND id > ?", userID, after).Order("id").Limit(limit).Find(&rows).Error
 	return rows, s.db.Translate(err)
 }
+
+// LoginCodesOf implements domain.PersonalStore.
+func (s *Store) LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]domain.LoginCodeRecord, error) {
+	var rows []domain.LoginCodeRecord
+	err := s.db.Reader(ctx).Model(&loginRequestRow{}).Where("phone = ? AND login_id > ?", phone, after).Order("login_id").Limit(limit).Find(&rows).Error
+	return rows, s.db.Translate(err)
+}
+
+// SecondFactorsOf implements domain.PersonalStore.
+func (s *Store) SecondFactorsOf(ctx context.Context, userID int64) ([]time.Time, error) {
+	var enrolled []time.Time
+	err := s.db.Reader(ctx).Model(&secondFactorRow{}).Where("user_id = ?", userID).Pluck("enrolled_at", &enrolled).Error
+	return enrolled, s.db.Translate(err)
+}
