@@ -54,7 +54,16 @@ const (
 )
 
 // DefaultEntry is the entry of a sale whose input names none.
-var DefaultEntry = Entry{Mode: EntryOpen, PassTTL: defaultPassTTL, Rate: defaultRate}
+var DefaultEntry = EntryOpen.defaults()
+
+// defaults returns the entry of the mode whose input names nothing else.
+func (m EntryMode) defaults() Entry {
+	e := Entry{Mode: m, PassTTL: defaultPassTTL, Rate: defaultRate}
+	if m == EntryRoom {
+		e.PassTTL = defaultRoomPassTTL
+	}
+	return e
+}
 
 // Limits of the settings of an entry.
 const (
@@ -100,29 +109,32 @@ func (e Entry) Changes(after Entry) string {
 	return strings.Join(all, "; ")
 }
 
-// EntryInput is the entry that an admin sets. Nil fields select the defaults.
+// EntryInput is the entry that an admin sets. A nil field keeps its value while the mode stays. Another mode, or that of a
+// new sale, begins with its defaults.
 type EntryInput struct {
 	Mode      string     // a word of the API
 	Challenge *string    // "on" or "off"
-	OpensAt   *time.Time // only with mode room
+	OpensAt   *time.Time // only with mode room; defaultLobby before the start selects the default, which follows the start
 	Rate      *int       // buyers per second; only with mode room
 	PassTTL   *int       // in seconds; not with mode open
 }
 
 // apply validates the input and sets it on e. A pause and the message stay. The epoch changes with the mode, unless the
-// mode was open and there are no passes. opens_at is compared with the start by the caller, which knows it.
+// mode was open and there are no passes. The caller, which knows the start, compares opens_at with it.
 func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 	mode, ok := entryModes[in.Mode]
 	if !ok {
 		bad.Add("entry.mode", "must be open, pass or room")
 		return
 	}
-	next := Entry{Mode: mode, PassTTL: defaultPassTTL, Epoch: e.Epoch, Rate: defaultRate, Paused: e.Paused, Message: e.Message}
-	if e.Mode != EntryOpen && mode != e.Mode {
-		next.Epoch++ // a pass of mode pass does not lead past the room
-	}
-	if mode == EntryRoom {
-		next.PassTTL = defaultRoomPassTTL
+
+	next := *e
+	if mode != e.Mode {
+		next = mode.defaults()
+		next.Epoch, next.Paused, next.Message = e.Epoch, e.Paused, e.Message
+		if e.Mode != EntryOpen {
+			next.Epoch++ // a pass of mode pass does not lead past the room
+		}
 	}
 	for field, given := range map[string]bool{"entry.pass_ttl": in.PassTTL != nil, "entry.challenge": in.Challenge != nil && *in.Challenge == "on"} {
 		if given && mode == EntryOpen {

@@ -190,6 +190,8 @@ const (
 	maxPayTimeout  = 86_400 // seconds
 	maxUnpaidLimit = 100
 	maxSegments    = 16
+
+	maxYearsAhead = 100 // of a start; the longest time.Duration has 292 years
 )
 
 // The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as
@@ -211,8 +213,8 @@ type VoucherFields struct {
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
-	Entry        *EntryInput // replaces the entry as a whole
-	PayTimeout   *int        // in seconds
+	Entry        *EntryInput
+	PayTimeout   *int // in seconds
 	UnpaidLimit  *int
 	Segments     *int
 }
@@ -255,7 +257,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 			bad.Add("currency", "must be an ISO 4217 currency code, such as CNY")
 		}
 	}
-	in.apply(&v, &bad)
+	in.apply(&v, now, &bad)
 	return v, bad.Err()
 }
 
@@ -285,10 +287,11 @@ type VoucherChange struct {
 	Status *VoucherStatus
 }
 
-// Apply validates the change and applies it to v. After an error the contents of v are undefined. Error: *InvalidError.
-func (ch VoucherChange) Apply(v *Voucher) error {
+// Apply validates the change at now and applies it to v. After an error the contents of v are undefined.
+// Error: *InvalidError.
+func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 	var bad InvalidError
-	ch.apply(v, &bad)
+	ch.apply(v, now, &bad)
 	if ch.Status != nil {
 		if v.Status == VoucherDraft {
 			bad.Add("status", "of a draft changes only when it is published")
@@ -299,7 +302,7 @@ func (ch VoucherChange) Apply(v *Voucher) error {
 }
 
 // apply validates the present fields and sets them on v.
-func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
+func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	if f.ShopID != nil {
 		if v.ShopID = *f.ShopID; v.ShopID <= 0 {
 			bad.Add("shop_id", "must be a positive id")
@@ -313,11 +316,11 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 	if f.ImageID != nil {
 		v.ImageID = *f.ImageID
 	}
-	f.applyToSale(v.Sale, bad)
+	f.applyToSale(v.Sale, now, bad)
 }
 
 // applyToSale is apply for the fields of a sale. A normal voucher (s is nil) accepts none of them.
-func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
+func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 	if s == nil {
 		for _, field := range f.saleFields() {
 			bad.Add(field, "is allowed only for a seckill voucher")
@@ -325,6 +328,9 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 		return
 	}
 	setTime(&s.BeginAt, f.BeginAt, "begin_at", bad)
+	if latest := now.AddDate(maxYearsAhead, 0, 0); f.BeginAt != nil && f.BeginAt.After(latest) && !f.BeginAt.After(MaxTime) {
+		bad.Add("begin_at", "must be at most %d years ahead", maxYearsAhead)
+	}
 	setTime(&s.EndAt, f.EndAt, "end_at", bad)
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.Add("end_at", "must be after begin_at")
@@ -335,6 +341,9 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	}
 	if f.Entry != nil {
 		f.Entry.apply(&s.Entry, bad)
+		if s.Entry.OpensAt.Equal(s.BeginAt.Add(-defaultLobby)) {
+			s.Entry.OpensAt = time.Time{}
+		}
 	}
 	if n := f.PayTimeout; n != nil {
 		s.PayTimeout = time.Duration(*n) * time.Second

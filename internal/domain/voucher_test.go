@@ -112,13 +112,14 @@ func TestInvalidVoucherInputListsEveryField(t *testing.T) {
 
 func TestVoucherChangeOfNormalVoucher(t *testing.T) {
 	v := Voucher{ShopID: 1, Title: "t", Status: VoucherOn}
-	require.Error(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(testNow)}}.Apply(&v), "a normal voucher has no sale window")
-	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}, Status: ptr(VoucherOff)}.Apply(&v))
+	require.Error(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(testNow)}}.Apply(&v, testNow), "a normal voucher has no sale window")
+	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}, Status: ptr(VoucherOff)}.Apply(&v, testNow))
 	require.Equal(t, "u", v.Title)
 	require.Equal(t, VoucherOff, v.Status)
 }
 
-// A change replaces the entry as a whole, except what only a RoomChange changes. Another mode voids the passes of the old.
+// A change of the mode begins with the defaults of the new mode, except for what only a RoomChange changes, and voids the
+// passes of the old one.
 func TestEntryChange(t *testing.T) {
 	live := Entry{Epoch: 3, Paused: true, Message: "soon"}
 	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
@@ -129,7 +130,7 @@ func TestEntryChange(t *testing.T) {
 		return e
 	}
 	change := func(in EntryInput) Entry {
-		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &in}}.Apply(&v))
+		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &in}}.Apply(&v, testNow))
 		return v.Sale.Entry
 	}
 	require.Equal(t, with(func(e *Entry) { e.Mode = EntryPass }), change(EntryInput{Mode: "pass"}))
@@ -141,11 +142,55 @@ func TestEntryChange(t *testing.T) {
 	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Rate, e.OpensAt, e.Epoch = EntryRoom, 2*time.Minute, 7, opens, 4 }),
 		change(EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}))
 	require.Equal(t, opens, v.Sale.Entry.Opens(testNow))
-	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute)), EndAt: &testNow}}.Apply(&v), "opens_at")
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute)), EndAt: &testNow}}.Apply(&v, testNow), "opens_at")
 	v.Sale.BeginAt, v.Sale.EndAt = testNow, testNow.Add(time.Hour)
 	require.Equal(t, with(func(e *Entry) { e.Epoch = 5 }), change(EntryInput{Mode: "open"}))
 	v.Sale = nil
-	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v), "only for a seckill voucher")
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v, testNow), "only for a seckill voucher")
+}
+
+// While the mode stays, what a change does not name stays: an admin with an old form undoes no change of another.
+func TestEntryChangeKeepsWhatItDoesNotName(t *testing.T) {
+	opens := testNow.Add(-time.Hour)
+	live := Entry{Mode: EntryRoom, Challenge: true, PassTTL: time.Minute, Epoch: 3, OpensAt: opens, Rate: 50, Paused: true, Message: "soon"}
+	for name, tc := range map[string]struct {
+		in   EntryInput
+		want func(e *Entry)
+	}{
+		"nothing":                             {EntryInput{Mode: "room"}, func(*Entry) {}},
+		"pass_ttl":                            {EntryInput{Mode: "room", PassTTL: ptr(90)}, func(e *Entry) { e.PassTTL = 90 * time.Second }},
+		"rate":                                {EntryInput{Mode: "room", Rate: ptr(7)}, func(e *Entry) { e.Rate = 7 }},
+		"challenge off":                       {EntryInput{Mode: "room", Challenge: ptr("off")}, func(e *Entry) { e.Challenge = false }},
+		"opens_at, to follow the start again": {EntryInput{Mode: "room", OpensAt: ptr(testNow.Add(-10 * time.Minute))}, func(e *Entry) { e.OpensAt = time.Time{} }},
+	} {
+		v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
+		want := live
+		tc.want(&want)
+		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &tc.in}}.Apply(&v, testNow), name)
+		require.Equal(t, want, v.Sale.Entry, name)
+	}
+}
+
+// A year with a typing error is refused, and an old sale that has one can still be changed.
+func TestSaleBeginsWithinACentury(t *testing.T) {
+	for begin, ok := range map[time.Time]bool{
+		testNow.AddDate(100, 0, 0): true, testNow.AddDate(100, 0, 0).Add(time.Millisecond): false, testNow.AddDate(900, 0, 0): false,
+	} {
+		in := validSale()
+		in.BeginAt, in.EndAt = ptr(begin), ptr(begin.Add(time.Hour))
+		_, err := in.Voucher(testNow)
+		v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: MaxTime, Entry: DefaultEntry}}
+		changed := VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(begin)}}.Apply(&v, testNow)
+		if ok {
+			require.NoError(t, err)
+			require.NoError(t, changed)
+		} else {
+			require.ErrorContains(t, err, "begin_at: must be at most 100 years ahead")
+			require.ErrorContains(t, changed, "begin_at: must be at most 100 years ahead")
+		}
+	}
+	old := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow.AddDate(900, 0, 0), EndAt: MaxTime, Entry: DefaultEntry}}
+	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}}.Apply(&old, testNow))
 }
 
 func TestRoomChange(t *testing.T) {

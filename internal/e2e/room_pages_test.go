@@ -303,4 +303,17 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	buyer.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	figure("used", "1")
 	require.Equal(t, map[string]any{"mode": "room", "pass_ttl": 120.0, "rate": 25.0, "opens_at": entry()["opens_at"], "message": "The kitchen is on fire."}, entry())
+
+	// A form that was opened before another admin changed the room sends what was edited in it, and nothing else.
+	v.goTo("/console/sales/" + sale + "/edit")
+	v.until(`document.querySelector('form[data-form="change"] [name="entry.rate"]')?.value === "25"`)
+	c.change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
+	v.fill("change", "entry.pass_ttl", "60")
+	v.submit("change")
+	v.reads(`form[data-form="change"]`, "Saved")
+	require.Equal(t, []any{60.0, 40.0, "on"}, []any{entry()["pass_ttl"], entry()["rate"], entry()["challenge"]})
+	v.choose(`form[data-form="change"] [name="entry.challenge"]`, "off")
+	v.fill("change", "entry.pass_ttl", "")
+	v.submit("change")
+	require.Eventually(t, func() bool { return entry()["pass_ttl"] == 120.0 && entry()["challenge"] == nil }, 20*time.Second, 50*time.Millisecond)
 }

@@ -210,7 +210,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	enter(buyer.bad(), v, map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")
 }
 
-// The entry of a sale is stored, returned and changed as a whole.
+// The entry of a sale is stored and returned. A change keeps what it does not name, unless it changes the mode.
 func TestEntryOfVoucher(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
@@ -226,11 +226,13 @@ func TestEntryOfVoucher(t *testing.T) {
 		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, entryOf())
 		buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
 		admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 10.0}, change(map[string]any{"mode": "pass"}))
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass", "challenge": "on"}))
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass"}))
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "challenge": "off"}))
 		assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
 		buyer.place(v)
 		log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-		assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[3].Detail)
+		assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[len(log)-2].Detail)
 
 		for body, field := range map[string]string{
 			`{"mode":"lobby"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",

@@ -175,6 +175,9 @@ func TestHmdpPublishRefusals(t *testing.T) {
 				admin.post("/voucher/seckill", withField(e.courseVoucher(), field, v)).fails("参数错误：" + field)
 			}
 		}
+		late := e.courseVoucher()
+		late["endTime"] = "2927-11-11T22:00:00"
+		admin.post("/voucher/seckill", withField(late, "beginTime", `"2926-11-11T20:00:00"`)).fails("参数错误：beginTime")
 		require.Equal(t, before, e.dump())
 		admin.post("/voucher/seckill", withField(e.courseVoucher(), "beginTime", `"2026-11-11T20:00"`)).text()
 	})

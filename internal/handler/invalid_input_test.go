@@ -144,7 +144,10 @@ func TestInvalidVoucherFields(t *testing.T) {
 			cases = append(cases, refused{"no " + field, withField(body, field, ""), []string{field}},
 				refused{field + " null", withField(body, field, "null"), []string{field}})
 		}
+		late := maps.Clone(body)
+		late["end_at"] = "2927-11-11T20:00:00Z"
 		cases = append(cases,
+			refused{"begins in nine centuries", withField(late, "begin_at", `"2926-11-11T20:00:00Z"`), []string{"begin_at"}},
 			refused{"ends before it begins", withField(body, "end_at", `"2026-11-11T10:00:00Z"`), []string{"end_at"}},
 			refused{"ends when it begins", withField(body, "end_at", `"2026-11-11T11:00:00Z"`), []string{"end_at"}},
 			refused{"ends less than a millisecond later", withField(body, "end_at", `"2026-11-11T11:00:00.0009Z"`), []string{"end_at"}},

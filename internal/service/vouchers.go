@@ -83,7 +83,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 			sale := *v.Sale
 			before.Sale = &sale
 		}
-		if err := ch.Apply(v); err != nil {
+		if err := ch.Apply(v, s.cfg.Now()); err != nil {
 			return "", err
 		}
 		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser && v.Status != domain.VoucherDraft {

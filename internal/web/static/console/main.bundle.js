@@ -386,7 +386,7 @@ null);attr(element,"data-room",true);show(element,false);return{element,render(v
 "room");if(entry.mode!=="room")return;setChip(state,t(entry.paused?"room.isPaused":"room.isOpen"),entry.paused?"bad":"go\
 od");text(pause,t(entry.paused?"room.resume":"room.pause"));rate.reset({rate:String(entry.rate)});message.reset({message:entry.
 message??""})},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,name:t(`room.${id2}`),value:room2&&number(
-room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var NO_CURRENCY=["XXX","XTS"];function fields2(v,shops,currency2){
+room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_CURRENCY=["XXX","XTS"];function fields2(v,shops,currency2){
 const sale=!v||v.type==="seckill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=t("voucher.\
 zone",{zone:zone()});const withPass=value=>value("entry.mode")!=="open";const withRoom=value=>value("entry.mode")==="roo\
 m";const all2=[{name:"title",kind:"text",required:true,max:255},{name:"sub_title",kind:"text",max:255,empty:""},{name:"s\
@@ -417,14 +417,16 @@ String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String
 return all2}function copyOf(v){const begin=Date.now()-Date.now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(
 v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){
 const rest=Object.fromEntries(Object.entries(values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).
-length===Object.keys(values).length)return values;const entry={mode:form2.value("entry.mode")};const take=(name,convert)=>{
-const input=form2.value(`entry.${name}`).trim();if(input!=="")entry[name]=convert(input)};if(entry.mode==="room"){take("\
-opens_at",local=>new Date(local).toISOString());take("rate",Number)}if(entry.mode!=="open"){take("pass_ttl",Number);take(
-"challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,end]=["begin_at",
-"end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=t("form.order");else if((!v||
-v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entry.mode")==="room"&&new Date(form2.
-value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.pay_value>values.actual_value)
-errors.pay_value=t("form.price");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.currency");return errors};function forms2(v,shops,changed){const edit=editor(v,shops,changed);const units=v.type==="seckill"?stock(v,changed):null;
+length===Object.keys(values).length)return values;const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{
+const field2=`entry.${name}`;if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).
+trim();entry[name]=input===""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("be\
+gin_at"))-LOBBY).toISOString();take("opens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!==
+"open"){take("pass_ttl",Number,PASS_TTL[mode]);take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{
+const errors={};const[begin,end]=["begin_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(
+begin))errors.end_at=t("form.order");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");
+if(form2.value("entry.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=
+t("form.opens");if(values.pay_value>values.actual_value)errors.pay_value=t("form.price");if(NO_CURRENCY.includes(values.
+currency))errors.currency=t("form.currency");return errors};function forms2(v,shops,changed){const edit=editor(v,shops,changed);const units=v.type==="seckill"?stock(v,changed):null;
 return{element:h("div",{class:"forms"},section(t("sale.change"),edit.element),units&&section(t("sale.stock"),units.element)),
 reset:v2=>edit.reset(valuesOf(v2)),edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units?.focus("delta"):
 edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){const status=statusLine();const f=form(
@@ -1605,126 +1607,126 @@ ry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 
 me not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challenge":"Choose\
  one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255 printable c\
 haracters.","invalid.pay_timeout":"From 1 to 86,400 seconds.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"\
-From 1 to 16.","invalid.begin_at":"A time between 2002 and 9998.","invalid.end_at":"A time after the start, between 2002\
- and 9998.","invalid.delta":"A number of units other than 0, within the allowed range.","invalid.code":"Code not found.",
-"invalid.buyers":"The number of buyers is out of range.","open.unknown":"The request may have taken effect. Submit it ag\
-ain to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not confirmed and may h\
-ave taken effect. Submit this one as well?","open.do":"Submit this one as well","sales.nav":"Sales","sales.title":"Sales",
-"sales.lead":"Newest first. Drafts and unpublished sales have states of their own.","sales.all":"Published","sales.none":"\
-No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see.","sales.sav\
-e":"Save draft","sales.details":"Sale details","sales.back":"All sales","voucher.id":"ID","voucher.title":"Title","vouch\
-er.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.\
-noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_i\
-d":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currenc\
-y","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher\
-.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_us\
-er":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","vo\
-ucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers\
- get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.en\
-try.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.ent\
-ry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.r\
-ate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.ent\
-ry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challenge\
-Note":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to p\
-ay (seconds)","voucher.pay_timeoutNote":"Unpaid orders are cancelled after it. Empty: the server's default. Once set, it\
- can be changed but not removed.","voucher.unpaid_limit":"Unpaid limit","voucher.segments":"Segments (advanced)","vouche\
-r.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several \
-nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this man\
-y expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise n\
-o limit. Once set, it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","vouche\
-r.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.o\
-ff":"Unpublished","voucher.expired":"Expired","sale.title":"Sale","sale.orders":"View orders","sale.audit":"View audit l\
-og","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale\
-.preview":"Preview","sale.unpublish":"Unpublish","sale.save":"Save","sale.saved":"Saved. All pages update within a secon\
-d.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All pass\
-es are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers \
-who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative \
-number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Appl\
-y","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and \
-may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} units are free. Un\
-its of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Unpublish “{title}”? It can no lo\
-nger be bought.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.t\
-ake":"Remove {n} units from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid orders\
- of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orders that were\
- redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No paid orders are\
- left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} refunds requested. Keep this page open.","refu\
-nds.done":"All refunds have been requested: {n}.","alerts.stale":"No answer from the server since {at}. This page may be\
- out of date. Reconnecting…","alerts.violation":"Sale {id} violates an invariant: {invariant}","alerts.more":"{n} more\
- violations","alerts.deadLetters":"Dead letters: {n}","alerts.events":"Order events that are not delivered: {n}","alerts\
-.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been check\
-ed yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.more":"{n} shown, there are more","files.or\
-ders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as C\
-SV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothing prevents publishing.","publish.broken":"\
-To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"\
-Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instead of {value}, o\
-n sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Cus\
-tomers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"St\
-art and end","check.stock":"Stock","check.payment":"Sale settings","check.picture":"Picture","check.is.holds":"OK","chec\
-k.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Choose one.","che\
-ck.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"\
-The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone \
-the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"\
-There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","ch\
-eck.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when\
- it is published.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","pict\
-ure.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The \
-picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG or\
- WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. I\
-t must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","shops.title":"Shops","sh\
-ops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"\
-All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"\
-ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiti\
-ng room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admiss\
-ions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the l\
-obby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"V\
-alid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","roo\
-m.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to waiting\
- customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageSh\
-own":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"\
-No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.now":"\
-Current figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"Last ten minutes","li\
-ve.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Rese\
-rvable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","li\
-ve.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (m\
-s)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","inva\
-riant.I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","invariant.I5":"No\
- undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total stock.","invari\
-ant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of act\
-ive orders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's order.","invar\
-iant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.hold\
-s":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second","plot.refusa\
-ls":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders pe\
-r transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are in the tab\
-le below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","series.que\
-ued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"D\
-atabase","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","ser\
-ies.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In pro\
-gress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.\
-other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.b\
-ack":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match\
-.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"\
-The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"\
-User","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title",
-"orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.f\
-ind.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the l\
-ast four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all \
-of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","or\
-ders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_a\
-t":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","ord\
-ers.refunded_at":"Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","mo\
-ve.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","move.yes.cancel":"Cance\
-l order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The uni\
-t goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop workin\
-g.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.do\
-ne.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemption \
-code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","re\
-deem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem\
-.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the order belongs to the buyer. Redeem\
- by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.ref":"Reference","paym\
-ents.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","paymen\
-t.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.\
-refunded":"Refunded","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one\
- per order placed or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"\
+From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time after the start\
+, between 2002 and 9998.","invalid.delta":"A number of units other than 0, within the allowed range.","invalid.code":"Co\
+de not found.","invalid.buyers":"The number of buyers is out of range.","open.unknown":"The request may have taken effec\
+t. Submit it again to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not conf\
+irmed and may have taken effect. Submit this one as well?","open.do":"Submit this one as well","sales.nav":"Sales","sale\
+s.title":"Sales","sales.lead":"Newest first. Drafts and unpublished sales have states of their own.","sales.all":"Publis\
+hed","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do n\
+ot see.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","voucher.id":"ID","voucher.ti\
+tle":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choos\
+e a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id\
+}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher\
+.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_valu\
+e":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","v\
+oucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"\
+With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which log\
+ged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their tu\
+rn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting roo\
+m.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.",
+"voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 10\
+0.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher\
+.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_tim\
+eout":"Time to pay (seconds)","voucher.pay_timeoutNote":"Unpaid orders are cancelled after it. Empty: the server's defau\
+lt. Once set, it can be changed but not removed.","voucher.unpaid_limit":"Unpaid limit","voucher.segments":"Segments (ad\
+vanced)","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sa\
+le uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"\
+After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting roo\
+m, otherwise no limit. Once set, it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"En\
+ds at","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Publish\
+ed","voucher.off":"Unpublished","voucher.expired":"Expired","sale.title":"Sale","sale.orders":"View orders","sale.audit":"\
+View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
+front","sale.preview":"Preview","sale.unpublish":"Unpublish","sale.save":"Save","sale.saved":"Saved. All pages update wi\
+thin a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoke\
+d":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”\
+? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use\
+ a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.\
+apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not co\
+nfirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} units \
+are free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Unpublish “{title}”? \
+It can no longer be bought.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.",
+"sale.sure.take":"Remove {n} units from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n}\
+ paid orders of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orde\
+rs that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No pai\
+d orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} refunds requested. Keep this page \
+open.","refunds.done":"All refunds have been requested: {n}.","alerts.stale":"No answer from the server since {at}. This\
+ page may be out of date. Reconnecting…","alerts.violation":"Sale {id} violates an invariant: {invariant}","alerts.mor\
+e":"{n} more violations","alerts.deadLetters":"Dead letters: {n}","alerts.events":"Order events that are not delivered: \
+{n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have no\
+t been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.more":"{n} shown, there are mor\
+e","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"D\
+ownload as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothing prevents publishing.","publi\
+sh.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","p\
+ublish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instea\
+d of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead \
+of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","ch\
+eck.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.picture":"Picture","check.is.ho\
+lds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Ch\
+oose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.probl\
+em.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this c\
+urrency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.p\
+roblem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no\
+ discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the s\
+ale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a\
+ picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.\
+uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not\
+ a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name}\
+ was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","shops.tit\
+le":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Sho\
+p","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was create\
+d.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","roo\
+m.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"\
+Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lob\
+by":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.ou\
+tstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per\
+ second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Messa\
+ge to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","r\
+oom.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.",
+"live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecti\
+ng…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"La\
+st ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)",
+"live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth\
+ (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"\
+p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No o\
+versell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","inv\
+ariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total s\
+tock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units an\
+d units of active orders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's \
+order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","\
+invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second",
+"plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"\
+Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are i\
+n the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","s\
+eries.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.dat\
+abase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (\
+ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"\
+In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","s\
+eries.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","or\
+ders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders\
+ match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revea\
+led":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user\
+_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale\
+ title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","\
+orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Ent\
+er the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. En\
+ter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole numb\
+er.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.e\
+xpires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled \
+at","orders.refunded_at":"Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
+cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","move.yes.cancel":"\
+Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? Th\
+e unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop w\
+orking.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","mo\
+ve.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemp\
+tion code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
+"redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
+eem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the order belongs to the buyer. Red\
+eem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.ref":"Reference","p\
+ayments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","pay\
+ment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payme\
+nt.refunded":"Refunded","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: \
+one per order placed or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"\
 State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.\
 failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attemp\
 ts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","event\
@@ -1786,7 +1788,7 @@ lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范�
 "invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
 valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
 多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpaid_limit":"须在 0 到 100 \
-之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须为 2002 年到 9998 年之间的时间。",
+之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
 "invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"数量不能为 0，也不能超出允许范围。",
 "invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即\
 可确认，不会重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",

@@ -8,6 +8,7 @@ import { MAX_RATE } from "./room.js";
 export const MAX_UNITS = 1_000_000_000;
 const LOBBY = 600_000; // ms; the default of entry.opens_at is so long before the start
 const PASS_TTL = { pass: 10, room: 120 }; // the defaults
+const RATE = 100; // the default
 const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
 
 // fields returns the form fields of a voucher; `v` is the voucher to change, or null for a new one, `shops` are all shops.
@@ -80,21 +81,26 @@ export function copyOf(v) {
   };
 }
 
-// body returns the request body for the values of a voucher's form. The entry is sent as a whole.
+// body returns the request body for the values of a voucher's form. Unless the mode is new, it has only those fields of the
+// entry that were edited: the others may have changed since they were shown.
 export function body(values, form) {
   const rest = Object.fromEntries(Object.entries(values).filter(([name]) => !name.startsWith("entry.")));
   if (Object.keys(rest).length === Object.keys(values).length) return values;
-  const entry = { mode: form.value("entry.mode") };
-  const take = (name, convert) => {
-    const input = form.value(`entry.${name}`).trim();
-    if (input !== "") entry[name] = convert(input); // an empty field selects the default
+  const mode = form.value("entry.mode");
+  const entry = { mode };
+  const take = (name, convert, standard) => {
+    const field = `entry.${name}`;
+    if (values["entry.mode"] === undefined && values[field] === undefined) return;
+    const input = form.value(field).trim();
+    entry[name] = input === "" ? standard : convert(input);
   };
-  if (entry.mode === "room") {
-    take("opens_at", (local) => new Date(local).toISOString());
-    take("rate", Number);
+  if (mode === "room") {
+    const opens = new Date(Date.parse(form.value("begin_at")) - LOBBY).toISOString();
+    take("opens_at", (local) => new Date(local).toISOString(), opens);
+    take("rate", Number, RATE);
   }
-  if (entry.mode !== "open") {
-    take("pass_ttl", Number);
+  if (mode !== "open") {
+    take("pass_ttl", Number, PASS_TTL[mode]);
     take("challenge", String);
   }
   return { ...rest, entry };
