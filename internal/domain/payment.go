@@ -107,7 +107,8 @@ type PaymentStore interface {
 	// payments.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
 	// DueInquiries returns at most limit pending payments of a provider whose result is to be requested, and delays the
-	// next request of each by wait(age), which is also a lease as in DueRefunds. After a wait of 0 there is none.
+	// next request of each by wait(age), which is also a lease as in DueRefunds. After a wait of 0 there is none. However many
+	// old payments are due, half of the batch is for those whose buyers wait.
 	DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]Payment, error)
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.

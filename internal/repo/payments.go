@@ -279,10 +279,15 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 	return due, nil
 }
 
-// firstInquiry is the age from which DueInquiries returns a payment.
-const firstInquiry = 5 * time.Second
+const (
+	// firstInquiry is the age from which DueInquiries returns a payment.
+	firstInquiry = 5 * time.Second
+	// freshPayment is the age up to which half of a batch is for a payment: its buyer waits, and its order has not expired.
+	freshPayment = 15 * time.Minute
+)
 
-// DueInquiries implements domain.PaymentStore.
+// DueInquiries implements domain.PaymentStore. Abandoned payments can be due faster than a slow provider answers. Half of
+// the batch is therefore for fresh ones first. The rest is for whichever has been due the longest.
 func (s *Store) DueInquiries(
 	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
 ) ([]domain.Payment, error) {
@@ -293,25 +298,47 @@ func (s *Store) DueInquiries(
 		if err != nil {
 			return err
 		}
-		var rows []paymentRow
-		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ? AND provider = ?", domain.PaymentPending, now, provider).
-			Order("next_try_at").Limit(limit).Find(&rows).Error
-		for i := range rows {
-			if err != nil {
-				return err
-			}
-			var next *time.Time
-			if pause := wait(now.Sub(rows[i].CreatedAt)); pause > 0 {
-				at := now.Add(pause)
-				next = &at
-			}
-			err = tx.Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
-			due = append(due, rows[i].payment())
+
+		// A fresh payment has not been due for long either, which bounds the part of the index that is read.
+		since := now.Add(-freshPayment)
+		due, err = claimInquiries(tx.Where("next_try_at > ? AND created_at > ?", since, since), now, provider, limit/2, wait)
+		if err != nil {
+			return err
 		}
+		rest, err := claimInquiries(tx, now, provider, limit-len(due), wait)
+		due = append(due, rest...)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	return due, nil
+}
+
+// claimInquiries returns at most limit due payments of a query, those that have been due the longest first, and sets when
+// they are due again.
+func claimInquiries(
+	tx *gorm.DB, now time.Time, provider string, limit int, wait func(age time.Duration) time.Duration,
+) ([]domain.Payment, error) {
+	var rows []paymentRow
+	err := tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ? AND provider = ?", domain.PaymentPending, now, provider).
+		Order("next_try_at").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+
+	due := make([]domain.Payment, len(rows))
+	for i := range rows {
+		var next *time.Time
+		if pause := wait(now.Sub(rows[i].CreatedAt)); pause > 0 {
+			at := now.Add(pause)
+			next = &at
+		}
+		err := tx.Session(&gorm.Session{NewDB: true}).Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
+		if err != nil {
+			return nil, err
+		}
+		due[i] = rows[i].payment()
 	}
 	return due, nil
 }

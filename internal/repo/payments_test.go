@@ -2,6 +2,7 @@ package repo
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,53 @@ func TestRefundsAreDueByDatabaseClock(t *testing.T) {
 			require.Empty(t, due, "the next attempt is not due yet")
 		}
 	})
+}
+
+// A payment whose buyer is waiting is in the next batch, whatever is overdue, and the overdue ones keep their turn in a
+// rush.
+func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
+	const many, batch = 200, 16
+	for name, tc := range map[string]struct{ manyAge, loneAge, manyDue, loneDue time.Duration }{
+		"a fresh one behind abandoned ones": {manyAge: 10 * time.Hour, manyDue: time.Hour, loneAge: 10 * time.Second, loneDue: time.Second},
+		"an old one in a rush":              {manyAge: time.Minute, manyDue: 10 * time.Second, loneAge: time.Hour, loneDue: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, s *Store) {
+				clock, err := s.db.Now(s.db.Writer(t.Context()))
+				require.NoError(t, err)
+				row := func(order int64, age, due time.Duration) paymentRow {
+					next := clock.Add(-due)
+					return paymentRow{
+						OrderID: order, Provider: "bank", ProviderRef: fmt.Sprint("pay_", order), Amount: 1, Currency: "CNY", Status: int8(domain.PaymentPending),
+						NextTryAt: &next, CreatedAt: clock.Add(-age), UpdatedAt: clock,
+					}
+				}
+				rows := []paymentRow{row(1, tc.loneAge, tc.loneDue)}
+				for order := range int64(many) {
+					rows = append(rows, row(2+order, tc.manyAge, tc.manyDue))
+				}
+				require.NoError(t, s.db.Writer(t.Context()).Create(&rows).Error)
+
+				claim := func() (orders []int64) {
+					due, err := s.DueInquiries(t.Context(), "bank", batch, func(time.Duration) time.Duration { return time.Hour })
+					require.NoError(t, err)
+					for _, p := range due {
+						orders = append(orders, p.OrderID)
+					}
+					return orders
+				}
+				seen := claim()
+				require.Len(t, seen, batch)
+				require.Contains(t, seen, int64(1))
+				for more := claim(); len(more) > 0; more = claim() {
+					seen = append(seen, more...)
+				}
+				require.Len(t, seen, 1+many)
+				slices.Sort(seen)
+				require.Len(t, slices.Compact(seen), 1+many, "each once")
+			})
+		})
+	}
 }
 
 func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
