@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
@@ -50,6 +51,51 @@ func TestDraftIsInvisible(t *testing.T) {
 		require.Equal(t, []string{pass.ID, draft.ID}, idsOf(l.Items))
 		require.Equal(t, "draft", decode[voucherView](admin.get(draft.path()).want(http.StatusOK)).Status, "a preview")
 	})
+}
+
+// TestUnpublishedIsLikeMissing: a buyer cannot tell a draft, or a sale that was taken off, from an id that does not exist.
+// Ids are consecutive, so the answers would reveal how many sales are planned.
+func TestUnpublishedIsLikeMissing(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room", "challenge": "on"} }
+	off := func(change ...func(map[string]any)) voucherView {
+		v := e.sale(5, change...)
+		e.admin().patch(v.adminPath(), map[string]any{"status": "off"}).want(http.StatusOK)
+		e.admin().get(v.path()).want(http.StatusOK) // purchases see the change
+		return v
+	}
+	hidden := map[string]voucherView{
+		"a draft": e.draft(), "a draft with passes": e.draft(inPass), "a draft with a room": e.draft(room),
+		"off": off(), "off with passes": off(inPass), "off with a room": off(room),
+	}
+	missing := voucherView{ID: "999999"}
+	buyer, page := e.buyer(1).bad(), e.pageOf("13800000002")
+	forged := buyer.with("X-Entry-Pass", "forged").with("X-Entry-Ticket", "forged")
+	for name, send := range map[string]func(v voucherView) answer{
+		"show":                  func(v voucherView) answer { return buyer.get(v.path()) },
+		"show a guest":          func(v voucherView) answer { return e.guest().bad().get(v.path()) },
+		"show unless unchanged": func(v voucherView) answer { return buyer.with("If-None-Match", "*").get(v.path()) },
+		"order":                 func(v voucherView) answer { return buyer.post(v.orders(), nil) },
+		"order with a pass":     func(v voucherView) answer { return forged.post(v.orders(), nil) },
+		"order with a key":      func(v voucherView) answer { return buyer.with("Idempotency-Key", "key of "+v.ID).post(v.orders(), nil) },
+		"order and wait":        func(v voucherView) answer { return buyer.with("Prefer", "wait=1").post(v.orders(), nil) },
+		"enter":                 func(v voucherView) answer { return buyer.post(v.path()+"/entry", nil) },
+		"enter with a solution": func(v voucherView) answer { return buyer.post(v.path()+"/entry", map[string]any{"solution": "forged"}) },
+		"leave":                 func(v voucherView) answer { return forged.do(http.MethodDelete, v.path()+"/entry", nil) },
+		"hm-dianping":           func(v voucherView) answer { return page.post("/voucher-order/seckill/"+v.ID, nil).answer },
+	} {
+		without := func(a answer) string {
+			return regexp.MustCompile(`"request_id":"[A-Z2-7]+"`).ReplaceAllString(string(a.body), "")
+		}
+		want := send(missing)
+		assert.GreaterOrEqual(t, len(want.body), 2, name)
+		for what, v := range hidden {
+			got := send(v)
+			assert.Equal(t, want.status, got.status, "%s: %s", name, what)
+			assert.Equal(t, without(want), without(got), "%s: %s", name, what)
+		}
+	}
 }
 
 // TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.
