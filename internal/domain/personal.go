@@ -12,12 +12,14 @@ type SessionRecord struct {
 	ExpiresAt time.Time
 	RevokedAt *time.Time
 
-	SecondFactor bool // it was opened with one
+	// SecondFactor means that the session was opened with one.
+	SecondFactor bool
 }
 
 // LoginCodeRecord is a request for a login code. Anybody can make one for any phone number.
 type LoginCodeRecord struct {
-	LoginID   string // the cursor of the next page; it is not exported
+	// LoginID is the cursor of the next page. It is not exported.
+	LoginID   string
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }

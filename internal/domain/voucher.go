@@ -191,7 +191,8 @@ const (
 	maxUnpaidLimit = 100
 	maxSegments    = 16
 
-	maxYearsAhead = 100 // of a start; the longest time.Duration has 292 years
+	// maxYearsAhead bounds the start. The longest time.Duration has 292 years.
+	maxYearsAhead = 100
 )
 
 // The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as

@@ -105,7 +105,8 @@ type (
 func (h *meHandler) export(c *gin.Context) error {
 	id := caller(c)
 	var u domain.User
-	err := h.reads.do(c.Request.Context(), func() (err error) {
+	err := h.reads.do(c.Request.Context(), func() error {
+		var err error
 		u, err = h.auth.auth.Me(c.Request.Context(), id)
 		return err
 	})
@@ -195,7 +196,8 @@ func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error
 	return func(yield func(T, error) bool) {
 		for last := (*S)(nil); ; {
 			var page []S
-			err := reads.do(c.Request.Context(), func() (err error) {
+			err := reads.do(c.Request.Context(), func() error {
+				var err error
 				page, err = read(last)
 				return err
 			})

@@ -74,7 +74,8 @@ func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), m
 			}
 		}
 		w.Header().Add("Vary", "Accept-Language")
-		w.Header().Add("Vary", "X-Forwarded-Proto") // for a cache between a trusted proxy and the server
+		// A cache between a trusted proxy and the server sees this header only.
+		w.Header().Add("Vary", "X-Forwarded-Proto")
 		page.ServeHTTP(w, r)
 	})
 }
