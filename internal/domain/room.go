@@ -12,10 +12,14 @@ type PlaceRequest struct {
 
 // RoomPlace is a place in a waiting room. Numbers count from 0 in the order of arrival.
 type RoomPlace struct {
-	UserID   int64
-	Number   uint32
-	Admitted bool // with a pass that is valid
-	Bought   bool // an order with its pass is queued, and perhaps not yet in the database
+	UserID int64
+	Number uint32
+	// Over means that the turn of the place has come, or that its user has left before.
+	Over bool
+	// Pass means that its pass is valid.
+	Pass bool
+	// Bought means that an order with its pass is queued, and perhaps not yet in the database.
+	Bought bool
 }
 
 // RoomCursor is how far the events of a room have been read.
@@ -47,8 +51,16 @@ func CheckDrawn(startedAt time.Time, before, after *Sale, now time.Time) error {
 	if after.Entry.Mode != EntryRoom {
 		return nil
 	}
-	postponed := after.BeginAt.After(startedAt)
-	placesDeleted := before.EndAt.Add(PlaceLife).Before(now) && after.EndAt.After(now)
+
+	reopened := before.Entry.Mode != EntryRoom
+	postponed := after.BeginAt.After(startedAt) && (reopened || after.BeginAt.After(before.BeginAt))
+	prolonged := reopened || after.EndAt.After(before.EndAt)
+	// A sale that was open for longer in another mode may have ended since, for all that is known.
+	ended := before.EndAt
+	if reopened {
+		ended = startedAt
+	}
+	placesDeleted := prolonged && ended.Add(PlaceLife).Before(now)
 	if postponed || placesDeleted {
 		return ErrRoomDrawn
 	}

@@ -20,7 +20,13 @@ type RoomCheck struct {
 // the sequence numbers. Between two admissions the order of the line cannot be checked, because the log does not name
 // the buyers who are absent; Later counts them.
 func CheckRoom(room *domain.Room) RoomCheck {
-	c := roomChecker{room: room, line: newLine(), admitted: map[uint32]bool{}, left: map[uint32]bool{}, furthest: [2]int64{-1, -1}}
+	c := roomChecker{
+		room:     room,
+		line:     newLine(),
+		admitted: map[uint32]bool{},
+		left:     map[uint32]bool{},
+		furthest: [2]int64{-1, -1},
+	}
 	if !room.StartedAt.IsZero() {
 		c.line.start(LobbyOrder(room.Seed, room.Size))
 	}

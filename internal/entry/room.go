@@ -112,22 +112,27 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 		l.applyEvent(&r.Events[i], now)
 	}
 	for i := range l.rounds {
-		l.rounds[i].bought = r.Bought[l.rounds[i].seq]
+		if n, ok := r.Bought[l.rounds[i].seq]; ok {
+			l.rounds[i].bought = n
+		}
 	}
-	r.Events, r.Bought = nil, nil
+	r.Events = nil
+	r.Bought = nil
 	l.room, l.read = r, now
 	l.expire(now)
 	l.count()
 	return changed
 }
 
-// cursor returns what this line has to read next.
+// cursor returns what this line has to read next. A round whose passes have all bought does not change any more.
 func (l *line) cursor() domain.RoomCursor {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := domain.RoomCursor{Applied: l.applied, Round: l.applied + 1}
 	for _, round := range l.rounds {
-		c.Round = min(c.Round, round.seq)
+		if round.bought < round.buyers {
+			c.Round = min(c.Round, round.seq)
+		}
 	}
 	return c
 }
@@ -223,12 +228,13 @@ func (l *line) leave(number uint32) {
 	}
 }
 
-// hasPass reports whether the buyer with a number has a valid pass.
-func (l *line) hasPass(number uint32) bool {
+// turnOf reports whether the turn of a number has come or its buyer has left, and the round of its valid pass; 0 if there
+// is none.
+func (l *line) turnOf(number uint32) (over bool, round uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.passes[l.indexOf(number)]
-	return ok
+	i := l.indexOf(number)
+	return l.over.has(i), l.passes[i].round
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
@@ -274,7 +280,8 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	t := turn{lobby: l.room.StartedAt.IsZero(), size: l.room.Size, seed: l.room.Seed}
 	if t.lobby {
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
-		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now))) // before the sum, which could overflow
+		// The bound comes before the sum, which could overflow.
+		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now)))
 		t.poll = min(maxPoll, untilStart+rand.N(spread)) + rand.N(minPoll)
 	} else {
 		t.ahead = l.ahead(i)
@@ -289,12 +296,13 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	return t
 }
 
-// ahead returns how many buyers wait in front of an index.
+// ahead returns how many buyers wait in front of an index. Between two counts it is approximate.
 func (l *line) ahead(i uint32) int {
+	n := int(i) - l.over.below(i) - l.behind.below(i)
 	if l.behind.has(i) {
-		return l.waiting() - l.behind.all() + l.behind.below(i)
+		n = l.waiting() - l.behind.all() + l.behind.below(i)
 	}
-	return int(i) - l.over.below(i) - l.behind.below(i)
+	return max(n, 0)
 }
 
 // waiting returns how many buyers are neither admitted nor have left.

@@ -31,9 +31,9 @@ type RoomStore interface {
 	// place in a room. It stores an event with the new numbers of users whose last pass did not buy: they wait behind
 	// all others.
 	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
-	// LeaveRoom removes places, as far as they exist, and stores an event. The event does not name places whose users
-	// have bought since they joined: their passes are counted already. A place with an unused pass, or behind all
-	// others, stays with its user, whose next one is behind all others.
+	// LeaveRoom gives up places, as far as their users still have them, and stores an event with those that wait and
+	// those whose passes are valid and have not bought. After a pass that did not buy, and after a place behind all
+	// others, the next place of the user is behind all others.
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
 	// StartRoom fixes seed and size of the lobby, unless that is done already or the sale has not begun.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error

@@ -3,6 +3,7 @@ package entry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -23,9 +24,8 @@ type Limits interface {
 
 // Reservations are the orders of lane queue that the database may not know yet. They are safe for concurrent use.
 type Reservations interface {
-	// ActiveOrders returns how many orders of the sale the user holds, and the newest of them. Errors:
-	// domain.ErrGateCold (none is queued), domain.ErrUnavailable.
-	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
+	// Tickets returns the orders of a user that are queued or have failed, newest first. Error: domain.ErrUnavailable.
+	Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error)
 }
 
 // Service admits buyers. It is safe for concurrent use.
@@ -126,16 +126,14 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if err != nil {
 		return Admission{}, err
 	}
+	// The queue comes first, so that an order which is committed in between is found.
+	queued := s.queued(ctx, userID, v.ID)
 	record, err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Rooms.clock.now()))
 	if err != nil {
 		return Admission{}, err
 	}
-	held, newest, err := s.queued(ctx, userID, v.ID)
-	if err != nil {
-		return Admission{}, err
-	}
-	if held >= v.Sale.LimitPerUser {
-		return Admission{}, &domain.DuplicateOrderError{OrderID: newest}
+	if len(queued) > 0 && record.Active+len(queued) >= v.Sale.LimitPerUser {
+		return Admission{}, &domain.DuplicateOrderError{OrderID: queued[0].OrderID}
 	}
 	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
@@ -158,16 +156,22 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	}
 }
 
-// queued returns how many orders of lane queue a user holds, and the newest of them. Error: domain.ErrUnavailable.
-func (s *Service) queued(ctx context.Context, userID, voucherID int64) (int, int64, error) {
+// queuedTimeout bounds a look at the queue, so that a Redis that hangs delays no buyer of a waiting room.
+const queuedTimeout = 300 * time.Millisecond
+
+// queued returns the user's orders of the sale that are queued, newest first. Without Redis it returns none: nobody can
+// buy then, and buyers still get their places.
+func (s *Service) queued(ctx context.Context, userID, voucherID int64) []domain.Ticket {
 	if s.Queued == nil {
-		return 0, 0, nil
+		return nil
 	}
-	held, newest, err := s.Queued.ActiveOrders(ctx, userID, voucherID)
-	if errors.Is(err, domain.ErrGateCold) {
-		return 0, 0, nil
+	ctx, cancel := context.WithTimeout(ctx, queuedTimeout)
+	defer cancel()
+	tickets, err := s.Queued.Tickets(ctx, userID)
+	if err != nil {
+		return nil
 	}
-	return held, newest, err
+	return slices.DeleteFunc(tickets, func(t domain.Ticket) bool { return t.VoucherID != voucherID || t.Failed != "" })
 }
 
 // joinTimeout bounds the time that a user waits for a place.
@@ -253,11 +257,11 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	if err != nil {
 		return err
 	}
-	held, _, err := s.queued(ctx, userID, voucherID)
-	if err != nil {
-		return err
+	over, round := l.turnOf(number)
+	place := domain.RoomPlace{UserID: userID, Number: number, Over: over, Pass: round > 0}
+	if place.Pass {
+		place.Bought = slices.ContainsFunc(s.queued(ctx, userID, voucherID), func(t domain.Ticket) bool { return t.Round == round })
 	}
-	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.hasPass(number), Bought: held > 0}
 	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package entry_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,13 +29,17 @@ func (l limits) MayEnter(context.Context, int64, *domain.Voucher, time.Time) (do
 
 // queued is a Reservations with the same result for every user.
 type queued struct {
-	count  int
-	newest int64
-	err    error
+	tickets []domain.Ticket
+	err     error
 }
 
-func (q queued) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
-	return q.count, q.newest, q.err
+func (q queued) Tickets(context.Context, int64) ([]domain.Ticket, error) {
+	return slices.Clone(q.tickets), q.err
+}
+
+// ticket is a queued order of voucher 1, or one that has failed.
+func ticket(order int64, round uint32, failed string) domain.Ticket {
+	return domain.Ticket{Admission: domain.Admission{OrderID: order, VoucherID: 1, Round: round}, Failed: failed}
 }
 
 // A user beyond the limits of unpaid orders gets no pass. Open sales do not check them.
@@ -56,7 +61,8 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A user with a queued order gets no place. While Redis has lost the gate, none is queued; while it is down, nobody knows.
+// A user with a queued order gets no place, but one whose order failed does, or who has another of two. Without Redis
+// buyers get their places.
 func TestQueuedOrderGetsNoPlace(t *testing.T) {
 	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
 		server.Limits = limits{}
@@ -67,16 +73,47 @@ func TestQueuedOrderGetsNoPlace(t *testing.T) {
 			return err
 		}
 		var held *domain.DuplicateOrderError
-		require.ErrorAs(t, enter(queued{count: 1, newest: 33}), &held)
+		require.ErrorAs(t, enter(queued{tickets: []domain.Ticket{ticket(33, 1, "")}}), &held)
 		require.Equal(t, int64(33), held.OrderID)
-		require.ErrorIs(t, enter(queued{err: domain.ErrUnavailable}), domain.ErrUnavailable)
 		require.Zero(t, w.count("JoinRoom"))
-		require.NoError(t, enter(queued{err: domain.ErrGateCold}))
-		require.NoError(t, enter(queued{}))
 
-		server.Queued = queued{count: 1, newest: 33}
-		require.NoError(t, server.Leave(t.Context(), 7, 1, server.Tickets.Issue(7, 1, 0)))
-		require.True(t, w.left[0].Bought, "the pass of a queued order has bought")
+		other := ticket(34, 1, "")
+		other.VoucherID = 2
+		require.NoError(t, enter(queued{tickets: []domain.Ticket{other, ticket(35, 1, "sold_out")}}))
+		require.NoError(t, enter(queued{err: domain.ErrUnavailable}))
+		w.vouchers[1].Sale.LimitPerUser = 2
+		require.NoError(t, enter(queued{tickets: []domain.Ticket{ticket(33, 1, "")}}))
+		server.Limits = limits{record: domain.SaleRecord{Active: 1}}
+		require.ErrorAs(t, enter(queued{tickets: []domain.Ticket{ticket(33, 1, "")}}), &held)
+	})
+}
+
+// What a server knows of a place that is given up: whether its turn has come, whether its pass is valid, and whether a
+// queued order has bought with it.
+func TestLeaveTellsWhatBecameOfThePass(t *testing.T) {
+	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		server.Limits = limits{}
+		w.vouchers[1].Sale.BeginAt = time.Now()
+		leave := func(user int64, tickets ...domain.Ticket) domain.RoomPlace {
+			server.Queued = queued{tickets: tickets}
+			number := w.places[domain.SaleUser{UserID: user, VoucherID: 1}]
+			require.NoError(t, server.Leave(t.Context(), user, 1, server.Tickets.Issue(user, 1, number)))
+			return w.left[len(w.left)-1]
+		}
+		for user := range int64(3) {
+			_, err := server.Enter(t.Context(), user, 1, "")
+			require.NoError(t, err)
+			if user == 1 {
+				time.Sleep(2 * time.Second)
+				w.change(func() { w.vouchers[1].Sale.Entry.Paused = true })
+				time.Sleep(time.Second)
+			}
+		}
+		require.Equal(t, domain.RoomPlace{UserID: 2, Number: 2}, leave(2, ticket(33, 1, "")), "waits")
+		require.Equal(t, domain.RoomPlace{UserID: 0, Number: 0, Over: true, Pass: true}, leave(0, ticket(33, 9, "")), "bought with another pass")
+		require.Equal(t, domain.RoomPlace{UserID: 1, Number: 1, Over: true, Pass: true, Bought: true}, leave(1, ticket(33, 1, "")))
+		time.Sleep(time.Minute)
+		require.Equal(t, domain.RoomPlace{UserID: 1, Number: 1, Over: true}, leave(1), "the pass has expired")
 	})
 }
 

@@ -88,8 +88,8 @@ func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V,
 }
 
 // MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders and the pass of a waiting room allow the
-// purchase. In mode pass it reads nothing until an unpaid order of the sale has returned its unit. In a sale without a
-// limit and a room it reads nothing until the user has made maxUnpaid purchases in a day on this server. Errors:
+// purchase. In mode pass it reads nothing until an unpaid order of the sale has returned its unit. In an open sale
+// without a limit it reads nothing until the user has made maxUnpaid purchases in a day on this server. Errors:
 // ErrUnpaidLimit, ErrUnpaidElsewhere (where a pass is needed, the pass was refused), ErrPassExpired, *RateLimitedError,
 // *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
 func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
@@ -114,7 +114,7 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 //
 // *DuplicateOrderError closes a gap: an order that is active when it is read could expire before the new one is
 // committed, and would not be counted. ErrPassExpired keeps returned units for the line of a waiting room: a pass buys
-// once, whatever becomes of its order.
+// once, whatever becomes of its order. Concurrent purchases with one pass are refused by the transaction of the order.
 func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	r := u.records.Do(0, domain.SaleUser{UserID: p.UserID, VoucherID: p.VoucherID}, p.Deadline)
 	switch {

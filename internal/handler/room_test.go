@@ -37,9 +37,11 @@ func TestPassOfReturnedUnit(t *testing.T) {
 		e := newEnv(t, db)
 		e.runRooms()
 		noLimit := func(b map[string]any) { b["unpaid_limit"] = 0 }
-		cancelled, refunded := e.roomSale(1, -time.Hour, noLimit), e.roomSale(1, -time.Hour)
+		cancelled := e.roomSale(1, -time.Hour, noLimit)
+		refunded := e.roomSale(1, -time.Hour)
 		for _, v := range []voucherView{cancelled, refunded} {
-			first, second := e.buyer(1).admitted(v), e.buyer(2)
+			first := e.buyer(1).admitted(v)
+			second := e.buyer(2)
 			second.post(v.path()+"/entry", nil).want(http.StatusAccepted)
 			if v.ID == cancelled.ID {
 				o := first.place(v)
@@ -124,7 +126,8 @@ func TestUnpublishedRoomIsInvisible(t *testing.T) {
 	}
 }
 
-// An account that lets its pass expire waits behind a buyer who comes later, and cannot escape that by leaving.
+// An account that lets its pass expire waits behind a buyer who comes later, and cannot escape that by leaving, neither
+// the place of the pass nor the next one.
 func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
@@ -132,14 +135,26 @@ func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {
 		e.runRooms()
 		admin := e.admin()
 		v := e.roomSale(1, -time.Hour)
-		admin.patch(v.adminPath(), map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": 1}}).want(http.StatusOK)
-		idle := e.buyer(1)
-		idle.admitted(v)
-		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
-
+		passTTL := func(seconds int) {
+			admin.patch(v.adminPath(), map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": seconds}}).want(http.StatusOK)
+		}
 		type place struct {
+			Pass   string
 			Ticket string
 			Ahead  *int
+		}
+		passTTL(1)
+		idle := e.buyer(1)
+		var first place
+		require.Eventually(t, func() bool {
+			first = decode[place](idle.post(v.path()+"/entry", nil))
+			return first.Pass != ""
+		}, time.Minute, 50*time.Millisecond)
+		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
+		passTTL(3600)
+		leave := func(ticket string) {
+			t.Helper()
+			idle.with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
 		}
 		waiting := func(c client) (p place) {
 			t.Helper()
@@ -149,8 +164,12 @@ func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {
 			}, time.Minute, 50*time.Millisecond)
 			return p
 		}
+		require.Eventually(t, func() bool {
+			return idle.with("X-Entry-Ticket", first.Ticket).get(v.path()+"/entry").status == http.StatusForbidden
+		}, time.Minute, 50*time.Millisecond, "the pass expires")
+		leave(first.Ticket)
 		again := waiting(idle)
-		idle.with("X-Entry-Ticket", again.Ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
+		leave(again.Ticket)
 		require.NotEqual(t, again.Ticket, waiting(idle).Ticket)
 		newcomer := e.buyer(2)
 		require.Eventually(t, func() bool { return *waiting(newcomer).Ahead == 0 }, time.Minute, 50*time.Millisecond)

@@ -164,6 +164,19 @@ func (of userOrders) activeOf(voucherID int64) userOrders {
 	return held
 }
 
+// withPassOf returns the order that was placed with the same pass of a waiting room as o, or with a later one. It returns
+// nil if there is none.
+func (of userOrders) withPassOf(o *orderRow) *orderRow {
+	if o.EntryRound == nil {
+		return nil
+	}
+	i := slices.IndexFunc(of, func(r orderRow) bool { return r.EntryRound != nil && *r.EntryRound >= *o.EntryRound })
+	if i < 0 {
+		return nil
+	}
+	return &of[i]
+}
+
 func (of userOrders) newest() *orderRow {
 	newest := slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) })
 	return &newest

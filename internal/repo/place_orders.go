@@ -24,7 +24,7 @@ const maxConflicts = 20
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
 // rows with the stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it
-// is held only for one statement and the commit.
+// is held only for one statement and the commit; in a sale with a waiting room for the count of the passes as well.
 func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	results := make([]domain.Placed, len(orders))
 	rows := make([]*pendingInsert, len(orders))
@@ -219,7 +219,13 @@ func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
 		}
 		return earlier
 	}
-	if held := others.activeOf(p.row.VoucherID); len(held) >= p.limit {
+
+	held := others.activeOf(p.row.VoucherID)
+	if bought := held.withPassOf(&p.row); bought != nil {
+		p.fail(&domain.DuplicateOrderError{OrderID: bought.ID})
+		return bought
+	}
+	if len(held) >= p.limit {
 		newest := held.newest()
 		p.fail(&domain.DuplicateOrderError{OrderID: newest.ID})
 		return newest

@@ -48,8 +48,13 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 }
 
 // checkDraw returns domain.ErrRoomDrawn if the sale has a waiting room whose draw forbids the change. It locks the room,
-// so that it cannot start meanwhile.
-func (s *Store) checkDraw(tx *gorm.DB, before, after *domain.Sale, voucherID int64) error {
+// so that it cannot start meanwhile, but only for a change that matters: purchases wait for the transaction.
+func (s *Store) checkDraw(tx *gorm.DB, voucherID int64, before, after *domain.Sale) error {
+	sameWindow := after.BeginAt.Equal(before.BeginAt) && after.EndAt.Equal(before.EndAt)
+	if sameWindow && after.Entry.Mode == before.Entry.Mode {
+		return nil
+	}
+
 	var room struct{ StartedAt *time.Time }
 	err := tx.Table("rooms").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("started_at").Scan(&room).Error
 	if err != nil || room.StartedAt == nil {
@@ -82,7 +87,7 @@ func (s *Store) ChangeVoucher(
 			err = requireImage(tx, v.ImageID)
 		}
 		if err == nil && v.Sale != nil {
-			err = s.checkDraw(tx, before.Sale, v.Sale, id)
+			err = s.checkDraw(tx, id, before.Sale, v.Sale)
 		}
 		if err != nil {
 			return err

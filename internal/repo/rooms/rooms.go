@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -42,6 +43,12 @@ type placeRow struct {
 	JoinedAt  time.Time
 	Behind    bool // all others, because the user had a pass before and did not buy
 }
+
+// noPlace is the number of a user who has left a place, but keeps what it says about the next one.
+const noPlace = math.MaxUint32
+
+// lost reports whether the user needs another place. number is that of a place that is over, or -1.
+func (r *placeRow) lost(number int64) bool { return r.Number == noPlace || int64(r.Number) == number }
 
 func (placeRow) TableName() string { return "room_places" }
 
@@ -79,13 +86,19 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
-		bought, err := boughtSince(tx, found)
+		places := make(map[int64]placeRow, len(found))
+		for _, p := range found {
+			places[p.UserID] = p
+		}
+		var lost []placeRow
+		for _, r := range requests {
+			if p, has := places[r.UserID]; has && p.lost(r.Lost) {
+				lost = append(lost, p)
+			}
+		}
+		bought, err := boughtSince(tx, voucherID, lost)
 		if err != nil {
 			return err
-		}
-		places := make(map[int64]uint32, len(found))
-		for _, p := range found {
-			places[p.UserID] = p.Number
 		}
 
 		numbers = make([]uint32, len(requests))
@@ -93,21 +106,18 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		var added []placeRow
 		var behind []uint32
 		for i, r := range requests {
-			number, has := places[r.UserID]
-			lost := has && int64(number) == r.Lost
-			if has && !lost {
-				numbers[i] = number
-				continue
-			}
-
-			p := placeRow{VoucherID: voucherID, UserID: r.UserID, Number: joined, JoinedAt: now, Behind: lost && !bought[r.UserID]}
-			joined++
-			added = append(added, p)
-			if p.Behind {
-				behind = append(behind, p.Number)
+			p, has := places[r.UserID]
+			lost := has && p.lost(r.Lost)
+			if !has || lost {
+				p = placeRow{VoucherID: voucherID, UserID: r.UserID, Number: joined, JoinedAt: now, Behind: lost && !bought[r.UserID]}
+				joined++
+				places[r.UserID] = p
+				added = append(added, p)
+				if p.Behind {
+					behind = append(behind, p.Number)
+				}
 			}
 			numbers[i] = p.Number
-			places[r.UserID] = p.Number
 		}
 		if len(added) == 0 {
 			return nil
@@ -178,27 +188,40 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(p placeRow) bool { return left[p.UserID].Number != p.Number }) // a newer place
-		bought, err := boughtSince(tx, found)
+		// A user with another number has a newer place, or has left before.
+		found = slices.DeleteFunc(found, func(p placeRow) bool { return left[p.UserID].Number != p.Number })
+		bought, err := boughtSince(tx, voucherID, found)
 		if err != nil {
 			return err
 		}
 
 		var gone []int64
+		var unused []int64
 		var numbers []uint32
 		for _, p := range found {
-			used := bought[p.UserID] || left[p.UserID].Bought
-			if !used {
+			place := left[p.UserID]
+			used := bought[p.UserID] || place.Bought
+			// The event takes a waiting place out of the line, and frees the unit of a pass.
+			if !place.Over || place.Pass && !used {
 				numbers = append(numbers, p.Number)
 			}
-			unusedPass := !used && (left[p.UserID].Admitted || p.Behind)
-			if !unusedPass {
+			if !used && (place.Over || p.Behind) {
+				unused = append(unused, p.UserID)
+			} else {
 				gone = append(gone, p.UserID)
 			}
 		}
+
+		of := func(users []int64) *gorm.DB {
+			return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
+		}
 		if len(gone) > 0 {
-			err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, gone).Delete(&placeRow{}).Error
-			if err != nil {
+			if err := of(gone).Delete(&placeRow{}).Error; err != nil {
+				return err
+			}
+		}
+		if len(unused) > 0 {
+			if err := of(unused).Update("number", uint32(noPlace)).Error; err != nil {
 				return err
 			}
 		}
@@ -215,19 +238,26 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 
 // boughtSince returns which users of the places have placed an order of the sale since they joined, whatever became of
 // it.
-func boughtSince(tx *gorm.DB, places []placeRow) (map[int64]bool, error) {
+func boughtSince(tx *gorm.DB, voucherID int64, places []placeRow) (map[int64]bool, error) {
 	bought := make(map[int64]bool, len(places))
 	if len(places) == 0 {
 		return bought, nil
 	}
-	q := tx.Session(&gorm.Session{}).Table("voucher_orders").Distinct("user_id")
-	for _, p := range places {
-		q = q.Or("user_id = ? AND voucher_id = ? AND created_at >= ?", p.UserID, p.VoucherID, p.JoinedAt)
+
+	joined := make(map[int64]time.Time, len(places))
+	users := make([]int64, len(places))
+	for i, p := range places {
+		joined[p.UserID] = p.JoinedAt
+		users[i] = p.UserID
 	}
-	var users []int64
-	err := q.Scan(&users).Error
-	for _, user := range users {
-		bought[user] = true
+	var orders []struct {
+		UserID    int64
+		CreatedAt time.Time
+	}
+	err := tx.Table("voucher_orders").Select("user_id", "created_at").Where("user_id IN ? AND voucher_id = ?", users, voucherID).
+		Scan(&orders).Error
+	for _, o := range orders {
+		bought[o.UserID] = bought[o.UserID] || !o.CreatedAt.Before(joined[o.UserID])
 	}
 	return bought, err
 }

@@ -199,44 +199,53 @@ func TestPurgePlaces(t *testing.T) {
 	})
 }
 
-// The event of leaving does not name passes that have bought, whether or not the server that was asked knows of the
-// admission: a pass counts once.
+// The event of leaving names the places that wait and the valid passes that have not bought, each once: a pass counts
+// once, and so does a unit.
 func TestLeavingAfterPurchase(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const (
-			bought, unused, earlier, waiting, lagging, queued = 0, 1, 2, 3, 4, 5
+			bought, unused, earlier, waiting, ghost, queued, expired = 0, 1, 2, 3, 4, 5, 6
 		)
 		place(t, s, earlier, time.Now().Add(-time.Hour))
-		for user := range int64(6) {
+		for user := range int64(7) {
 			require.Equal(t, uint32(user), join(t, s, user, -1))
 		}
 		place(t, s, bought, time.Now().Add(time.Minute))
-		place(t, s, lagging, time.Now().Add(time.Minute))
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
-			{UserID: bought, Number: bought, Admitted: true},
-			{UserID: unused, Number: unused, Admitted: true},
-			{UserID: earlier, Number: earlier},
-			{UserID: waiting, Number: waiting},
-			{UserID: lagging, Number: lagging},
-			{UserID: queued, Number: queued, Admitted: true, Bought: true},
-		}))
+		place(t, s, ghost, time.Now().Add(time.Minute))
+		for range 2 {
+			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+				{UserID: bought, Number: bought, Over: true, Pass: true},
+				{UserID: unused, Number: unused, Over: true, Pass: true},
+				{UserID: earlier, Number: earlier},
+				{UserID: waiting, Number: waiting},
+				{UserID: ghost, Number: ghost}, // has bought with an earlier pass, and waits
+				{UserID: queued, Number: queued, Over: true, Pass: true, Bought: true},
+				{UserID: expired, Number: expired, Over: true},
+			}))
+		}
 		r, _ := room(t, s, 0)
-		require.Len(t, r.Events, 1)
-		require.ElementsMatch(t, []uint32{unused, earlier, waiting}, r.Events[0].Numbers)
+		require.Len(t, r.Events, 1, "a repetition stores nothing")
+		require.ElementsMatch(t, []uint32{unused, earlier, waiting, ghost}, r.Events[0].Numbers)
 
-		for i, user := range []int64{bought, earlier, waiting, lagging, queued} {
-			require.Equal(t, uint32(6+i), join(t, s, user, -1))
+		for i, user := range []int64{bought, earlier, waiting, ghost, queued} {
+			require.Equal(t, uint32(7+i), join(t, s, user, -1))
 		}
 		r, _ = room(t, s, 1)
 		require.Empty(t, r.Events, "new places, at the end of the line")
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
+		for i, user := range []int64{unused, expired} {
+			require.Equal(t, uint32(12+i), join(t, s, user, -1))
+		}
 		r, _ = room(t, s, 1)
+		require.Len(t, r.Events, 2)
+		require.Equal(t, domain.RoomBehind, r.Events[0].Kind, "behind all others")
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
+		r, _ = room(t, s, 3)
 		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
 	})
 }
 
-// The next place of a user who had a pass and did not buy is behind all others, however the turn ended. A user who bought
-// is not, whatever became of the order.
+// The next place of a user who had a pass and did not buy is behind all others, however the turn ended, until the user
+// buys, whatever becomes of the order.
 func TestUnusedPassGoesBehind(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const expired, left, bought = 0, 1, 2
@@ -244,28 +253,36 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 			join(t, s, user, -1)
 		}
 		place(t, s, bought, time.Now().Add(time.Minute))
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: left, Admitted: true}}))
+		leave := func(number uint32, over bool) {
+			t.Helper()
+			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: number, Over: over, Pass: over}}))
+		}
+		behind := func(after uint32) (numbers []uint32) {
+			t.Helper()
+			r, _ := room(t, s, after)
+			for _, e := range r.Events {
+				if e.Kind == domain.RoomBehind {
+					numbers = append(numbers, e.Numbers...)
+				}
+			}
+			return numbers
+		}
 
-		require.Equal(t, uint32(left), join(t, s, left, -1), "until the server that was asked says that the place is over")
+		leave(left, true)
+		leave(left, false) // another server, which has not read the admission
 		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{
-			{UserID: expired, Lost: expired}, {UserID: left, Lost: left}, {UserID: bought, Lost: bought}, {UserID: 9, Lost: -1},
+			{UserID: expired, Lost: expired}, {UserID: left, Lost: -1}, {UserID: bought, Lost: bought}, {UserID: 9, Lost: -1},
 		})
 		require.NoError(t, err)
 		require.Equal(t, []uint32{3, 4, 5, 6}, numbers)
-		r, _ := room(t, s, 1)
-		require.Len(t, r.Events, 1)
-		require.Equal(t, domain.RoomBehind, r.Events[0].Kind)
-		require.Equal(t, []uint32{3, 4}, r.Events[0].Numbers)
+		require.Equal(t, []uint32{3, 4}, behind(1))
 
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: 4}}), "before another server knows")
-		require.Equal(t, uint32(7), join(t, s, left, 4))
-		r, _ = room(t, s, 3)
-		require.Len(t, r.Events, 1)
-		require.Equal(t, []uint32{7}, r.Events[0].Numbers, "behind all others again")
+		leave(4, false) // waits behind all others
+		require.Equal(t, uint32(7), join(t, s, left, -1))
+		require.Equal(t, []uint32{7}, behind(2))
 		place(t, s, left, time.Now().Add(time.Minute))
 		require.Equal(t, uint32(8), join(t, s, left, 7))
-		r, _ = room(t, s, 4)
-		require.Empty(t, r.Events, "the user has bought")
+		require.Equal(t, []uint32{7}, behind(2), "the user has bought")
 	})
 }
 
