@@ -11,6 +11,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/lock"
+	"seckill/internal/redisconn"
 )
 
 // OrderLockPrefix is the name of a user's lock up to the user id.
@@ -69,7 +70,7 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 		return nil, err
 	}
 	l.of, l.what = locks.Lock, "a majority of the lock nodes"
-	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes) }
+	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes, redisconn.Ready) }
 	return l, nil
 }
 

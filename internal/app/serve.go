@@ -125,7 +125,7 @@ func Serve(e *Env) error {
 	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
-	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return redisconn.Ping(ctx, rdb) }); err != nil {
+	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return redisconn.Ready(ctx, rdb) }); err != nil {
 		return err
 	}
 	if err := WaitFor(e, locks.what, locks.ping); err != nil {
@@ -226,7 +226,7 @@ func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Chec
 	checks := map[string]handler.Check{
 		"shutdown": d.Check,
 		"database": b.store.Ping,
-		"redis":    func(ctx context.Context) error { return redisAnswers(ctx, b.rdb) },
+		"redis":    func(ctx context.Context) error { return redisReady(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = b.locks.ping
@@ -234,12 +234,12 @@ func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Chec
 	return checks
 }
 
-// redisAnswers returns nil if the server answers, or more than half of the masters of a cluster. A dead master stops the
-// purchases that need its keys, and no others, so the servers remain in the load balancer.
-func redisAnswers(ctx context.Context, rdb redis.UniversalClient) error {
+// redisReady returns nil if the server accepts writes, or more than half of the masters of a cluster answer. A dead master
+// stops the purchases that need its keys, and no others, so the servers remain in the load balancer.
+func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
-		return redisconn.Ping(ctx, rdb)
+		return redisconn.Ready(ctx, rdb)
 	}
 	var mu sync.Mutex
 	var masters []redis.UniversalClient
@@ -252,15 +252,15 @@ func redisAnswers(ctx context.Context, rdb redis.UniversalClient) error {
 	if err != nil {
 		return err
 	}
-	return quorum(ctx, masters)
+	return quorum(ctx, masters, redisconn.Ping)
 }
 
-// quorum returns nil if more than half of the nodes answer, as Redlock requires.
-func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
+// quorum returns nil if ready does for more than half of the nodes, as Redlock requires.
+func quorum(ctx context.Context, nodes []redis.UniversalClient, ready func(context.Context, redis.UniversalClient) error) error {
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
-		wg.Go(func() { errs[i] = n.Ping(ctx).Err() })
+		wg.Go(func() { errs[i] = ready(ctx, n) })
 	}
 	wg.Wait()
 	down := 0
