@@ -26,6 +26,7 @@ func TestContentHasOneSalePerState(t *testing.T) {
 		if v.Sale != nil {
 			states[v.State(start)]++
 			require.LessOrEqual(t, v.Sale.EndAt.Sub(v.Sale.BeginAt), 24*time.Hour, "a flash sale")
+			require.True(t, v.Sale.EndAt.After(v.CreatedAt), "doctor reports it")
 		}
 	}
 	require.Equal(t, map[domain.SaleState]int{domain.StateOnSale: 1, domain.StateUpcoming: 1, domain.StateEnded: 1}, states)
