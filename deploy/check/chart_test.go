@@ -27,8 +27,10 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -79,12 +81,24 @@ func render(t *testing.T, values map[string]any) (map[string]runtime.Object, err
 				continue
 			}
 			object, kind, err := strict.Decode(document, nil, nil)
+			if runtime.IsNotRegisteredError(err) {
+				object, kind, err = decodeExtension(document)
+			}
 			require.NoError(t, err, "%s:\n%s", name, document)
 			require.NotContains(t, objects, kind.Kind)
 			objects[kind.Kind] = object
 		}
 	}
 	return objects, nil
+}
+
+// decodeExtension decodes an object that is not part of Kubernetes, such as a PodMonitor. Its fields are not checked.
+func decodeExtension(document []byte) (runtime.Object, *schema.GroupVersionKind, error) {
+	text, err := yaml.ToJSON(document)
+	if err != nil {
+		return nil, nil, err
+	}
+	return unstructured.UnstructuredJSONScheme.Decode(text, nil, nil)
 }
 
 func mustRender(t *testing.T, file string, changes map[string]any) map[string]runtime.Object {
@@ -113,7 +127,7 @@ func TestMinimalValues(t *testing.T) {
 	require.Equal(t, []networking.PolicyType{networking.PolicyTypeIngress}, objects["NetworkPolicy"].(*networking.NetworkPolicy).Spec.PolicyTypes)
 	require.Equal(t, map[string]string{
 		"GOMEMLIMIT": "920MiB", "POD_IP": "status.podIP",
-		"SECKILL_ADDR": ":8080", "SECKILL_OPS_ADDR": "$(POD_IP):9090", "SECKILL_DRAIN": "10s",
+		"SECKILL_ADDR": ":8080", "SECKILL_OPS_ADDR": "[$(POD_IP)]:9090", "SECKILL_DRAIN": "10s",
 		"SECKILL_MYSQL_DSN_FILE": "/etc/seckill/secrets/mysqlDSN", "SECKILL_JWT_SECRET_FILE": "/etc/seckill/secrets/jwtSecret",
 		"SECKILL_REDIS_ADDRS": "redis:6379", "SECKILL_UNSAFE": "codes,sandbox,admins",
 	}, variables(deployment.Spec.Template.Spec))
@@ -121,7 +135,7 @@ func TestMinimalValues(t *testing.T) {
 
 func TestFullValues(t *testing.T) {
 	objects := mustRender(t, "full-values.yaml", nil)
-	require.Equal(t, []string{"Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "NetworkPolicy", "PodDisruptionBudget", "Service"}, kinds(objects))
+	require.Equal(t, []string{"Deployment", "HorizontalPodAutoscaler", "Ingress", "Job", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "Service"}, kinds(objects))
 	deployment, scaler := objects["Deployment"].(*apps.Deployment), objects["HorizontalPodAutoscaler"].(*autoscaling.HorizontalPodAutoscaler)
 	require.Nil(t, deployment.Spec.Replicas, "an upgrade would undo the decision of the autoscaler")
 	require.Equal(t, deployment.Name, scaler.Spec.ScaleTargetRef.Name)
@@ -134,6 +148,21 @@ func TestFullValues(t *testing.T) {
 	require.Len(t, pod.Volumes[0].Secret.Items, 6)
 	require.Equal(t, "13800000000", env["SECKILL_ADMIN_PHONES"])
 	require.Equal(t, "http://collector:4318", env["OTEL_EXPORTER_OTLP_ENDPOINT"])
+	require.Equal(t, "telemetry/headers", env["OTEL_EXPORTER_OTLP_HEADERS"])
+
+	// A pod of the migration gets the same, but for what selects and monitors servers.
+	for _, pod := range []core.PodSpec{pod, objects["Job"].(*batch.Job).Spec.Template.Spec} {
+		require.Equal(t, "/etc/seckill/ca/ca.crt", variables(pod)["SSL_CERT_FILE"])
+		require.Equal(t, "ca", pod.Volumes[2].Name)
+		require.Equal(t, "/etc/seckill/ca", pod.Containers[0].VolumeMounts[2].MountPath)
+		require.Equal(t, "shop", pod.ServiceAccountName)
+		require.Equal(t, "sale", pod.PriorityClassName)
+		require.NotNil(t, pod.Affinity.NodeAffinity)
+	}
+	require.Equal(t, "sales", deployment.Spec.Template.Labels["example.com/cost-centre"])
+	service := objects["Service"].(*core.Service)
+	require.Equal(t, core.ServiceTypeLoadBalancer, service.Spec.Type)
+	require.Equal(t, "true", service.Annotations["example.com/internal"])
 
 	rules := objects["NetworkPolicy"].(*networking.NetworkPolicy).Spec
 	require.Len(t, rules.Ingress, 2)
@@ -142,7 +171,42 @@ func TestFullValues(t *testing.T) {
 	require.Len(t, rules.Egress, 2, "DNS and the rule of the values")
 	ingress := objects["Ingress"].(*networking.Ingress).Spec
 	require.Equal(t, "shop-tls", ingress.TLS[0].SecretName)
-	require.Equal(t, objects["Service"].(*core.Service).Name, ingress.Rules[0].HTTP.Paths[0].Backend.Service.Name)
+	require.Equal(t, service.Name, ingress.Rules[0].HTTP.Paths[0].Backend.Service.Name)
+}
+
+// TestMonitorHasTheJobOfTheAlerts: the alerts select the job, so with another one all but the first stay silent.
+func TestMonitorHasTheJobOfTheAlerts(t *testing.T) {
+	objects := mustRender(t, "full-values.yaml", nil)
+	monitor := objects["PodMonitor"].(*unstructured.Unstructured)
+	require.Equal(t, "prometheus", monitor.GetLabels()["release"])
+
+	selector, _, err := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
+	require.NoError(t, err)
+	deployment := objects["Deployment"].(*apps.Deployment)
+	require.Equal(t, deployment.Spec.Selector.MatchLabels, selector)
+
+	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "podMetricsEndpoints")
+	require.NoError(t, err)
+	require.Len(t, endpoints, 1)
+	endpoint := endpoints[0].(map[string]any)
+	ports := deployment.Spec.Template.Spec.Containers[0].Ports
+	require.True(t, slices.ContainsFunc(ports, func(p core.ContainerPort) bool { return p.Name == endpoint["port"] }))
+	require.Equal(t, []any{map[string]any{"targetLabel": "job", "replacement": "seckill"}}, endpoint["relabelings"])
+	alerts, err := os.ReadFile("../prometheus/alerts.yml")
+	require.NoError(t, err)
+	require.Contains(t, string(alerts), `job="seckill"`)
+}
+
+// While the database is down no pod is ready. Nodes can be drained all the same.
+func TestUnreadyPodsCanBeEvicted(t *testing.T) {
+	budget := mustRender(t, "minimal-values.yaml", nil)["PodDisruptionBudget"].(*policy.PodDisruptionBudget)
+	require.Equal(t, policy.AlwaysAllow, *budget.Spec.UnhealthyPodEvictionPolicy)
+}
+
+// TestIngressWithoutTLS: TLS ends at a load balancer in front of the ingress.
+func TestIngressWithoutTLS(t *testing.T) {
+	objects := mustRender(t, "minimal-values.yaml", map[string]any{"ingress": map[string]any{"enabled": true, "host": "shop.example"}})
+	require.Empty(t, objects["Ingress"].(*networking.Ingress).Spec.TLS)
 }
 
 func TestEverythingOptionalCanBeOff(t *testing.T) {
@@ -212,7 +276,8 @@ func TestSelectorsMatchPods(t *testing.T) {
 		"Deployment": deployment.Spec.Selector.MatchLabels,
 		"Service":    objects["Service"].(*core.Service).Spec.Selector,
 		"budget":     objects["PodDisruptionBudget"].(*policy.PodDisruptionBudget).Spec.Selector.MatchLabels,
-		"spread":     deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels,
+		"zones":      deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels,
+		"nodes":      deployment.Spec.Template.Spec.TopologySpreadConstraints[1].LabelSelector.MatchLabels,
 	} {
 		require.True(t, labels.SelectorFromSet(selector).Matches(server), name)
 		require.False(t, labels.SelectorFromSet(selector).Matches(migration), name)
@@ -245,13 +310,14 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"no DSN":               {map[string]any{"secretKeys": map[string]any{"mysqlDSN": ""}}, "mysqlDSN"},
 		"unknown key":          {map[string]any{"secretKeys": map[string]any{"password": "p"}}, "password"},
 		"name of the secret":   {map[string]any{"existingSecret": "Not A Name"}, "existingSecret"},
+		"no version":           {map[string]any{"image": map[string]any{"repository": "registry.example/seckill", "tag": ""}}, "image.tag"},
 		"digest":               {map[string]any{"image": map[string]any{"digest": "sha256:12"}}, "digest"},
 		"no servers":           {map[string]any{"replicas": 0}, "replicas"},
 		"short drain":          {map[string]any{"drainSeconds": 1}, "drainSeconds"},
 		"no memory limit":      {map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": nil}}}, "memory"},
 		"quantity":             {map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1 GB"}}}, "memory"},
 		"Go's memory limit":    {map[string]any{"goMemLimit": "1Gi"}, "goMemLimit"},
-		"ingress without TLS":  {map[string]any{"ingress": map[string]any{"enabled": true, "host": "shop.example"}}, "tlsSecret"},
+		"ingress without host": {map[string]any{"ingress": map[string]any{"enabled": true}}, "host"},
 		"scaling down only":    {map[string]any{"autoscaling": map[string]any{"enabled": true, "minReplicas": 5, "maxReplicas": 2}}, "maxReplicas"},
 		"budget of everything": {map[string]any{"podDisruptionBudget": map[string]any{"maxUnavailable": "100%"}}, "maxUnavailable"},
 	} {
@@ -262,13 +328,20 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 	}
 }
 
-// variables returns the environment of the container by name. The value of a field is its path.
+// variables returns the environment of the container by name. The value of a field is its path, that of a Secret its name
+// and key.
 func variables(pod core.PodSpec) map[string]string {
 	env := map[string]string{}
 	for _, v := range pod.Containers[0].Env {
 		env[v.Name] = v.Value
-		if v.ValueFrom != nil {
-			env[v.Name] = v.ValueFrom.FieldRef.FieldPath
+		if v.ValueFrom == nil {
+			continue
+		}
+		if field := v.ValueFrom.FieldRef; field != nil {
+			env[v.Name] = field.FieldPath
+		}
+		if secret := v.ValueFrom.SecretKeyRef; secret != nil {
+			env[v.Name] = secret.Name + "/" + secret.Key
 		}
 	}
 	return env

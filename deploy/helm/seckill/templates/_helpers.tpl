@@ -14,17 +14,39 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
 {{- end }}
 
+{{- define "seckill.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{- $tag := $image.tag | default .Chart.AppVersion -}}
+{{- if eq $tag "devel" -}}
+{{- fail "image.tag: this chart is not of a release, so it has no version of the image to default to; set image.tag or image.digest" -}}
+{{- end -}}
+{{ $image.repository }}:{{ $tag }}
+{{- end -}}
+{{- end }}
+
 {{/* The part of a pod that servers and the migration share. The dict has root (the scope of the chart), args of the
 program, and server: the further fields of the container of a server, otherwise empty. */}}
 {{- define "seckill.pod" -}}
 {{- $values := .root.Values -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
+{{- with $values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with $values.imagePullSecrets }}
 imagePullSecrets: {{ toJson . }}
 {{- end }}
 {{- with $values.nodeSelector }}
 nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with $values.affinity }}
+affinity: {{ toJson . }}
 {{- end }}
 {{- with $values.tolerations }}
 tolerations: {{ toJson . }}
@@ -49,9 +71,12 @@ volumes:
   # With MySQL and Redis the program writes no files; this replaces the volume of the image.
   - name: data
     emptyDir: {medium: Memory, sizeLimit: 1Mi}
+  {{- with $values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 containers:
   - name: seckill
-    image: {{ $values.image.repository }}{{ if $values.image.digest }}@{{ $values.image.digest }}{{ else }}:{{ $values.image.tag | default .root.Chart.AppVersion }}{{ end }}
+    image: {{ include "seckill.image" .root }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
     args: {{ toJson .args }}
     securityContext:
@@ -61,14 +86,17 @@ containers:
     volumeMounts:
       - {name: secrets, mountPath: /etc/seckill/secrets, readOnly: true}
       - {name: data, mountPath: /var/lib/seckill}
+      {{- with $values.extraVolumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
     resources: {{ toJson $values.resources }}
     env:
       - {name: GOMEMLIMIT, value: {{ $values.goMemLimit | quote }}}
       - name: POD_IP
         valueFrom: {fieldRef: {fieldPath: status.podIP}}
       - {name: SECKILL_ADDR, value: ":8080"}
-      # Metrics and profiles, on the address of the pod only: there is no Service for them.
-      - {name: SECKILL_OPS_ADDR, value: "$(POD_IP):9090"}
+      # Metrics and profiles, on the address of the pod only: there is no Service for them. IPv6 needs the brackets.
+      - {name: SECKILL_OPS_ADDR, value: "[$(POD_IP)]:9090"}
       - {name: SECKILL_DRAIN, value: {{ printf "%ds" (int $values.drainSeconds) }}}
       {{- $variables := dict "mysqlDSN" "MYSQL_DSN_FILE" "jwtSecret" "JWT_SECRET_FILE" "redisPassword" "REDIS_PASSWORD_FILE" "redisCA" "REDIS_CA" "paymentSecret" "PAYMENT_SECRET_FILE" "eventsSecret" "EVENTS_SECRET_FILE" }}
       {{- range $name, $key := $values.secretKeys }}
@@ -81,6 +109,9 @@ containers:
       {{- end }}
       {{- range $name, $value := $values.openTelemetry }}
       - {name: OTEL_{{ $name }}, value: {{ $value | quote }}}
+      {{- end }}
+      {{- with $values.extraEnv }}
+      {{- toYaml . | nindent 6 }}
       {{- end }}
     {{- with .server }}
     {{- . | nindent 4 }}
