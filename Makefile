@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-GOBIN := $(or $(shell go env GOBIN),$(shell go env GOPATH)/bin)
+GOBIN := $(or $(shell go env GOBIN 2>/dev/null),$(shell go env GOPATH 2>/dev/null)/bin)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
 GOVULNDB ?= https://vuln.go.dev
@@ -22,7 +22,7 @@ test-short lint $(groups): export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
 test-short $(groups): export GOGC ?= 300
 
-.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt snapshot release $(groups)
+.PHONY: help run test test-short check lint vuln bench microbench load up down compose deps fmt snapshot release $(groups)
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,8 +81,9 @@ clusters:
 e2e:
 	@$(gotestsum) -- -parallel 8 -timeout 30m -skip '$(clusters)' ./internal/e2e
 
+# The chart is outside of the module, so a cached result would not notice its changes.
 chart:
-	@cd deploy/check && $(gotestsum) -- ./...
+	@cd deploy/check && $(gotestsum) -- -count=1 ./...
 
 # Many of these tests wait, so twice as many packages run at once as there are processors.
 test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out
@@ -123,14 +124,24 @@ load: deps ## k6 against private MariaDB and Redis servers; BUYERS=2000 STOCK=20
 torture: deps ## a fault a second while 10,000 orders are placed; TORTURE='--orders 100000 --lane queue --seed 7'
 	go run ./cmd/seckill torture $(TORTURE)
 
-up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
-	docker compose up -d --build --wait
+up: compose .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
+	@VERSION=$${VERSION:-$$(git describe --tags --always --dirty 2>/dev/null)} docker compose up -d --build --wait || { docker compose logs --tail 20; exit 1; }
+	@echo "http://$$(docker compose port app 8080)"
 	@if grep -q '^SECKILL_DEMO=true' .env; then echo "A demo for this machine: any mobile number can log in, and the page fills in the code; 13800000000 is an admin. For anything else edit .env: docs/deployment.md"; fi
 
-down: ## stop the containers; the data stays (docker compose down -v deletes it)
+down: ## stop the containers; the data stays (docker compose --profile '*' down -v deletes it)
 	@if [ -f .env ]; then docker compose --profile "*" down; else echo "nothing to stop: there is no .env"; fi
 
+# Without its plugins, docker's messages do not say what is missing.
+compose:
+	@docker compose version >/dev/null 2>&1 && docker buildx version >/dev/null 2>&1 || \
+		{ echo "this needs Docker 23 or newer with the plugins compose v2 and buildx: docs/deployment.md, Containers"; exit 1; }
+
+# MySQL keeps the passwords of its first start.
 .env:
+	@! docker volume inspect "$${COMPOSE_PROJECT_NAME:-seckill}_mysql-data" >/dev/null 2>&1 || { \
+		echo "There is no .env, but the data of another one: restore that file, or delete the data first:"; \
+		echo "  deploy/env.sh demo > .env && docker compose --profile '*' down -v && rm .env"; exit 1; }
 	@umask 077; sh deploy/env.sh demo > $@.tmp; mv $@.tmp $@; echo "created $@ with new secrets"
 
 deps: ## install the servers and the browser for the tests (Debian, Ubuntu)

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +48,7 @@ func composeWith(t *testing.T, args ...string) *types.Project {
 	require.NoError(t, err)
 	envFile := filepath.Join(t.TempDir(), ".env")
 	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
-	project, err := load(t, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"}))
+	project, err := load(t, cli.WithOsEnv, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	require.Len(t, project.Services, 10)
 	return project
@@ -109,13 +110,16 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 	project := compose(t)
 	state := map[string]string{
 		"mysql": "/var/lib/mysql", "redis": "/data", "redis-replica": "/data", "prometheus": "/prometheus",
-		"grafana": "/var/lib/grafana", "proxy": "/data",
+		"grafana": "/var/lib/grafana", "proxy": "/data", "sentinel-1": "/data", "sentinel-2": "/data", "sentinel-3": "/data",
 	}
+	owner := map[string]string{}
 	for name, path := range state {
 		found := false
 		for _, v := range project.Services[name].Volumes {
 			if v.Target == path {
 				found = true
+				assert.Empty(t, owner[v.Source], "%s has the volume of another service", name)
+				owner[v.Source] = name
 				assert.Equal(t, types.VolumeTypeVolume, v.Type, name)
 				assert.Contains(t, project.Volumes, v.Source, name)
 			}
@@ -132,9 +136,18 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 	}
 }
 
+// TestOpsPortStaysPrivate: only Prometheus shares the network at whose address the app has its private port.
 func TestOpsPortStaysPrivate(t *testing.T) {
-	service := compose(t).Services["app"]
-	_, opsPort, _ := strings.Cut(*service.Environment["SECKILL_OPS_ADDR"], ":")
+	project := compose(t)
+	service := project.Services["app"]
+	opsHost, opsPort, _ := strings.Cut(*service.Environment["SECKILL_OPS_ADDR"], ":")
+	require.NotNil(t, service.Networks["metrics"], "no address of its own")
+	assert.Equal(t, []string{opsHost}, service.Networks["metrics"].Aliases)
+	for name, s := range project.Services {
+		if _, reaches := s.Networks["metrics"]; name != "app" && name != "prometheus" {
+			assert.False(t, reaches, name)
+		}
+	}
 	for _, p := range service.Ports {
 		assert.NotEqual(t, opsPort, strconv.Itoa(int(p.Target)))
 	}
@@ -165,8 +178,35 @@ func TestProfiles(t *testing.T) {
 	require.NotNil(t, master)
 	require.Contains(t, read(t, "docs/deployment.md"),
 		"\nSECKILL_REDIS_ADDRS=sentinel-1:26379,sentinel-2:26379,sentinel-3:26379\nSECKILL_REDIS_SENTINEL="+master[1]+"\n")
-	require.Equal(t, project.Services["proxy"].Networks["edge"].Ipv4Address, *project.Services["app"].Environment["SECKILL_TRUSTED_PROXIES"])
+	requireProxyAddress(t, project)
 	require.Contains(t, read(t, "deploy/caddy/Caddyfile"), "reverse_proxy app:8080 {")
+}
+
+// requireProxyAddress requires that the proxy has the address that the app trusts, and that Docker gives this address to no
+// other container: those of the ip_range go to the containers in the order of their start, and the gateway has its own.
+func requireProxyAddress(t *testing.T, project *types.Project) {
+	t.Helper()
+	trusted := *project.Services["app"].Environment["SECKILL_TRUSTED_PROXIES"]
+	require.Equal(t, trusted, project.Services["proxy"].Networks["edge"].Ipv4Address)
+
+	require.Len(t, project.Networks["edge"].Ipam.Config, 1)
+	pool := project.Networks["edge"].Ipam.Config[0]
+	address := netip.MustParseAddr(trusted)
+	subnet := netip.MustParsePrefix(pool.Subnet)
+	require.True(t, subnet.Contains(address))
+	require.NotEmpty(t, pool.IPRange, "Docker gives any address of the subnet to the app, which starts first")
+	others := netip.MustParsePrefix(pool.IPRange)
+	require.True(t, subnet.Contains(others.Addr()))
+	require.False(t, others.Contains(address))
+	require.NotEqual(t, trusted, pool.Gateway)
+}
+
+// TestEdgeNetworkIsASetting: a second project, or a VPN, may use the addresses.
+func TestEdgeNetworkIsASetting(t *testing.T) {
+	t.Setenv("EDGE_NETWORK", "10.99.7")
+	project := composeWith(t, "demo")
+	requireProxyAddress(t, project)
+	require.Equal(t, "10.99.7.0/28", project.Networks["edge"].Ipam.Config[0].Subnet)
 }
 
 // TestNoSecretOnCommandLine: any process of the machine can read a command line.
