@@ -22,7 +22,7 @@ test-short lint $(groups): export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
 test-short $(groups): export GOGC ?= 300
 
-.PHONY: help run test test-short check lint vuln bench microbench load up down compose deps fmt snapshot release $(groups)
+.PHONY: help run test test-short check lint vuln bench microbench load up down containers compose deps fmt snapshot release $(groups)
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ up: compose .env ## MySQL, Redis and the app in containers, http://127.0.0.1:808
 
 down: ## stop the containers; the data stays (docker compose --profile '*' down -v deletes it)
 	@if [ -f .env ]; then docker compose --profile "*" down; else echo "nothing to stop: there is no .env"; fi
+
+containers: ## try the image and docker-compose.yml in containers: orders, restarts, TLS, Prometheus, failover
+	@deploy/containers/run.sh
 
 # Without its plugins, docker's messages do not say what is missing.
 compose:
