@@ -94,12 +94,11 @@ $(GOBIN)/gotestsum:
 
 check: lint test ## linters, then all tests
 
-lint: ## golangci-lint, which also checks the directions of imports, and the language of comments and texts
+lint: ## golangci-lint, which also checks the directions of imports
 	@test "$$($(GOBIN)/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI_LINT_VERSION:v%=%)" || { \
 		echo "installing golangci-lint $(GOLANGCI_LINT_VERSION)"; \
 		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); }
 	$(GOBIN)/golangci-lint run ./...
-	go test ./.ci/words && go run ./.ci/words
 	cd loadtest/lockbench && $(GOBIN)/golangci-lint run ./...
 	cd deploy/check && $(GOBIN)/golangci-lint run ./...
 
