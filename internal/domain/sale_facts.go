@@ -21,7 +21,7 @@ func NewNamed(hs []Holder) Named {
 	return Named{Count: int64(len(hs)), Orders: hs[:min(len(hs), MaxNamed)]}
 }
 
-// OverdueSince are the times that decide which orders are overdue.
+// OverdueSince are the times that decide which orders are overdue. No order is if a time is zero.
 type OverdueSince struct {
 	Expired   time.Time // unpaid orders that expired earlier should be closed
 	Refunding time.Time // refunds that began earlier should be done

@@ -40,7 +40,8 @@ type Store interface {
 	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince) (domain.SaleFacts, error)
 	// OrderFacts returns those of the ids that are orders of the voucher.
 	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
-	// Sales returns the newest sales that end after endAfter, at most most of them, and the number of all such sales.
+	// Sales returns the newest sales that end after endAfter, or of all if that is zero, at most most of them, and the
+	// number of all such sales.
 	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
 }
 

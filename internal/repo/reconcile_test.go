@@ -11,7 +11,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// noneOverdue matches no overdue order.
+// noneOverdue are the times at which no order is overdue.
 var noneOverdue = domain.OverdueSince{}
 
 func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.SaleFacts {
@@ -171,5 +171,9 @@ func TestSalesReturnsNewestUnended(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, ids)
 		require.Zero(t, all)
+		ids, all, err = s.Sales(t.Context(), time.Time{}, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{b.ID, a.ID}, ids, "ended sales as well")
+		require.EqualValues(t, 2, all)
 	})
 }

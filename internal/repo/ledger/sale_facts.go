@@ -94,16 +94,21 @@ func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err er
 // readNamed reads the orders that need attention, and the last ones that returned their unit.
 func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) error {
 	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", domain.ActiveStatuses())
-	for _, q := range []struct {
+	queries := []struct {
 		into  *domain.Named
 		where *gorm.DB
 		order string
 	}{
 		{&f.BadSlots, inactive.Session(&gorm.Session{}).Where("slot IS NOT NULL"), "id"},
 		{&f.Returned, inactive, "id DESC"},
-		{&f.Expired, ofVoucher(tx, f.VoucherID).Where("status = ? AND expires_at < ?", domain.OrderPendingPayment, since.Expired), "id"},
-		{&f.Refunding, ofVoucher(tx, f.VoucherID).Where("status = ? AND updated_at < ?", domain.OrderRefunding, since.Refunding), "id"},
-	} {
+		{&f.Expired, overdue(tx, f.VoucherID, domain.OrderPendingPayment, "expires_at", since.Expired), "id"},
+		{&f.Refunding, overdue(tx, f.VoucherID, domain.OrderRefunding, "updated_at", since.Refunding), "id"},
+	}
+	for _, q := range queries {
+		if q.where == nil {
+			continue
+		}
+
 		where := q.where.Session(&gorm.Session{})
 		var n int64
 		if err := where.Count(&n).Error; err != nil {
@@ -120,6 +125,14 @@ func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) erro
 		q.into.Count += n - int64(len(first))
 	}
 	return nil
+}
+
+// overdue returns the orders in a status since a time, or nil if the time is zero.
+func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column string, since time.Time) *gorm.DB {
+	if since.IsZero() {
+		return nil
+	}
+	return ofVoucher(tx, voucherID).Where("status = ? AND "+column+" < ?", status, since)
 }
 
 // OrderFacts implements service.ReconcileStore.
@@ -147,7 +160,12 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 
 // Sales implements service.ReconcileStore.
 func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
-	q := s.db.Reader(ctx).Table("seckill_vouchers").Where("end_at > ?", endAfter).Session(&gorm.Session{})
+	q := s.db.Reader(ctx).Table("seckill_vouchers")
+	if !endAfter.IsZero() {
+		q = q.Where("end_at > ?", endAfter)
+	}
+	q = q.Session(&gorm.Session{})
+
 	if err := q.Count(&all).Error; err != nil {
 		return nil, 0, s.db.Translate(err)
 	}

@@ -179,25 +179,26 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, &connectError{err}
 	}
+	timed := timedMySQLConn{conn.(mysqlConn)}
 	for _, stmt := range sessionSettings {
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, stmt, nil); err != nil {
+		if _, err := timed.ExecContext(ctx, stmt, nil); err != nil {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
 	if c.skipApplied != nil {
-		_, err := conn.(driver.ExecerContext).ExecContext(ctx, migrationLockWait, nil)
+		_, err := timed.ExecContext(ctx, migrationLockWait, nil)
 		if err == nil {
-			_, err = conn.(driver.ExecerContext).ExecContext(ctx, migrationSyncWait, nil)
+			_, err = timed.ExecContext(ctx, migrationSyncWait, nil)
 		}
 		if err != nil && errorNumber(err) != erUnknownVariable {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
-		return migrationConn{conn.(mysqlConn), c.skipApplied}, nil
+		return migrationConn{timed, c.skipApplied}, nil
 	}
 	if c.generation != nil {
-		return generationConn{conn.(mysqlConn), began, c.generation}, nil
+		return generationConn{timed, began, c.generation}, nil
 	}
-	return conn, nil
+	return timed, nil
 }
 
 // generationConn is a connection that its pool closes before or after its next use if the current generation is another
@@ -228,19 +229,6 @@ func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
 	return sql.OpenDB(sessionConnector{Connector: inner, skipApplied: skipApplied}), nil
-}
-
-// mysqlConn lists the interfaces of a driver connection, so that its wrappers keep all of them.
-type mysqlConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.NamedValueChecker
-	driver.Pinger
-	driver.QueryerContext
-	driver.SessionResetter
-	driver.Validator
 }
 
 // migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL

@@ -52,9 +52,9 @@ func OpenSQLite(file string) (_ *DB, err error) {
 		ping: func(ctx context.Context, pool *sql.DB) error {
 			return pool.QueryRowContext(ctx, "SELECT 1").Scan(new(int)) // Scan releases the connection
 		},
-		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		openLongLived: func() (*sql.DB, error) { return sqlitePool(write) },
 		// Each migration is a transaction, so there is nothing to skip.
-		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
+		migrations: func(*atomic.Bool) (*sql.DB, error) { return sqlitePool(write) },
 		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
 			unlock, err := lockFile(ctx, file+".migrate-lock")
 			return ctx, unlock, err
@@ -75,17 +75,26 @@ func sqliteDSN(file string, extra string) string {
 }
 
 func openSQLite(dsn string, conns int) (*gorm.DB, error) {
-	db, err := gorm.Open(&gormsqlite.Dialector{DriverName: "sqlite", DSN: dsn}, gormConfig())
+	pool, err := sqlitePool(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("open SQLite: %w", err)
-	}
-	pool, err := db.DB()
-	if err != nil {
-		return nil, fmt.Errorf("open SQLite: %w", err)
+		return nil, err
 	}
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
+
+	db, err := gorm.Open(&gormsqlite.Dialector{Conn: pool}, gormConfig())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open SQLite: %w", err), pool.Close())
+	}
 	return db, nil
+}
+
+func sqlitePool(dsn string) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite: %w", err)
+	}
+	return sql.OpenDB(timedSQLiteConnector{connector}), nil
 }
 
 func closeGorm(g *gorm.DB) error {
