@@ -62,7 +62,7 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.
 func TestPrepareDatabaseWaits(t *testing.T) {
-	db := testenv.StartMariaDB(t)
+	db := testenv.StartDatabase(t)
 	no := false
 	cfg := Config{MySQLDSN: db.DSN(t), Demo: &no}
 	store, err := OpenStore(cfg)

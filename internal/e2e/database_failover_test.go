@@ -61,10 +61,10 @@ func TestGaleraWriterFrozen(t *testing.T) {
 func TestSemiSyncFailover(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t)
-	for name, end := range map[string]func(t *testing.T, primary *testenv.MariaDB){
-		"killed": func(_ *testing.T, primary *testenv.MariaDB) { primary.Kill() },
-		"frozen": func(t *testing.T, primary *testenv.MariaDB) { require.NoError(t, primary.Pause()) },
-		"read-only": func(t *testing.T, primary *testenv.MariaDB) {
+	for name, end := range map[string]func(t *testing.T, primary *testenv.Database){
+		"killed": func(_ *testing.T, primary *testenv.Database) { primary.Kill() },
+		"frozen": func(t *testing.T, primary *testenv.Database) { require.NoError(t, primary.Pause()) },
+		"read-only": func(t *testing.T, primary *testenv.Database) {
 			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
 		},
 	} {
@@ -89,7 +89,7 @@ func TestSemiSyncFailover(t *testing.T) {
 }
 
 // led returns the setting that leads the servers of a stack to the address of a proxy instead of a database.
-func led(s *stack, db *testenv.MariaDB, proxy string) string {
+func led(s *stack, db *testenv.Database, proxy string) string {
 	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
 }
 
@@ -97,12 +97,12 @@ func led(s *stack, db *testenv.MariaDB, proxy string) string {
 const seller = "seller"
 
 // startSemiSync starts a primary with a semi-synchronous replica, which is read-only.
-func startSemiSync(t *testing.T) (primary, replica *testenv.MariaDB) {
+func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
 	t.Helper()
 	args := []string{"--log-bin", "--binlog-format=ROW"}
-	primary = testenv.StartMariaDB(t, append(args, "--server-id=1", "--rpl-semi-sync-master-enabled=ON",
+	primary = testenv.MariaDB.Start(t, append(args, "--server-id=1", "--rpl-semi-sync-master-enabled=ON",
 		"--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=60000")...)
-	replica = testenv.StartMariaDB(t, append(args, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON", "--read-only=ON")...)
+	replica = testenv.MariaDB.Start(t, append(args, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON", "--read-only=ON")...)
 	host, port, err := net.SplitHostPort(primary.Addr)
 	require.NoError(t, err)
 	onServer(t, replica, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='root'", host, port), "START SLAVE")
@@ -114,7 +114,7 @@ func startSemiSync(t *testing.T) (primary, replica *testenv.MariaDB) {
 }
 
 // promote makes a replica the primary when it has executed what it received.
-func promote(t *testing.T, replica *testenv.MariaDB) {
+func promote(t *testing.T, replica *testenv.Database) {
 	t.Helper()
 	onServer(t, replica, "STOP SLAVE IO_THREAD")
 	eventually(t, "the replica has executed its relay log", func() bool {
@@ -151,12 +151,12 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*se
 }
 
 // administrator returns a stack whose queries are those of the administrator of a server.
-func administrator(m *testenv.MariaDB) *stack {
+func administrator(m *testenv.Database) *stack {
 	return &stack{env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
 }
 
 // onServer runs statements as the administrator.
-func onServer(t *testing.T, m *testenv.MariaDB, statements ...string) {
+func onServer(t *testing.T, m *testenv.Database, statements ...string) {
 	t.Helper()
 	for _, stmt := range statements {
 		administrator(m).exec(t, stmt)
@@ -164,7 +164,7 @@ func onServer(t *testing.T, m *testenv.MariaDB, statements ...string) {
 }
 
 // row returns the columns of the first row of a query of the administrator.
-func row(t *testing.T, m *testenv.MariaDB, query string) map[string]string {
+func row(t *testing.T, m *testenv.Database, query string) map[string]string {
 	t.Helper()
 	byName := map[string]string{}
 	administrator(m).query(t, func(db *sql.DB) {

@@ -80,35 +80,37 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 // secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
 	t.Parallel()
-	s, dsn := sellersStack(t)
-	p := s.serve(t)
-	found := s.diagnose(t, 0, "--instances", "3")
-	for name, f := range found {
-		if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "machine.memory" &&
-			f.Check != "sales.admins" { // no admin has enrolled
-			require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		s, dsn := sellersStack(t, kind)
+		p := s.serve(t)
+		found := s.diagnose(t, 0, "--instances", "3")
+		for name, f := range found {
+			if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "machine.memory" &&
+				f.Check != "sales.admins" { // no admin has enrolled
+				require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
+			}
 		}
-	}
-	requireStatus(t, found, doctor.OK, "database.privileges", "database.schema", "database.checks", "database.isolation",
-		"database.sql_mode", "database.charset", "redis.persistence redis "+s.redis.Addr, "sales.upcoming", "sales.gates")
-	require.Zero(t, p.stop(t))
+		requireStatus(t, found, doctor.OK, "database.privileges", "database.schema", "database.checks", "database.isolation",
+			"database.sql_mode", "database.charset", "redis.persistence redis "+s.redis.Addr, "sales.upcoming", "sales.gates")
+		require.Zero(t, p.stop(t))
 
-	out := s.doctorReports(t, " 0 failed, ")
-	require.Contains(t, out, "database.commit")
-	require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
-	for _, secret := range []string{dsn.Passwd, goodSecret} {
-		require.NotContains(t, out, secret)
-	}
+		out := s.doctorReports(t, " 0 failed, ")
+		require.Contains(t, out, "database.commit")
+		require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
+		for _, secret := range []string{dsn.Passwd, goodSecret} {
+			require.NotContains(t, out, secret)
+		}
+	})
 }
 
 // sellersStack returns a stack with a database user of least privilege, and its DSN.
-func sellersStack(t *testing.T) (*stack, *mysql.Config) {
+func sellersStack(t *testing.T, kind testenv.Kind) (*stack, *mysql.Config) {
 	t.Helper()
 	testenv.Long(t)
-	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t, "--appendonly", "yes")
+	db, rds := kind.Start(t), testenv.StartRedis(t, "--appendonly", "yes")
 	dsn, err := mysql.ParseDSN(db.DSN(t))
 	require.NoError(t, err)
-	s := &stack{mariadb: db, redis: rds, env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
+	s := &stack{kind: db.Kind, database: db, redis: rds, env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
 	s.exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
 	s.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")
 	dsn.User, dsn.Passwd = "seller", "hunter2hunter2"
@@ -144,10 +146,10 @@ func TestDoctorExitCodes(t *testing.T) {
 // TestDoctorReportsFrozenServers freezes the database, Redis and a lock node: they accept connections and never answer.
 func TestDoctorReportsFrozenServers(t *testing.T) {
 	t.Parallel()
-	s, _ := sellersStack(t)
+	s, _ := sellersStack(t, testenv.OneKind(t))
 	node := testenv.StartRedis(t)
 	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
-	for _, pause := range []func() error{s.mariadb.Pause, s.redis.Pause, node.Pause} {
+	for _, pause := range []func() error{s.database.Pause, s.redis.Pause, node.Pause} {
 		require.NoError(t, pause())
 	}
 	found := s.diagnose(t, 2)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path"
 	"testing"
 	"time"
 
@@ -81,10 +80,10 @@ func TestServerStoppedInMidRush(t *testing.T) {
 // TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
 func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).ownMariaDB(t)
+	s := realStack(t).ownDatabase(t)
 	p := s.serve(t)
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
-	s.mariadb.Kill()
+	s.database.Kill()
 	requireUnavailable(t, p, tokens[0], sale)
 	require.Zero(t, p.stop(t))
 }
@@ -92,9 +91,9 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	onEach(t, append(eachLaneVariants, "batch/mariadb"), true, func(t *testing.T, s *stack) {
-		if path.Base(t.Name()) == "mariadb" {
-			s = s.ownMariaDB(t)
+	onEach(t, append(eachLaneVariants, "batch/mariadb", "lock/mysql", "queue/mysql"), true, func(t *testing.T, s *stack) {
+		if !s.isEmbedded() {
+			s = s.ownDatabase(t)
 		}
 		p := s.serve(t)
 		tokens := s.tokens(t, 801)
@@ -107,14 +106,14 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		require.NoError(t, s.restartRedis())
 		requireReady(t, p)
 
-		if s.mariadb != nil {
-			s.mariadb.Kill()
+		if s.database != nil {
+			s.database.Kill()
 			if s.lane == "queue" {
 				requireNotReady(t, p) // buyers are still admitted: TestQueueAdmitsWithoutDatabase
 			} else {
 				requireUnavailable(t, p, outsider, c.VoucherID)
 			}
-			require.NoError(t, s.mariadb.Restart())
+			require.NoError(t, s.database.Restart())
 			requireReady(t, p)
 		}
 		r := wait()
@@ -127,8 +126,8 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 func TestDependenciesFrozen(t *testing.T) {
 	t.Parallel()
 	for name, pick := range map[string]func(*stack) freezer{
-		"redis":   func(s *stack) freezer { return s.redis },
-		"mariadb": func(s *stack) freezer { return s.mariadb },
+		"redis":    func(s *stack) freezer { return s.redis },
+		"database": func(s *stack) freezer { return s.database },
 	} {
 		for _, lane := range lockAndQueue {
 			frozen(t, name, lane, pick)
@@ -141,7 +140,7 @@ func TestDependenciesFrozen(t *testing.T) {
 func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
 		t.Parallel()
-		s := realStack(t).ownMariaDB(t).in(lane)
+		s := realStack(t).ownDatabase(t).in(lane)
 		p := s.serve(t)
 		sale, tokens := p.sale(t, 10), s.tokens(t, 1)
 		_, err := p.Voucher(t.Context(), sale)
@@ -216,14 +215,14 @@ func body503(t *testing.T, url string) string {
 // order, and get a 503, too.
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).ownMariaDB(t)
+	s := realStack(t).ownDatabase(t)
 	p := s.serve(t)
 	soldOut, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {
 		p.mustPlace(t, tokens[0], sale)
 	}
 	p.requireSoldOut(t, tokens[1], soldOut) // the next answers come from the snapshot
-	require.NoError(t, s.mariadb.Pause())
+	require.NoError(t, s.database.Pause())
 	for sale, code := range map[string]string{open: "unavailable", soldOut: "sold_out"} {
 		done := make(chan error, len(tokens))
 		for _, token := range tokens[1:] {
@@ -241,7 +240,7 @@ func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 		}
 		require.Less(t, lookups, len(tokens)/4)
 	}
-	require.NoError(t, s.mariadb.Resume())
+	require.NoError(t, s.database.Resume())
 	requireReady(t, p)
 	s.verify(t)
 }

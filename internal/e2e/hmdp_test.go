@@ -252,14 +252,14 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 		pick       func(*stack) freezer
 		admitted   bool
 	}{
-		{"lock", "mariadb", func(s *stack) freezer { return s.mariadb }, false},
+		{"lock", "database", func(s *stack) freezer { return s.database }, false},
 		{"lock", "redis", func(s *stack) freezer { return s.redis }, false},
-		{"queue", "mariadb", func(s *stack) freezer { return s.mariadb }, true},
+		{"queue", "database", func(s *stack) freezer { return s.database }, true},
 		{"queue", "redis", func(s *stack) freezer { return s.redis }, false},
 	} {
 		t.Run(tc.lane+"/"+tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).ownMariaDB(t).in(tc.lane)
+			s := realStack(t).ownDatabase(t).in(tc.lane)
 			p := s.serve(t)
 			b := (&browser{t: t}).at(p)
 			retryTimeouts(t, func() error { return b.login("13800000001") })

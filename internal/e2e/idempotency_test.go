@@ -296,19 +296,19 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	for _, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).ownMariaDB(t).in(lane)
+			s := realStack(t).ownDatabase(t).in(lane)
 			p := s.serve(t)
 			sale, token := p.saleOf(t, 20, 5), s.tokens(t, 1)[0]
 			k := keyedPost{path: ordersOf(sale), token: token, key: "k"}
 			_, err := p.Voucher(t.Context(), sale)
 			require.NoError(t, err)
-			s.mariadb.Kill()
+			s.database.Kill()
 			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
-			require.NoError(t, s.mariadb.Restart())
+			require.NoError(t, s.database.Restart())
 			requireReady(t, p)
-			require.NoError(t, s.mariadb.Pause())
+			require.NoError(t, s.database.Pause())
 			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
-			require.NoError(t, s.mariadb.Resume())
+			require.NoError(t, s.database.Resume())
 			requireReady(t, p)
 			s.expireLeases(t)
 			r := p.postUntilAnswered(t, k)

@@ -92,7 +92,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 // order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
+	s := realStack(t).ownDatabase(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
 	servers := []*server{s.serve(t), s.serve(t)}
 	tokens := s.tokens(t, 40)
 	sale := servers[0].sale(t, 40)
@@ -118,9 +118,9 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 	wg.Wait()
 	require.NotEmpty(t, all)
 	time.Sleep(9500 * time.Millisecond) // the first orders are due and their notices sent
-	s.mariadb.Kill()
+	s.database.Kill()
 	requireNotReady(t, servers[0])
-	require.NoError(t, s.mariadb.Restart())
+	require.NoError(t, s.database.Restart())
 	for _, p := range servers {
 		requireReady(t, p)
 	}

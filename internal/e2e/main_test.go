@@ -64,11 +64,12 @@ func goroutines() (err error) {
 
 // stack is the environment of the servers of one test: their configuration, database and Redis.
 type stack struct {
-	lane    string
-	env     []string
-	binary  string           // of the program; empty: this version
-	mariadb *testenv.MariaDB // nil unless ownMariaDB or the test started it
-	redis   *testenv.Redis   // nil unless the test started it
+	lane     string
+	kind     testenv.Kind // of the database server
+	env      []string
+	binary   string            // of the program; empty: this version
+	database *testenv.Database // nil unless ownDatabase or the test started it
+	redis    *testenv.Redis    // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
 	flush func() error
 	// killRedis and restartRedis are nil if Redis is inside the server.
@@ -92,12 +93,14 @@ var smoke = []string{
 	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
 }
 
-// each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
-// configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite
-// and a miniredis outside the server.
+// each runs a test in parallel on the embedded default, and on MariaDB and Redis. A test with several servers or with
+// faults of Redis sets shared: the embedded variant then uses SQLite and a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	onEach(t, []string{"embedded", "mariadb"}, shared, fn)
 }
+
+// onServers are the variants of a test of statements or transactions that does not depend on the lane.
+var onServers = []string{"mariadb", "mysql"}
 
 // lanes are the order lanes.
 var lanes = []string{"lock", "batch", "queue"}
@@ -116,21 +119,17 @@ var (
 	eachLaneVariants = []string{"lock/embedded", "lock/mariadb", "queue/mariadb"}
 	onEmbedded       = []string{"lock/embedded", "batch/embedded", "queue/embedded"}
 	onMariaDB        = []string{"lock/mariadb", "batch/mariadb", "queue/mariadb"}
+	onMySQL          = []string{"lock/mysql", "batch/mysql", "queue/mysql"}
 )
 
-// onEach runs a test in parallel on variants that are named by their database, after a lane if it has to be set.
+// onEach runs a test in parallel on variants that are named by their database, after a lane if it has to be set. Where
+// only one kind of server is tested, it takes the place of MariaDB.
 func onEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, s *stack)) {
 	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
 		testenv.Long(t)
 	}
-	if os.Getenv(testenv.EnvMySQLDSN) != "" {
-		for _, v := range variants {
-			if lane, ok := strings.CutSuffix(v, "mariadb"); ok {
-				variants = append(slices.Clip(variants), lane+"external")
-			}
-		}
-	}
-	for _, variant := range variants {
+	kind := testenv.OneKind(t)
+	for _, variant := range onKind(variants, kind) {
 		t.Run(variant, func(t *testing.T) {
 			t.Parallel()
 			var s *stack
@@ -141,9 +140,9 @@ func onEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, 
 					s.shareMiniredis(t)
 				}
 			case "mariadb":
-				s = realStack(t)
-			case "external":
-				s = externalStack(t)
+				s = stackOn(t, testenv.MariaDB)
+			case "mysql":
+				s = stackOn(t, testenv.MySQL)
 			}
 			if lane := path.Dir(variant); lane != "." {
 				s = s.in(lane)
@@ -151,6 +150,20 @@ func onEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, 
 			fn(t, s)
 		})
 	}
+}
+
+// onKind returns the variants where a kind of server takes the place of MariaDB.
+func onKind(variants []string, kind testenv.Kind) []string {
+	var all []string
+	for _, v := range variants {
+		if lane, ok := strings.CutSuffix(v, string(testenv.MariaDB)); ok {
+			v = lane + string(kind)
+		}
+		if !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // shareMiniredis gives the servers of an embedded stack a miniredis outside of them.
@@ -192,17 +205,24 @@ func embeddedStack(t *testing.T) *stack {
 	}
 }
 
-// realStack has a database with the newest schema on the MariaDB of all tests, and a Redis that the test may kill.
+// realStack has a database with the newest schema on the server of all tests, and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
-	testenv.Long(t)
-	return serverStack(t, dbtest.MariaDBDSN(t, testenv.SharedMariaDB(t)))
+	return stackOn(t, testenv.OneKind(t))
 }
 
-// ownMariaDB returns the stack with a MariaDB that the test may kill, with further arguments for mariadbd.
-func (s *stack) ownMariaDB(t *testing.T, args ...string) *stack {
-	db := testenv.StartMariaDB(t, args...)
-	c := s.with("SECKILL_MYSQL_DSN=" + dbtest.MariaDBDSN(t, db))
-	c.mariadb = db
+// stackOn is realStack on a kind of database server.
+func stackOn(t *testing.T, kind testenv.Kind) *stack {
+	testenv.Long(t)
+	s := serverStack(t, dbtest.DSN(t, kind))
+	s.kind = kind
+	return s
+}
+
+// ownDatabase returns the stack with a database server that the test may kill, with further arguments for it.
+func (s *stack) ownDatabase(t *testing.T, args ...string) *stack {
+	db := s.kind.Start(t, args...)
+	c := s.with("SECKILL_MYSQL_DSN=" + dbtest.ServerDSN(t, db))
+	c.database = db
 	return c
 }
 
@@ -222,18 +242,10 @@ func (s *stack) onEmptyDatabase(t *testing.T) *stack {
 	return s
 }
 
-// externalStack has a database with the newest schema on the server of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
-func externalStack(t *testing.T) *stack {
-	testenv.Long(t)
-	s := serverStack(t, testenv.MySQLDSN(t))
-	code, out := s.run(t, "migrate", "up")
-	require.Zero(t, code, out)
-	return s
-}
-
 func serverStack(t *testing.T, dsn string) *stack {
 	rds := testenv.StartRedis(t)
 	return &stack{
+		kind:  testenv.OneKind(t),
 		redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
@@ -257,7 +269,7 @@ func (s *stack) fresh(t *testing.T) *stack {
 	if s.isEmbedded() {
 		return embeddedStack(t)
 	}
-	return realStack(t)
+	return stackOn(t, s.kind)
 }
 
 // with returns a copy of the stack with more environment variables.

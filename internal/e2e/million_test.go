@@ -20,7 +20,7 @@ const million = 1_000_000
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
-	s := withoutBackgroundRepair(realStack(t).ownMariaDB(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"))
+	s := withoutBackgroundRepair(realStack(t).ownDatabase(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"))
 	p := s.serve(t)
 	tokens := s.tokens(t, 2000)
 	buy := func() answer {

@@ -201,14 +201,14 @@ func TestQueuedOrder(t *testing.T) {
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	const room, buyers = 50, 80
-	s := realStack(t).ownMariaDB(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
+	s := realStack(t).ownDatabase(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
 	p := s.serve(t)
 	sale, tokens := p.sale(t, 200), s.tokens(t, buyers+1)
 	first := p.queue(t, tokens[buyers], sale) // caches the sale and loads the gate
 	requireOrdered(t, p, tokens[buyers], first)
 	requireSettled(t, s)
 
-	s.mariadb.Kill()
+	s.database.Kill()
 	answers := make([]answer, buyers)
 	start := time.Now()
 	answers[0] = p.click(t, tokens[0], sale, "Prefer", "wait=2")
@@ -241,7 +241,7 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 		break // one read is enough: each waits for the database
 	}
 
-	require.NoError(t, s.mariadb.Restart())
+	require.NoError(t, s.database.Restart())
 	for i, id := range admitted {
 		requireOrdered(t, p, tokens[i], id)
 	}

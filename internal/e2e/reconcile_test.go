@@ -339,42 +339,43 @@ func (l *liveSale) unconfirmedIDs() (ids []string) {
 // TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
 func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	for _, lane := range []string{"lock", "queue"} {
-		s := withoutBackgroundRepair(s).in(lane).with(envLasting + "=1s")
-		p := s.serve(t)
-		sale, tokens := p.sale(t, 2), s.tokens(t, 2)
-		l := &liveSale{stack: s, p: p, sale: sale}
-		l.order(t, tokens[0])
-		second := l.order(t, tokens[1])
-		extra := second.ID[:len(second.ID)-3] + "999" // the newest order
-		s.exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
-			SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second.ID)
-		rows := s.count(t, "SELECT COUNT(*) FROM voucher_orders")
-		name := "order " + extra + " of user 424242"
-		code, out := s.check(t, "verify")
-		require.Equal(t, exitViolation, code, out)
-		require.Contains(t, out, name)
-		code, out = s.check(t, "reconcile", "--apply")
-		require.Equal(t, exitViolation, code, out)
-		require.Regexp(t, finding("I1").String()+".*manual.*"+name, out)
-		require.Equal(t, rows, s.count(t, "SELECT COUNT(*) FROM voucher_orders"))
-		s.exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
+	onEach(t, onServers, false, func(t *testing.T, s *stack) {
+		for _, lane := range []string{"lock", "queue"} {
+			s := withoutBackgroundRepair(s).in(lane).with(envLasting + "=1s")
+			p := s.serve(t)
+			sale, tokens := p.sale(t, 2), s.tokens(t, 2)
+			l := &liveSale{stack: s, p: p, sale: sale}
+			l.order(t, tokens[0])
+			second := l.order(t, tokens[1])
+			extra := second.ID[:len(second.ID)-3] + "999" // the newest order
+			s.exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+				SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second.ID)
+			rows := s.count(t, "SELECT COUNT(*) FROM voucher_orders")
+			name := "order " + extra + " of user 424242"
+			code, out := s.check(t, "verify")
+			require.Equal(t, exitViolation, code, out)
+			require.Contains(t, out, name)
+			code, out = s.check(t, "reconcile", "--apply")
+			require.Equal(t, exitViolation, code, out)
+			require.Regexp(t, finding("I1").String()+".*manual.*"+name, out)
+			require.Equal(t, rows, s.count(t, "SELECT COUNT(*) FROM voucher_orders"))
+			s.exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
 
-		s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
-		code, out = s.check(t, "verify")
-		require.Equal(t, exitViolation, code, out)
-		require.Contains(t, out, "order "+second.ID+" of user "+second.UserID)
-		code, out = s.check(t, "reconcile", "--apply")
-		require.Equal(t, exitViolation, code, out)
-		require.Regexp(t, finding("I3").String()+".*manual.*order "+second.ID, out)
-		require.EqualValues(t, 1, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
-		s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
-		_, out = s.check(t, "reconcile", "--apply") // the gate had followed the database
-		require.Contains(t, out, ", 0 left")
-		s.verify(t)
-		require.Zero(t, p.stop(t))
-	}
+			s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+			code, out = s.check(t, "verify")
+			require.Equal(t, exitViolation, code, out)
+			require.Contains(t, out, "order "+second.ID+" of user "+second.UserID)
+			code, out = s.check(t, "reconcile", "--apply")
+			require.Equal(t, exitViolation, code, out)
+			require.Regexp(t, finding("I3").String()+".*manual.*order "+second.ID, out)
+			require.EqualValues(t, 1, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
+			s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+			_, out = s.check(t, "reconcile", "--apply") // the gate had followed the database
+			require.Contains(t, out, ", 0 left")
+			s.verify(t)
+			require.Zero(t, p.stop(t))
+		}
+	})
 }
 
 // count returns a number from the database.

@@ -202,7 +202,7 @@ func TestRollingRestarts(t *testing.T) {
 	for _, lane := range lockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			rollingRestarts(t, externalStack(t).in(lane).with("SECKILL_DRAIN=5s"))
+			rollingRestarts(t, realStack(t).in(lane).with("SECKILL_DRAIN=5s"))
 		})
 	}
 }

@@ -23,7 +23,7 @@ import (
 func TestRoomIsFairToPeople(t *testing.T) {
 	t.Parallel()
 	const accounts, bots, units, presses = 2000, 200, 1000, 600
-	s := externalStack(t)
+	s := realStack(t)
 	servers := []*server{s.serve(t), s.serve(t)}
 	tokens := s.tokens(t, accounts)
 	sale := servers[0].roomSale(t, units, 1000, 60, time.Hour)
@@ -107,7 +107,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 func TestRoomKeepsRate(t *testing.T) {
 	t.Parallel()
 	const buyers, stay, perSecond = 2500, 250, 20
-	s := externalStack(t)
+	s := realStack(t)
 	servers := []*server{s.serve(t), s.serve(t)}
 	sale := servers[0].roomSale(t, buyers, perSecond, 60, 4*time.Second)
 	log, all := s.roomLog(t, sale), enter(t, sale, s.tokens(t, buyers), servers...)

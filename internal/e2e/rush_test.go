@@ -89,7 +89,7 @@ func TestRush(t *testing.T) {
 // TestRushOnThreeServers is TestRush with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
-	onEach(t, onMariaDB, true, func(t *testing.T, s *stack) {
+	onEach(t, append(onMariaDB, onMySQL...), true, func(t *testing.T, s *stack) {
 		servers := []*server{s.spawn(t, ""), s.spawn(t, ""), s.spawn(t, "")}
 		c := buyersOf(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
 		r := c.Run(t.Context())

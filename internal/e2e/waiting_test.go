@@ -24,7 +24,7 @@ import (
 // queue bounds the time until then.
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
-	s, release := holdWorkers(t, externalStack(t).in("queue"))
+	s, release := holdWorkers(t, realStack(t).in("queue"))
 	p := s.spawn(t, "") // whose connections have files of their own
 	const buyers = 5000
 	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)

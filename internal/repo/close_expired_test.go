@@ -157,21 +157,20 @@ func orderIDs(orders []domain.Order) (ids []int64) {
 
 // A transaction that has locked one order, here a payment, does not delay the closing of the others.
 func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
-	s, err := OpenMySQL(testenv.MySQLDSN(t))
-	require.NoError(t, err)
-	migrated(t, s)
-	v := newSale(t, s, 10, 1)
-	placeOverdue(t, s, 1, 3, v.ID)
-	payer := s.db.Writer(t.Context()).Begin()
-	_, err = lockOrder(payer, 0, 2)
-	require.NoError(t, err)
-	closed, err := s.CloseExpired(t.Context(), 10)
-	require.NoError(t, err)
-	require.ElementsMatch(t, []int64{1, 3}, orderIDs(closed))
-	require.NoError(t, payer.Rollback().Error)
-	closed, err = s.CloseExpired(t.Context(), 10)
-	require.NoError(t, err)
-	require.Equal(t, []int64{2}, orderIDs(closed))
+	onEachServer(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		placeOverdue(t, s, 1, 3, v.ID)
+		payer := s.db.Writer(t.Context()).Begin()
+		_, err := lockOrder(payer, 0, 2)
+		require.NoError(t, err)
+		closed, err := s.CloseExpired(t.Context(), 10)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []int64{1, 3}, orderIDs(closed))
+		require.NoError(t, payer.Rollback().Error)
+		closed, err = s.CloseExpired(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{2}, orderIDs(closed))
+	})
 }
 
 // BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales, in batches of the size that the closer uses:

@@ -45,124 +45,129 @@ func takeOne(tx *gorm.DB, voucherID int64) error {
 
 // Two transactions lock two rows in opposite order. The loser of the deadlock runs again.
 func TestDeadlockIsRetried(t *testing.T) {
-	s, err := OpenMySQL(testenv.MySQLDSN(t))
-	require.NoError(t, err)
-	migrated(t, s)
-	a, b := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
-	take := func(first, second int64, meet chan struct{}, runs *int) error {
-		return s.db.Write(t.Context(), func(tx *gorm.DB) error {
-			*runs++
-			if err := takeOne(tx, first); err != nil {
-				return err
-			}
-			if *runs == 1 { // in the first run, both lock one row before either needs the other row
-				select {
-				case meet <- struct{}{}:
-				case <-meet:
+	onEachServer(t, func(t *testing.T, s *Store) {
+		a, b := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
+		take := func(first, second int64, meet chan struct{}, runs *int) error {
+			return s.db.Write(t.Context(), func(tx *gorm.DB) error {
+				*runs++
+				if err := takeOne(tx, first); err != nil {
+					return err
 				}
-			}
-			return takeOne(tx, second)
-		})
-	}
-	meet, done := make(chan struct{}), make(chan error, 2)
-	var runs [2]int
-	go func() { done <- take(a.ID, b.ID, meet, &runs[0]) }()
-	go func() { done <- take(b.ID, a.ID, meet, &runs[1]) }()
-	require.NoError(t, <-done)
-	require.NoError(t, <-done)
-	require.Equal(t, 3, runs[0]+runs[1], "one of them ran twice")
-	for _, v := range []domain.Voucher{a, b} {
-		v, err := s.Voucher(t.Context(), v.ID)
-		require.NoError(t, err)
-		require.Equal(t, int64(8), v.Sale.Stock, "each unit was taken once")
-	}
+				if *runs == 1 { // in the first run, both lock one row before either needs the other row
+					select {
+					case meet <- struct{}{}:
+					case <-meet:
+					}
+				}
+				return takeOne(tx, second)
+			})
+		}
+		meet, done := make(chan struct{}), make(chan error, 2)
+		var runs [2]int
+		go func() { done <- take(a.ID, b.ID, meet, &runs[0]) }()
+		go func() { done <- take(b.ID, a.ID, meet, &runs[1]) }()
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		require.Equal(t, 3, runs[0]+runs[1], "one of them ran twice")
+		for _, v := range []domain.Voucher{a, b} {
+			v, err := s.Voucher(t.Context(), v.ID)
+			require.NoError(t, err)
+			require.Equal(t, int64(8), v.Sale.Stock, "each unit was taken once")
+		}
+	})
 }
 
 // OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a
 // character set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {
-	db := testenv.StartMariaDB(t, "--lc-messages=ja_JP")
-	s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
-	require.NoError(t, err)
-	migrated(t, s)
-	v := newSale(t, s, 10, 1)
-	_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-	require.NoError(t, err)
-	_, err = placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
-	var dup *domain.DuplicateOrderError
-	require.ErrorAs(t, err, &dup)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t, "--lc-messages=ja_JP")
+		s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
+		require.NoError(t, err)
+		migrated(t, s)
+		v := newSale(t, s, 10, 1)
+		_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		_, err = placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
+		var dup *domain.DuplicateOrderError
+		require.ErrorAs(t, err, &dup)
 
-	evil := newSale(t, s, 1, 1)
-	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
-	require.Error(t, s.CreateVoucher(t.Context(), nil, &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
-	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
-	evil.ID = 0
-	require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
-	stored, err := s.Voucher(t.Context(), evil.ID)
-	require.NoError(t, err)
-	require.Equal(t, evil, stored)
+		evil := newSale(t, s, 1, 1)
+		evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
+		require.Error(t, s.CreateVoucher(t.Context(), nil, &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
+		evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
+		evil.ID = 0
+		require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
+		stored, err := s.Voucher(t.Context(), evil.ID)
+		require.NoError(t, err)
+		require.Equal(t, evil, stored)
+	})
 }
 
 // A server that dies during a transaction makes the store unavailable and changes nothing. After its restart the pool
 // reconnects.
 func TestServerKilledInTransaction(t *testing.T) {
-	db := testenv.StartMariaDB(t)
-	s, err := OpenMySQL(db.DSN(t))
-	require.NoError(t, err)
-	migrated(t, s)
-	v := newSale(t, s, 10, 1)
-	err = s.db.Write(t.Context(), func(tx *gorm.DB) error {
-		if err := takeOne(tx, v.ID); err != nil {
-			return err
-		}
-		db.Kill()
-		return takeOne(tx, v.ID)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t)
+		s, err := OpenMySQL(db.DSN(t))
+		require.NoError(t, err)
+		migrated(t, s)
+		v := newSale(t, s, 10, 1)
+		err = s.db.Write(t.Context(), func(tx *gorm.DB) error {
+			if err := takeOne(tx, v.ID); err != nil {
+				return err
+			}
+			db.Kill()
+			return takeOne(tx, v.ID)
+		})
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		_, err = s.Voucher(t.Context(), v.ID)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		require.NoError(t, db.Restart())
+		requireTotals(t, s, v.ID, 10, 0)
+		_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
 	})
-	require.ErrorIs(t, err, domain.ErrUnavailable)
-	_, err = s.Voucher(t.Context(), v.ID)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
-	require.NoError(t, db.Restart())
-	requireTotals(t, s, v.ID, 10, 0)
-	_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-	require.NoError(t, err)
 }
 
 // TestServerFrozenAtCommit freezes the server around COMMIT. Every order that PlaceOrders returns must be stored.
 func TestServerFrozenAtCommit(t *testing.T) {
-	db := testenv.StartMariaDB(t)
-	s, err := OpenMySQL(db.DSN(t))
-	require.NoError(t, err)
-	migrated(t, s)
-	v := newSale(t, s, 100, 1)
-	answered := 0
-	for i := range int64(20) {
-		frozen := make(chan struct{})
-		freeze := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { defer close(frozen); _ = db.Pause() })
-		thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		id := 1 + 10*i
-		placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
-		cancel()
-		if !freeze.Stop() {
-			<-frozen // or the server might be frozen after it has been resumed below, and for ever
-		}
-		thaw.Stop()
-		_ = db.Resume()
-		for _, p := range placed[:2] {
-			if p.Err != nil {
-				require.ErrorIs(t, p.Err, domain.ErrUnavailable)
-				continue
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t)
+		s, err := OpenMySQL(db.DSN(t))
+		require.NoError(t, err)
+		migrated(t, s)
+		v := newSale(t, s, 100, 1)
+		answered := 0
+		for i := range int64(20) {
+			frozen := make(chan struct{})
+			freeze := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { defer close(frozen); _ = db.Pause() })
+			thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			id := 1 + 10*i
+			placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
+			cancel()
+			if !freeze.Stop() {
+				<-frozen // or the server might be frozen after it has been resumed below, and for ever
 			}
-			answered++
-			err := domain.ErrUnavailable
-			for errors.Is(err, domain.ErrUnavailable) && t.Context().Err() == nil { // by connections from before the freeze
-				_, err = s.Order(t.Context(), p.Order.UserID, p.Order.ID)
+			thaw.Stop()
+			_ = db.Resume()
+			for _, p := range placed[:2] {
+				if p.Err != nil {
+					require.ErrorIs(t, p.Err, domain.ErrUnavailable)
+					continue
+				}
+				answered++
+				err := domain.ErrUnavailable
+				for errors.Is(err, domain.ErrUnavailable) && t.Context().Err() == nil { // by connections from before the freeze
+					_, err = s.Order(t.Context(), p.Order.UserID, p.Order.ID)
+				}
+				require.NoError(t, err, "a returned order is stored")
 			}
-			require.NoError(t, err, "a returned order is stored")
 		}
-	}
-	totals, err := s.SaleTotals(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, totals[0].Check())
-	require.GreaterOrEqual(t, totals[0].Active, int64(answered))
+		totals, err := s.SaleTotals(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, totals[0].Check())
+		require.GreaterOrEqual(t, totals[0].Active, int64(answered))
+	})
 }

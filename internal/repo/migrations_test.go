@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +26,8 @@ const manyOrders = 1_000_000
 func TestMigrationsOfMillionOrders(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	server := testenv.StartMariaDB(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M")
+	server := testenv.StartDatabase(t, "--innodb-buffer-pool-size=512M",
+		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")
 	dsn := server.DSN(t)
 	s, err := OpenMySQL(dsn)
 	require.NoError(t, err)
@@ -122,12 +124,24 @@ func sellAll(t *testing.T, dsn string, sale int64) {
 	for _, stmt := range []string{
 		"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
-			SELECT seq, 1000000 + seq, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM seq_1_to_%d`, sale, manyOrders),
+			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, numbers(6)),
 		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
 	} {
 		_, err := db.ExecContext(t.Context(), stmt)
 		require.NoError(t, err)
 	}
+}
+
+// numbers returns a subquery with the numbers n of that many decimal digits, leading zeros included.
+func numbers(digits int) string {
+	const digit = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 " +
+		"UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	n, from := "0", []string{}
+	for i := range digits {
+		n = fmt.Sprintf("10 * (%s) + d%d.d", n, i)
+		from = append(from, fmt.Sprintf("%s d%d", digit, i))
+	}
+	return "(SELECT " + n + " AS n FROM " + strings.Join(from, ", ") + ")"
 }
 
 // orderIndexes returns the indexes of the orders with their columns.
@@ -219,8 +233,11 @@ func (b *buyers) stop(t *testing.T) {
 	}
 }
 
-// indexBuild is an ALTER TABLE of MariaDB while it builds an index.
-type indexBuild struct{ connection, query int64 }
+// indexBuild is an ALTER TABLE while it builds an index.
+type indexBuild struct {
+	connection int64
+	statement  string
+}
 
 // watchBuilds calls seen every few milliseconds while the server builds an index of the orders.
 func watchBuilds(s *Store, seen func(indexBuild)) (stop func()) {
@@ -229,8 +246,8 @@ func watchBuilds(s *Store, seen func(indexBuild)) (stop func()) {
 	watching.Go(func() {
 		for !stopped.Load() {
 			var b indexBuild
-			err := s.db.Reader(context.Background()).Raw("SELECT id, query_id FROM information_schema.processlist WHERE db = DATABASE() "+
-				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&b.connection, &b.query)
+			err := s.db.Reader(context.Background()).Raw("SELECT id, info FROM information_schema.processlist WHERE db = DATABASE() "+
+				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&b.connection, &b.statement)
 			if err == nil {
 				seen(b)
 			}

@@ -149,7 +149,7 @@ func explainSearch(t *testing.T, s *Store, f search.Query) []string {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
 	if s.Dialect() == "mysql" {
-		explain = "EXPLAIN "
+		explain = "EXPLAIN FORMAT=TRADITIONAL "
 	}
 	var plans []string
 	callback := s.db.Reader(t.Context()).Callback().Query().After("gorm:query")

@@ -85,8 +85,8 @@ func errorPacket(code uint16) []byte {
 }
 
 // startCommitCutter opens a store through a commitCutter.
-func startCommitCutter(t *testing.T) (s *Store, dsn string, proxy *commitCutter) {
-	dsn = testenv.MySQLDSN(t)
+func startCommitCutter(t *testing.T, kind testenv.Kind) (s *Store, dsn string, proxy *commitCutter) {
+	dsn = kind.DSN(t)
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	require.NoError(t, err)
 	proxy = cutCommits(t, cfg.Addr)
@@ -99,25 +99,27 @@ func startCommitCutter(t *testing.T) (s *Store, dsn string, proxy *commitCutter)
 // A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
 // stored because of it.
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
-	s, dsn, proxy := startCommitCutter(t)
-	other, err := OpenMySQL(dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = other.Close() })
-	v := newSale(t, s, 10, 1)
-	proxy.meanwhile = func() {
-		_, err := placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		s, dsn, proxy := startCommitCutter(t, kind)
+		other, err := OpenMySQL(dsn)
 		require.NoError(t, err)
-	}
-	proxy.armed.Store(true)
-	placed := s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
-	require.False(t, proxy.armed.Load())
-	require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
-	for _, p := range placed {
-		require.False(t, p.Before, "an order of before would get another id")
-		_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
-		require.NoError(t, err, "order %d is stored", p.Order.ID)
-	}
-	requireTotals(t, s, v.ID, 8, 2)
+		t.Cleanup(func() { _ = other.Close() })
+		v := newSale(t, s, 10, 1)
+		proxy.meanwhile = func() {
+			_, err := placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1)
+			require.NoError(t, err)
+		}
+		proxy.armed.Store(true)
+		placed := s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+		require.False(t, proxy.armed.Load())
+		require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
+		for _, p := range placed {
+			require.False(t, p.Before, "an order of before would get another id")
+			_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
+			require.NoError(t, err, "order %d is stored", p.Order.ID)
+		}
+		requireTotals(t, s, v.ID, 8, 2)
+	})
 }
 
 // A lock that is lost before the commit excludes its own order and no other.

@@ -23,6 +23,11 @@ func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
+// onEachServer is onEach without SQLite.
+func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
+	dbtest.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
+}
+
 func migrated(t *testing.T, s *Store) *Store {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	_, err := s.MigrateUp(t.Context())

@@ -1,9 +1,9 @@
-// Package servers runs private MariaDB, Redis and ZooKeeper processes that can be killed, paused and restarted, and a
+// Package servers runs private MySQL, MariaDB, Redis and ZooKeeper processes that can be killed, paused and restarted, and a
 // proxy that breaks their connections. It is for load tests and fault campaigns; tests use package testenv.
 //
 // # Durability
 //
-// MariaDB runs with innodb_flush_log_at_trx_commit=1, so committed data survives Kill and Restart. Redis runs without
+// MySQL and MariaDB run with innodb_flush_log_at_trx_commit=1, so committed data survives Kill and Restart. Redis runs without
 // persistence and loses all data on Kill, unless its arguments have "--appendonly", "yes".
 //
 // # Ports

@@ -23,7 +23,7 @@ var galeraProviders = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/g
 // time: two missing nodes stop the cluster. A node that starts again receives what it missed, or all data with rsync if
 // the others keep no longer what it missed; one that resumes must not have missed more than the 16 MiB of gcache.size.
 type Galera struct {
-	Nodes []*MariaDB
+	Nodes []*Database
 }
 
 // RunGalera starts a cluster. ctx and StartTimeout bound only the start; the nodes run until Stop. options are
@@ -59,7 +59,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 	if err != nil {
 		return err
 	}
-	template, err := dataTemplate(ctx, bin)
+	template, err := mariaDBTemplate(ctx, bin)
 	if err != nil {
 		return fmt.Errorf("create an empty MariaDB data directory: %w", err)
 	}
@@ -70,7 +70,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 			return err
 		}
 		s := &Process{bin: bin, dir: dir, ready: galeraReady}
-		g.Nodes = append(g.Nodes, &MariaDB{Process: s})
+		g.Nodes = append(g.Nodes, &Database{Process: s})
 		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1], &s.peerPorts[2]} {
 			if *p, err = reservePort(ctx); err != nil {
 				return err
@@ -119,7 +119,7 @@ func galeraPosition(ctx context.Context, s *Process, first string) (position str
 	out, err := exec.CommandContext(ctx, s.bin, append(s.args(s), "--wsrep-recover")...).CombinedOutput() //nolint:gosec // FindBinary looked it up
 	found := recoveredPosition.FindSubmatch(out)
 	if err != nil || found == nil {
-		return "", fmt.Errorf("find the last transaction of a node of Galera: %w\n%s", err, lastLines(out, 25))
+		return "", fmt.Errorf("find the last transaction of a node of Galera: %w\n%s", err, lastLines(out))
 	}
 	return string(found[1]), nil
 }
@@ -170,15 +170,14 @@ func writeGaleraState(s *Process, template string, i int) error {
 	view.WriteString("#vwend\n")
 	state := "# GALERA saved state\nversion: 2.1\nuuid:    " + galeraState + "\nseqno:   0\nsafe_to_bootstrap: 0\n"
 	return errors.Join(
-		os.CopyFS(s.dataDir(), os.DirFS(template)),
-		os.Mkdir(filepath.Join(s.dir.path, "tmp"), 0o700),
+		copyTemplate(s, template),
 		os.WriteFile(filepath.Join(s.dataDir(), "gvwstate.dat"), []byte(view.String()), 0o600),
 		os.WriteFile(filepath.Join(s.dataDir(), "grastate.dat"), []byte(state), 0o600))
 }
 
 // galeraReady returns nil if the node answers and the cluster is complete.
 func galeraReady(ctx context.Context, s *Process, c *child) error {
-	if err := mariaDBReady(ctx, s, c); err != nil {
+	if err := databaseReady(ctx, s, c); err != nil {
 		return err
 	}
 	return galeraSize(ctx, s.addr(), galeraNodes)
@@ -239,7 +238,7 @@ func (g *Galera) CreateDatabase(ctx context.Context, name string) (string, error
 	return dsn, nil
 }
 
-func (m *MariaDB) hasDatabase(ctx context.Context, name string) error {
+func (m *Database) hasDatabase(ctx context.Context, name string) error {
 	db, err := openAdmin(AdminConfig(m.Addr))
 	if err != nil {
 		return err

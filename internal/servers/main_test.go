@@ -41,9 +41,15 @@ func startRedis(t *testing.T) *Redis {
 }
 
 // startMariaDB is startRedis for a MariaDB.
-func startMariaDB(t *testing.T) *MariaDB {
+func startMariaDB(t *testing.T) *Database {
 	t.Helper()
-	return started(t, func(ctx context.Context) (*MariaDB, error) { return RunMariaDB(ctx) })
+	return started(t, func(ctx context.Context) (*Database, error) { return RunMariaDB(ctx) })
+}
+
+// startMySQL is startRedis for a MySQL.
+func startMySQL(t *testing.T) *Database {
+	t.Helper()
+	return started(t, func(ctx context.Context) (*Database, error) { return RunMySQL(ctx) })
 }
 
 func started[S interface{ Stop() error }](t *testing.T, run func(context.Context) (S, error)) S {
@@ -69,13 +75,18 @@ func TestServersEndWithTheProcess(t *testing.T) {
 		m := startMariaDB(t)
 		fmt.Println(m.addr(), m.dir.path)
 		select {}
+	case "mysql":
+		m := startMySQL(t)
+		fmt.Println(m.addr(), m.dir.path)
+		select {}
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills the children of a killed process")
 	}
 	startRedis(t)
 	startMariaDB(t)
-	for _, server := range []string{"redis", "mariadb"} {
+	startMySQL(t)
+	for _, server := range []string{"redis", "mariadb", "mysql"} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheProcess$")
 		cmd.Env = append(os.Environ(), env+"="+server)
 		out, err := cmd.StdoutPipe()

@@ -2,171 +2,74 @@ package servers
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
-
-// MariaDB is a mariadbd process. Its methods are safe for concurrent use.
-type MariaDB struct {
-	*Process
-	// Addr is host:port. Restart does not change it. The user root has no password.
-	Addr string
-}
 
 // RunMariaDB starts a mariadbd with an empty data directory and returns when it answers. ctx and StartTimeout
 // bound only the start; the server runs until Stop. args are appended to the default arguments and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
-func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
+func RunMariaDB(ctx context.Context, args ...string) (*Database, error) {
 	bin, err := FindBinary("mariadbd")
 	if err != nil {
 		return nil, err
 	}
-	template, err := dataTemplate(ctx, bin)
+	template, err := mariaDBTemplate(ctx, bin)
 	if err != nil {
 		return nil, fmt.Errorf("create an empty MariaDB data directory: %w", err)
 	}
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	s := &Process{bin: bin, dir: dir, ready: mariaDBReady, args: func(s *Process) []string {
+
+	return runDatabase(ctx, bin, template, func(s *Process) []string {
 		return append(mariaDBArgs(s), args...)
-	}}
-	err = os.CopyFS(s.dataDir(), os.DirFS(template))
-	if err == nil {
-		err = os.Mkdir(filepath.Join(dir.path, "tmp"), 0o700)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	if err := s.run(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return &MariaDB{Process: s, Addr: s.addr()}, nil
+	})
 }
 
-// SetDiskFull keeps every file of the server from growing beyond the size of the largest one, until it is called with
-// false or the server is restarted. Linux alone supports it.
-func (m *MariaDB) SetDiskFull(full bool) error {
-	var size uint64
-	if full {
-		files, err := os.ReadDir(m.dataDir())
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
-				size = max(size, uint64(info.Size())) //nolint:gosec // not negative
-			}
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.child.alive() {
-		return fmt.Errorf("mariadbd on port %d is not running", m.port.number)
-	}
-	return limitFiles(m.child.proc, size)
-}
-
-// mariaDBArgs returns the default arguments of mariadbd: private to this machine, small, and durable.
+// mariaDBArgs returns the default arguments of mariadbd.
 func mariaDBArgs(s *Process) []string {
-	args := []string{
-		"--no-defaults", // must come first
-		"--datadir=" + s.dataDir(),
-		"--tmpdir=" + filepath.Join(s.dir.path, "tmp"),
-		"--socket=" + filepath.Join(s.dir.path, "s"),
-		"--pid-file=" + filepath.Join(s.dir.path, "pid"),
-		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port.number), "--skip-name-resolve",
-		"--skip-log-bin", "--performance-schema=OFF", "--max-connections=500",
-		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
-		"--character-set-server=utf8mb4",
-	}
-	if os.Geteuid() == 0 {
-		args = append(args, "--user=root") // it refuses to run as root without this option
-	}
-	return append(args, innodbFiles...)
+	return append(databaseArgs(s), mariaDBFiles...)
 }
 
-func (s *Process) dataDir() string { return filepath.Join(s.dir.path, "data") }
-
-// mariaDBReady succeeds when a server with the data directory of s answers.
-func mariaDBReady(ctx context.Context, s *Process, _ *child) error {
-	db, err := openAdmin(AdminConfig(s.addr()))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	var dir string
-	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&dir); err != nil {
-		return err
-	}
-	if filepath.Clean(dir) != s.dataDir() {
-		return errors.New("another server answers on this port")
-	}
-	return nil
+// mariaDBFiles keeps the files of an empty server small, because each server starts with a copy of them. A caller that
+// measures speed passes a larger redo log ("--innodb-log-file-size=512M"), to which MariaDB resizes it at startup.
+var mariaDBFiles = []string{
+	"--innodb-log-file-size=16M",
+	"--innodb-data-file-path=ibdata1:12M:autoextend",
+	"--innodb-autoextend-increment=4",
 }
 
-// CreateDatabase creates an empty utf8mb4 database and returns its DSN for go-sql-driver (TCP, user root, no
-// parameters).
-func (m *MariaDB) CreateDatabase(ctx context.Context, name string) (string, error) {
-	return CreateDatabase(ctx, AdminConfig(m.Addr), name)
-}
-
-// CreateDatabase creates an empty utf8mb4 database on a server and returns its DSN, which keeps the parameters of cfg.
-func CreateDatabase(ctx context.Context, cfg *mysql.Config, name string) (string, error) {
-	db, err := openAdmin(cfg)
+// mariaDBTemplate returns a data directory to copy. It is created once per machine, user and MariaDB version and kept in
+// the user's cache, because creating it takes longer than copying it and starting a server.
+func mariaDBTemplate(ctx context.Context, mariadbd string) (string, error) {
+	install, err := FindBinary("mariadb-install-db")
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(ctx, "CREATE DATABASE `"+name+"` CHARACTER SET utf8mb4"); err != nil {
-		return "", err
-	}
-	cfg = cfg.Clone()
-	cfg.DBName = name
-	return cfg.FormatDSN(), nil
-}
-
-// DropDatabase drops a database. It waits at most 2 s for transactions that a test has left open.
-func DropDatabase(cfg *mysql.Config, name string) error {
-	cfg = cfg.Clone()
-	if cfg.Params == nil {
-		cfg.Params = make(map[string]string)
-	}
-	cfg.Params["lock_wait_timeout"] = "2" // seconds; the default is a day or a year
-	db, err := openAdmin(cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
 	defer cancel()
-	_, err = db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+name+"`")
-	return err
-}
-
-// AdminConfig returns a connection as root. It has no parameters, because the code under test adds those that it needs.
-func AdminConfig(addr string) *mysql.Config {
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr = "root", "tcp", addr
-	return cfg
-}
-
-// openAdmin opens a pool without a database.
-func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
-	cfg = cfg.Clone()
-	cfg.DBName = ""
-	cfg.Logger = &mysql.NopLogger{} // the driver logs every failed connection to a starting server
-	connector, err := mysql.NewConnector(cfg)
+	version, err := exec.CommandContext(ctx, mariadbd, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("%s --version: %w\n%s", mariadbd, err, version)
 	}
-	return sql.OpenDB(connector), nil
+	args := append([]string{
+		"--no-defaults", // must come first
+		"--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", "--force", // --force: the host name may not resolve
+	}, mariaDBFiles...)
+	cache, err := cacheFolder()
+	if err != nil {
+		return "", err
+	}
+	return makeOnce(ctx, filepath.Join(cache, templateName("mariadb", string(version), args)), func(dir string) error {
+		args := append(slices.Clone(args), "--datadir="+dir)
+		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // FindBinary looked it up by a fixed name
+		// It is a script whose children may outlive it and keep the output open.
+		cmd.WaitDelay = time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", install, err, lastLines(out))
+		}
+		return nil
+	})
 }

@@ -11,7 +11,7 @@ import (
 // TestFullDisk fills the disk of a server, which then refuses rows, runs on, and has every row that it accepted.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	m := started(t, func(ctx context.Context) (*MariaDB, error) { return RunMariaDB(ctx, "--innodb-file-per-table=OFF") })
+	m := started(t, func(ctx context.Context) (*Database, error) { return RunMariaDB(ctx, "--innodb-file-per-table=OFF") })
 	db, err := openAdmin(AdminConfig(m.Addr))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

@@ -216,7 +216,7 @@ func (s *Process) startFailed(logged int64, what string) error {
 		log = log[logged:]
 	}
 	err = fmt.Errorf("%s on port %d did not start: %s; its log ends:\n%s",
-		filepath.Base(s.bin), s.port.number, what, lastLines(log, 25))
+		filepath.Base(s.bin), s.port.number, what, lastLines(log))
 	// There is no exit code for this case, but both servers log the error text of the C library.
 	if bytes.Contains(log, []byte("Address already in use")) {
 		return errors.Join(errPortTaken, err)
@@ -224,7 +224,9 @@ func (s *Process) startFailed(logged int64, what string) error {
 	return err
 }
 
-func lastLines(text []byte, n int) []byte {
+// lastLines returns the end of a log.
+func lastLines(text []byte) []byte {
+	const n = 25
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
 }

@@ -45,7 +45,7 @@ func TestTemplateIsReused(t *testing.T) {
 	startMariaDB(t)
 	bin, err := FindBinary("mariadbd")
 	require.NoError(t, err)
-	dir, err := dataTemplate(t.Context(), bin)
+	dir, err := mariaDBTemplate(t.Context(), bin)
 	require.NoError(t, err)
 	before, err := os.Stat(dir)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestTemplateIsReused(t *testing.T) {
 	after, err := os.Stat(dir)
 	require.NoError(t, err)
 	assert.Equal(t, before.ModTime(), after.ModTime())
-	assert.NotEqual(t, templateName("10", nil), templateName("11", nil))
+	assert.NotEqual(t, templateName("mysql", "10", nil), templateName("mysql", "11", nil))
 }
 
 func TestSweepRemovesOnlyDirectoriesOfKilledProcesses(t *testing.T) {

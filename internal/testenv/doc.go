@@ -1,5 +1,5 @@
-// Package testenv gives tests real servers: private MariaDB, Redis and ZooKeeper processes that can be killed, paused
-// and restarted.
+// Package testenv gives tests real servers: private MySQL, MariaDB, Redis and ZooKeeper processes that can be killed,
+// paused and restarted.
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
@@ -14,10 +14,16 @@
 //
 // # Shared and private servers
 //
-// [SharedRedis], [SharedMariaDB] and [SharedZooKeeper] start one server, or ensemble, per test process on first use.
-// Tests are isolated by database: every [MariaDB.DSN] is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub channels,
-// scripts and FLUSHALL are not limited to a database number. A test that needs these for itself, or that injects
-// faults, uses a private server from [StartRedis], [StartMariaDB], [StartGalera] or [StartZooKeeper].
+// [SharedRedis], [Kind.DSN] and [SharedZooKeeper] start one server, or ensemble, per test process on first use. Tests are
+// isolated by database: every DSN is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub
+// channels, scripts and FLUSHALL are not limited to a database number. A test that needs these for itself, or that
+// injects faults, uses a private server from [StartRedis], [Kind.Start], [StartGalera] or [StartZooKeeper].
+//
+// # Kinds of database servers
+//
+// A test of statements or transactions runs on MariaDB and MySQL ([EachKind]), any other one on [OneKind]: MariaDB,
+// or the kind in [EnvDatabase], so that all of them can run on MySQL. A running MySQL in [EnvMySQLDSN] takes the place of
+// the shared one; it need not be on this machine, and is neither killed nor configured.
 //
 // Package servers runs them, and does so without a test as well. Its documentation has their durability, ports and
 // cleanup.
@@ -30,7 +36,6 @@
 //
 // # Required programs
 //
-// The tests need mariadbd with mariadb-install-db and galera-4, redis-server, Debian's zookeeper, and for the pages a
-// [Chromium]. A test whose program is missing is skipped with a message, or fails if [EnvRequire] is 1. If [EnvMySQLDSN] is set, [MySQLDSN] uses that
-// server and starts no MariaDB.
+// The tests need mysqld of MySQL 8.4 or later, mariadbd with mariadb-install-db and galera-4, redis-server, Debian's
+// zookeeper, and for the pages a [Chromium]. A test whose program is missing is skipped with a message, or fails if [EnvRequire] is 1.
 package testenv

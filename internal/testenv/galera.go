@@ -11,7 +11,7 @@ import (
 type Galera struct {
 	*servers.Galera
 
-	Nodes []*MariaDB
+	Nodes []*Database
 }
 
 // StartGalera starts a private cluster and stops it at cleanup. options are appended to wsrep_provider_options, such as
@@ -19,12 +19,13 @@ type Galera struct {
 func StartGalera(tb testing.TB, options ...string) *Galera {
 	tb.Helper()
 	Long(tb)
+	MariaDB.mustBeUsed(tb)
 	s, err := servers.RunGalera(tb.Context(), options...)
 	need(tb, err)
 	stopAtCleanup(tb, s)
 	g := &Galera{Galera: s}
 	for _, n := range s.Nodes {
-		g.Nodes = append(g.Nodes, &MariaDB{n})
+		g.Nodes = append(g.Nodes, &Database{Database: n, Kind: MariaDB})
 	}
 	return g
 }

@@ -18,9 +18,12 @@ const (
 	// EnvRequire is the variable that, set to 1, makes a missing program fail the test instead of skipping it. CI sets
 	// it so that it cannot pass without testing anything.
 	EnvRequire = "SECKILL_TEST_REQUIRE"
-	// EnvMySQLDSN is the variable with the go-sql-driver DSN of an external MySQL or MariaDB server for [MySQLDSN]. Its
-	// user must be allowed to create and drop databases.
+	// EnvMySQLDSN is the variable with the go-sql-driver DSN of a running server that takes the place of the shared
+	// [MySQL]. Its user must be allowed to create and drop databases.
 	EnvMySQLDSN = "SECKILL_TEST_MYSQL_DSN"
+	// EnvDatabase is the variable with the only kind of database server that the tests use, mysql or mariadb. Tests that
+	// would use SQLite are skipped then.
+	EnvDatabase = "SECKILL_TEST_DATABASE"
 )
 
 const startTimeout = servers.StartTimeout
@@ -60,7 +63,8 @@ func Main(m *testing.M, checks ...func() error) {
 
 var (
 	sharedRedis     lazy[*Redis]
-	sharedMariaDB   lazy[*MariaDB]
+	sharedMariaDB   lazy[*Database]
+	sharedMySQL     lazy[*Database]
 	sharedZooKeeper lazy[*ZooKeeper]
 )
 
@@ -71,17 +75,6 @@ func SharedRedis(tb testing.TB) *Redis {
 	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
 	need(tb, err)
 	return r
-}
-
-// SharedMariaDB returns the MariaDB that all tests of this process share. Tests must not kill or pause it. Tests that
-// should also run on an external server use [MySQLDSN].
-func SharedMariaDB(tb testing.TB) *MariaDB {
-	tb.Helper()
-	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) {
-		return runMariaDB(ctx, "--max-connections=2000") // a server of one test can have 50
-	})
-	need(tb, err)
-	return m
 }
 
 // SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
@@ -120,20 +113,6 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 func runRedis(ctx context.Context, args ...string) (*Redis, error) {
 	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
 	return &Redis{Redis: r}, err
-}
-
-// StartMariaDB starts a private MariaDB and stops it at cleanup. args are as for [servers.RunMariaDB].
-func StartMariaDB(tb testing.TB, args ...string) *MariaDB {
-	tb.Helper()
-	m, err := runMariaDB(tb.Context(), args...)
-	need(tb, err)
-	stopAtCleanup(tb, m)
-	return m
-}
-
-func runMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
-	m, err := servers.RunMariaDB(ctx, args...)
-	return &MariaDB{m}, err
 }
 
 func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
@@ -195,5 +174,5 @@ func (l *lazy[S]) stop() error {
 }
 
 func stopShared() error {
-	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop(), sharedZooKeeper.stop())
+	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop(), sharedMySQL.stop(), sharedZooKeeper.stop())
 }

@@ -46,14 +46,16 @@ type fakeTB struct {
 	ended string
 }
 
-func (f *fakeTB) Skip(...any)  { f.ended = "skip"; runtime.Goexit() }
-func (f *fakeTB) Fatal(...any) { f.ended = "fatal"; runtime.Goexit() }
+func (f *fakeTB) Skip(...any)           { f.ended = "skip"; runtime.Goexit() }
+func (f *fakeTB) Skipf(string, ...any)  { f.Skip() }
+func (f *fakeTB) Fatal(...any)          { f.ended = "fatal"; runtime.Goexit() }
+func (f *fakeTB) Fatalf(string, ...any) { f.Fatal() }
 
 func TestLazyStartsOnce(t *testing.T) {
 	tries := 0
-	var l lazy[*MariaDB]
+	var l lazy[*Database]
 	for range 2 {
-		_, err := l.get(func(context.Context) (*MariaDB, error) {
+		_, err := l.get(func(context.Context) (*Database, error) {
 			tries++
 			return nil, exec.ErrNotFound
 		})
@@ -64,12 +66,14 @@ func TestLazyStartsOnce(t *testing.T) {
 }
 
 func BenchmarkStart(b *testing.B) {
-	SharedMariaDB(b) // creates the template
-	b.Run("mariadb", func(b *testing.B) {
-		for b.Loop() {
-			require.NoError(b, StartMariaDB(b).Stop())
-		}
-	})
+	for _, kind := range Kinds(b) {
+		kind.shared(b) // creates the template
+		b.Run(string(kind), func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, kind.Start(b).Stop())
+			}
+		})
+	}
 	b.Run("redis", func(b *testing.B) {
 		for b.Loop() {
 			require.NoError(b, StartRedis(b).Stop())
@@ -77,7 +81,7 @@ func BenchmarkStart(b *testing.B) {
 	})
 	b.Run("database", func(b *testing.B) {
 		for b.Loop() {
-			SharedMariaDB(b).DSN(b)
+			MariaDB.DSN(b)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // database are the servers of the database: one, or the nodes of Galera, of which one is written to.
 type database struct {
-	nodes  []*servers.MariaDB
+	nodes  []*servers.Database
 	galera *servers.Galera // nil: one server
 	writer int             // index of the node to which both proxies lead; used by one fault at a time
 	link   *servers.Proxy  // of the servers
@@ -44,7 +44,7 @@ func (d *database) start(ctx context.Context, galera bool) (err error) {
 		if err != nil {
 			return err
 		}
-		d.nodes = []*servers.MariaDB{m}
+		d.nodes = []*servers.Database{m}
 	}
 	for _, p := range []**servers.Proxy{&d.link, &d.direct} {
 		if *p, err = servers.StartProxy(ctx); err != nil {
@@ -123,7 +123,7 @@ func (d *database) complete(ctx context.Context) error {
 
 // takeAway lets the server that is written to fail. It returns when the others of Galera have replaced it, a time has
 // passed, and it is back.
-func (d *database) takeAway(away, back func(*servers.MariaDB) error, hold time.Duration) error {
+func (d *database) takeAway(away, back func(*servers.Database) error, hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
 	if err := d.heal(ctx); err != nil {

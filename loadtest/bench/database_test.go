@@ -19,7 +19,7 @@ import (
 // filled returns a stack without servers whose database has 30 users with 100 old orders.
 func filled(t *testing.T) (*stack, *repo.Store) {
 	t.Helper()
-	dsn := testenv.StartMariaDB(t).DSN(t) // private, because global variables are changed
+	dsn := testenv.MariaDB.Start(t).DSN(t) // private, because global variables are changed
 	store, err := repo.OpenMySQL(dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })

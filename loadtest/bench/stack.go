@@ -23,7 +23,7 @@ import (
 
 // stack is a database, a Redis, the users, and the servers that are compared.
 type stack struct {
-	mariadb *servers.MariaDB
+	mariadb *servers.Database
 	redis   *servers.Redis
 	db      *sql.DB
 	rdb     *redis.Client

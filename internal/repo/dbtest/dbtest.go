@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,27 +22,33 @@ import (
 
 // OnEach runs a test on a new database of each kind, so that all of them pass the same suite.
 func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
-	for name, open := range map[string]func(t *testing.T) (*sqldb.DB, error){
-		"sqlite": func(t *testing.T) (*sqldb.DB, error) { return sqldb.OpenSQLite(SQLiteFile(t)) },
-		"mysql":  func(t *testing.T) (*sqldb.DB, error) { return sqldb.OpenMySQL(MySQLDSN(t)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, err := open(t)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, db.Close()) })
-			fn(t, db)
-		})
-	}
+	t.Run("sqlite", func(t *testing.T) {
+		db, err := sqldb.OpenSQLite(SQLiteFile(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		fn(t, db)
+	})
+	OnEachServer(t, fn)
+}
+
+// OnEachServer is OnEach without SQLite.
+func OnEachServer(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db, err := sqldb.OpenMySQL(DSN(t, kind))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		fn(t, db)
+	})
 }
 
 // The migrations run once in a test process, and each database copies their result: a single run needs 0.2 s of processor
-// time, with the race detector half a second. A process uses one kind of MySQL server, whose statements these are.
+// time, with the race detector half a second.
 var (
-	sqliteTemplate = sync.OnceValues(migratedFile)
-	mysqlTemplate  = struct {
+	sqliteTemplate  = sync.OnceValues(migratedFile)
+	serverTemplates = struct {
 		sync.Mutex
-		statements []string
-	}{}
+		statements map[testenv.Kind][]string
+	}{statements: map[testenv.Kind][]string{}}
 )
 
 // SQLiteFile returns the path of a new SQLite database with the newest schema.
@@ -55,36 +62,44 @@ func SQLiteFile(tb testing.TB) string {
 // CreateSQLite creates a SQLite database with the newest schema.
 func CreateSQLite(tb testing.TB, file string) {
 	tb.Helper()
+	testenv.UsesSQLite(tb)
 	data, err := sqliteTemplate()
 	require.NoError(tb, err)
 	require.NoError(tb, os.WriteFile(file, data, 0o600))
 }
 
-// MySQLDSN returns the DSN of a new database with the newest schema on the server of [testenv.MySQLDSN].
+// DSN returns the DSN of a new database with the newest schema on the shared server of a kind.
+func DSN(tb testing.TB, kind testenv.Kind) string {
+	tb.Helper()
+	return createTables(tb, kind, kind.DSN(tb))
+}
+
+// MySQLDSN is DSN on the server of [testenv.OneKind].
 func MySQLDSN(tb testing.TB) string {
 	tb.Helper()
-	return createTables(tb, testenv.MySQLDSN(tb))
+	return DSN(tb, testenv.OneKind(tb))
 }
 
-// MariaDBDSN returns the DSN of a new database with the newest schema on a MariaDB of the tests.
-func MariaDBDSN(tb testing.TB, server *testenv.MariaDB) string {
+// ServerDSN returns the DSN of a new database with the newest schema on a private server.
+func ServerDSN(tb testing.TB, server *testenv.Database) string {
 	tb.Helper()
-	return createTables(tb, server.DSN(tb))
+	return createTables(tb, server.Kind, server.DSN(tb))
 }
 
-// createTables gives an empty database the newest schema, and returns its DSN.
-func createTables(tb testing.TB, dsn string) string {
+// createTables gives an empty database on a server of a kind the newest schema, and returns its DSN.
+func createTables(tb testing.TB, kind testenv.Kind, dsn string) string {
 	tb.Helper()
-	mysqlTemplate.Lock()
-	defer mysqlTemplate.Unlock()
-	if mysqlTemplate.statements == nil {
+	serverTemplates.Lock()
+	defer serverTemplates.Unlock()
+	if serverTemplates.statements[kind] == nil {
 		statements, err := migratedSchema(tb.Context(), dsn)
 		require.NoError(tb, err)
-		mysqlTemplate.statements = statements
+		serverTemplates.statements[kind] = statements
 		return dsn
 	}
+
 	require.NoError(tb, onConnection(tb.Context(), dsn, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(tb.Context(), strings.Join(mysqlTemplate.statements, ";\n"))
+		_, err := conn.ExecContext(tb.Context(), strings.Join(serverTemplates.statements[kind], ";\n"))
 		return err
 	}))
 	return dsn
@@ -180,13 +195,19 @@ func onConnection(ctx context.Context, dsn string, fn func(conn *sql.Conn) error
 // RequireBlocked waits until a writer of the table waits for another writer. A test can call it once.
 func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
 	t.Helper()
+	var name string
+	if db.Dialect() == "mysql" {
+		require.NoError(t, db.Reader(t.Context()).Raw("SELECT DATABASE()").Scan(&name).Error)
+	}
 	require.Eventually(t, func() bool {
 		if db.Dialect() == "sqlite" { // there is one write connection
 			return db.Pools()["write"].Stats().WaitCount > 0
 		}
-		var waiting int64
-		err := db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
-			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
-		return err == nil && waiting > 0
+		// information_schema.processlist of MySQL cannot have a statement with the bytes of a hash (error 3854).
+		var threads []struct{ DB, State, Info string }
+		err := db.Reader(t.Context()).Raw("SHOW FULL PROCESSLIST").Scan(&threads).Error
+		return err == nil && slices.ContainsFunc(threads, func(r struct{ DB, State, Info string }) bool {
+			return r.DB == name && r.State != "" && strings.Contains(r.Info, table)
+		})
 	}, time.Minute, 5*time.Millisecond)
 }

@@ -15,22 +15,24 @@ func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find(
 
 // A copy has the schema of the migrations to the letter, and no migration is left for it.
 func TestCopiesEqualMigratedDatabase(t *testing.T) {
-	var schemas [2]string
-	for i := range schemas {
-		db, err := sqldb.OpenMySQL(dbtest.MySQLDSN(t)) // only the first one runs the migrations
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		var tables []string
-		access := sqldb.Access{DB: db}
-		require.NoError(t, access.Reader(t.Context()).Raw("SELECT table_name FROM information_schema.tables "+
-			"WHERE table_schema = DATABASE() ORDER BY 1").Scan(&tables).Error)
-		for _, table := range tables {
-			var name, create string
-			require.NoError(t, access.Reader(t.Context()).Raw("SHOW CREATE TABLE "+table).Row().Scan(&name, &create))
-			schemas[i] += create + "\n"
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		var schemas [2]string
+		for i := range schemas {
+			db, err := sqldb.OpenMySQL(dbtest.DSN(t, kind)) // only the first one runs the migrations
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, db.Close()) })
+			var tables []string
+			access := sqldb.Access{DB: db}
+			require.NoError(t, access.Reader(t.Context()).Raw("SELECT table_name FROM information_schema.tables "+
+				"WHERE table_schema = DATABASE() ORDER BY 1").Scan(&tables).Error)
+			for _, table := range tables {
+				var name, create string
+				require.NoError(t, access.Reader(t.Context()).Raw("SHOW CREATE TABLE "+table).Row().Scan(&name, &create))
+				schemas[i] += create + "\n"
+			}
 		}
-	}
-	require.Equal(t, schemas[0], schemas[1])
+		require.Equal(t, schemas[0], schemas[1])
+	})
 
 	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		all, err := db.Migrations(t.Context())

@@ -52,11 +52,11 @@ func TestTranslate(t *testing.T) {
 func TestResolveUnknownCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, a Access) {
 		type row struct{ ID int64 }
-		require.NoError(t, a.writePool.Exec("CREATE TABLE stored (id INTEGER PRIMARY KEY)").Error)
-		require.NoError(t, a.writePool.Exec("INSERT INTO stored VALUES (1)").Error)
+		require.NoError(t, a.writePool.Exec("CREATE TABLE stored_rows (id INTEGER PRIMARY KEY)").Error)
+		require.NoError(t, a.writePool.Exec("INSERT INTO stored_rows VALUES (1)").Error)
 		lost := &commitError{mysqldriver.ErrInvalidConn}
 		read := func(id int64) func(tx *gorm.DB) error {
-			return func(tx *gorm.DB) error { return tx.Table("stored").Where("id = ?", id).Take(&row{}).Error }
+			return func(tx *gorm.DB) error { return tx.Table("stored_rows").Where("id = ?", id).Take(&row{}).Error }
 		}
 		require.NoError(t, a.ResolveUnknownCommit(t.Context(), lost, read(1)))
 		require.ErrorIs(t, a.ResolveUnknownCommit(t.Context(), lost, read(2)), mysqldriver.ErrInvalidConn, "rolled back")

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/servers"
 	"seckill/internal/testenv"
 	"seckill/migrations"
 )
@@ -20,101 +22,110 @@ import (
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
 	testenv.Long(t)
-	for name, open := range map[string]func(t *testing.T) func() (*DB, error){
-		"sqlite": func(t *testing.T) func() (*DB, error) {
+	run := func(t *testing.T, open func(t *testing.T) func() (*DB, error)) {
+		t.Helper()
+		for range 5 {
+			openOne := open(t)
+			var (
+				wg      sync.WaitGroup
+				mu      sync.Mutex
+				applied int
+			)
+			for range 4 {
+				wg.Go(func() {
+					s, err := openOne()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer s.Close()
+					done, err := s.MigrateUp(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					applied += len(done)
+				})
+			}
+			wg.Wait()
+			s, err := openOne()
+			require.NoError(t, err)
+			all, err := s.Migrations(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			require.Len(t, all, applied, "each migration is applied once")
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		testenv.UsesSQLite(t)
+		run(t, func(t *testing.T) func() (*DB, error) {
 			file := filepath.Join(t.TempDir(), "test.db")
 			return func() (*DB, error) { return OpenSQLite(file) }
-		},
-		"mysql": func(t *testing.T) func() (*DB, error) {
-			dsn := testenv.MySQLDSN(t)
-			return func() (*DB, error) { return OpenMySQL(dsn) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for range 5 {
-				openOne := open(t)
-				var (
-					wg      sync.WaitGroup
-					mu      sync.Mutex
-					applied int
-				)
-				for range 4 {
-					wg.Go(func() {
-						s, err := openOne()
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						defer s.Close()
-						done, err := s.MigrateUp(t.Context())
-						if err != nil {
-							t.Error(err)
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						applied += len(done)
-					})
-				}
-				wg.Wait()
-				s, err := openOne()
-				require.NoError(t, err)
-				all, err := s.Migrations(t.Context())
-				require.NoError(t, err)
-				require.NoError(t, s.Close())
-				require.Len(t, all, applied, "each migration is applied once")
-			}
 		})
-	}
+	})
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		run(t, func(t *testing.T) func() (*DB, error) {
+			dsn := kind.DSN(t)
+			return func() (*DB, error) { return OpenMySQL(dsn) }
+		})
+	})
 }
 
 // Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
 // database has the maximum length, which also tests the name of the lock.
 func TestInterruptedMigrationIsContinued(t *testing.T) {
 	testenv.Long(t)
-	dsn, err := testenv.SharedMariaDB(t).CreateDatabase(t.Context(), "interrupted_"+strings.Repeat("x", 64-len("interrupted_")))
-	require.NoError(t, err)
-	s, err := OpenMySQL(dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	_, err = s.MigrateUp(t.Context())
-	require.NoError(t, err)
-	schema := func() (all []string) {
-		require.NoError(t, s.writePool.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
-			FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
-		return all
-	}
-	complete := schema()
-	files, err := fs.Glob(migrations.FS, "mysql/*.sql")
-	require.NoError(t, err)
-	newest := files[len(files)-1]
-	for _, file := range files {
-		up := upStatements(t, file)
-		if len(up) == 1 && file != newest {
-			continue // the newest migration covers this case
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		cfg, err := mysqldriver.ParseDSN(kind.DSN(t))
+		require.NoError(t, err)
+		name := cfg.DBName + strings.Repeat("x", 64-len(cfg.DBName))
+		dsn, err := servers.CreateDatabase(t.Context(), cfg, name)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, servers.DropDatabase(cfg, name)) })
+		s, err := OpenMySQL(dsn)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		_, err = s.MigrateUp(t.Context())
+		require.NoError(t, err)
+		schema := func() (all []string) {
+			require.NoError(t, s.writePool.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+				FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
+			return all
 		}
-		for done := range len(up) + 1 {
-			for undone := ""; undone != file; {
-				m, err := s.MigrateDown(t.Context())
-				require.NoError(t, err)
-				undone = "mysql/" + m.Name
+		complete := schema()
+		files, err := fs.Glob(migrations.FS, "mysql/*.sql")
+		require.NoError(t, err)
+		newest := files[len(files)-1]
+		for _, file := range files {
+			up := upStatements(t, file)
+			if len(up) == 1 && file != newest {
+				continue // the newest migration covers this case
 			}
-			for _, stmt := range up[:done] {
-				require.NoError(t, s.writePool.Exec(stmt).Error)
+			for done := range len(up) + 1 {
+				for undone := ""; undone != file; {
+					m, err := s.MigrateDown(t.Context())
+					require.NoError(t, err)
+					undone = "mysql/" + m.Name
+				}
+				for _, stmt := range up[:done] {
+					require.NoError(t, s.writePool.Exec(stmt).Error)
+				}
+				applied, err := s.MigrateUp(t.Context())
+				require.NoError(t, err, "%d statements of %s were executed before", done, file)
+				require.Equal(t, file, "mysql/"+applied[0].Name)
+				require.Equal(t, complete, schema())
 			}
-			applied, err := s.MigrateUp(t.Context())
-			require.NoError(t, err, "%d statements of %s were executed before", done, file)
-			require.Equal(t, file, "mysql/"+applied[0].Name)
-			require.Equal(t, complete, schema())
 		}
-	}
 
-	// A foreign table in a database without migrations is an error.
-	other, err := OpenMySQL(testenv.MySQLDSN(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, other.Close()) })
-	require.NoError(t, other.writePool.Exec("CREATE TABLE users (id INT)").Error)
-	_, err = other.MigrateUp(t.Context())
-	require.ErrorContains(t, err, "users")
+		// A foreign table in a database without migrations is an error.
+		other, err := OpenMySQL(kind.DSN(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, other.Close()) })
+		require.NoError(t, other.writePool.Exec("CREATE TABLE users (id INT)").Error)
+		_, err = other.MigrateUp(t.Context())
+		require.ErrorContains(t, err, "users")
+	})
 }
 
 // Schema changes of large tables take longer than mysqlIOTimeout.
