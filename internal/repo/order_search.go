@@ -165,7 +165,7 @@ func (s *Store) OrderOfPayment(ctx context.Context, ref string) (int64, error) {
 // CountOrders implements search.Store. With a million orders it takes seconds.
 func (s *Store) CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (int64, int64, error) {
 	var found struct{ Count, Amount int64 }
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		return s.ordersByIndex(tx, s.indexName("voucher_status")).Where("voucher_id = ? AND status = ?", voucherID, status).
 			Select("COUNT(*) AS count, COALESCE(SUM(amount), 0) AS amount").Scan(&found).Error
 	})

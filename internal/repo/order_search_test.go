@@ -124,6 +124,18 @@ func TestFindOrdersUsesIndexes(t *testing.T) {
 	})
 }
 
+// A count takes as long as the sale is large. It uses none of the connections that end after mysqlIOTimeout.
+func TestCountOrdersHasNoIOTimeout(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		insertMany(t, s, 3000)
+		count, amount, err := s.CountOrders(t.Context(), 1, domain.OrderRefunding)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, count)
+		require.EqualValues(t, 100, amount)
+		require.Zero(t, s.Pools()["read"].Stats().OpenConnections)
+	})
+}
+
 // insertMany stores n orders of three vouchers, nearly all of them paid.
 func insertMany(t *testing.T, s *Store, n int) {
 	t.Helper()
