@@ -34,8 +34,8 @@ const (
 )
 
 // OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). It overrides
-// every setting of the DSN that correctness depends on: UTC, times parsed to time.Time, strict SQL, "rows affected"
-// counting changed rows, and dropping connections to a read-only server. It does not connect; Ping does.
+// every setting of the DSN and of the server that correctness depends on: sessionVariables, times parsed to time.Time,
+// "rows affected" counting changed rows, and dropping connections to a read-only server. It does not connect; Ping does.
 func OpenMySQL(dsn string) (*DB, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -121,11 +121,12 @@ func pingMySQL(ctx context.Context, pool *sql.DB) error {
 	return writableMySQL(ctx, tx)
 }
 
-// writableMySQL returns an error if the server is read-only. Users with the privilege READ ONLY ADMIN or SUPER could
-// still write to it, but get the same error, because the setting means that writes belong elsewhere.
+// writableMySQL returns an error if the server is read-only, or begins transactions that are. Users with the privilege
+// READ ONLY ADMIN or SUPER could still write to a read-only server, but get the same error, because the setting means
+// that writes belong elsewhere.
 func writableMySQL(ctx context.Context, conn gorm.ConnPool) error {
-	var flags [2]string // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
-	err := conn.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
+	var flags [3]string // newer MariaDB versions return words instead of 0 and 1
+	err := conn.QueryRowContext(ctx, readOnlyFlags).Scan(&flags[0], &flags[1], &flags[2])
 	if err != nil {
 		return err
 	}
@@ -137,15 +138,41 @@ func writableMySQL(ctx context.Context, conn gorm.ConnPool) error {
 	return nil
 }
 
+// readOnlyFlags reads the variables of a read-only server; super_read_only implies read_only. The last one has another
+// name on MariaDB before 11.1: MySQL executes the first comment, and MariaDB the second.
+const readOnlyFlags = "SELECT @@read_only, @@innodb_read_only, /*!80000 @@global.transaction_read_only */ /*M! @@global.tx_read_only */"
+
 var errReadOnly = errors.New("the server is read-only")
 
-// sessionSettings run on each new connection. SET SESSION TRANSACTION is the only spelling of the isolation level that
-// MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row. A lock wait of more than 2 s
-// would exceed the 5 s of a buyer. dupIndex parses the server's messages in English.
-var sessionSettings = []string{
-	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	"SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
-		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
+// sessionVariables are the variables on which correctness depends, with the values that each session gets, whatever the
+// DSN and the globals of the server say.
+var sessionVariables = []struct{ name, value string }{
+	// A statement outside a transaction is committed at once, and COMMIT begins no other transaction. The claim of an
+	// Idempotency-Key would hold its lock otherwise.
+	{"autocommit", "1"},
+	{"completion_type", "'NO_CHAIN'"},
+	// A value that does not fit is an error. MySQL wants the modes for dates together with the strict one.
+	{"sql_mode", "'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"},
+	// A read returns all of its rows.
+	{"sql_select_limit", "18446744073709551615"},
+	{"time_zone", "'+00:00'"},
+	// A longer wait would exceed the 5 s of a buyer.
+	{"innodb_lock_wait_timeout", "2"},
+	// dupIndex parses the messages.
+	{"lc_messages", "'en_US'"},
+}
+
+// sessionSettings returns the statements that run on each new connection. SET SESSION TRANSACTION is the only spelling
+// of the isolation level that MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row.
+func sessionSettings() []string {
+	assignments := make([]string, len(sessionVariables))
+	for i, v := range sessionVariables {
+		assignments[i] = v.name + " = " + v.value
+	}
+	return []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		"SET SESSION " + strings.Join(assignments, ", "),
+	}
 }
 
 // DDL needs its table for itself when it begins and when it ends. While it waits for the transactions that use the
@@ -180,7 +207,7 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &connectError{err}
 	}
 	timed := timedMySQLConn{conn.(mysqlConn)}
-	for _, stmt := range sessionSettings {
+	for _, stmt := range sessionSettings() {
 		if _, err := timed.ExecContext(ctx, stmt, nil); err != nil {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}

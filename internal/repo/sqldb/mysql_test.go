@@ -1,0 +1,130 @@
+package sqldb
+
+import (
+	"database/sql"
+	"testing"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/testenv"
+)
+
+// wrongGlobals are values of the variables that would break the program, for those that are not checked elsewhere.
+var wrongGlobals = map[string]string{
+	"autocommit":               "0",
+	"completion_type":          "'CHAIN'",
+	"sql_mode":                 "'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'",
+	"sql_select_limit":         "1",
+	"time_zone":                "'+08:00'",
+	"innodb_lock_wait_timeout": "50",
+	"lc_messages":              "'de_DE'",
+}
+
+// Each session has the values of the table, whether a wrong one comes from the server or from the DSN, and the server
+// has no warning about them.
+func TestSessionVariables(t *testing.T) {
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		server := kind.Start(t)
+		dsn := server.DSN(t)
+		cfg, err := mysqldriver.ParseDSN(dsn)
+		require.NoError(t, err)
+		cfg.Params = map[string]string{"transaction_isolation": "'SERIALIZABLE'"}
+		if kind == testenv.MariaDB {
+			cfg.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"}
+		}
+		admin, err := sql.Open("mysql", dsn)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, admin.Close()) })
+		for name, value := range wrongGlobals {
+			cfg.Params[name] = value
+		}
+
+		values := func(dsn string) map[string]string {
+			db, err := OpenMySQL(dsn)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			found := map[string]string{}
+			for name, pool := range db.Pools() {
+				for _, v := range sessionVariables {
+					var value string
+					require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT @@session."+v.name).Scan(&value))
+					found[name+"."+v.name] = value
+				}
+				var isolation string
+				require.NoError(t, pool.QueryRowContext(t.Context(),
+					"SELECT /*!80000 @@transaction_isolation */ /*M! @@tx_isolation */").Scan(&isolation))
+				require.Equal(t, "READ-COMMITTED", isolation)
+			}
+			return found
+		}
+		right := values(dsn)
+		require.Equal(t, right, values(cfg.FormatDSN()), "wrong in the DSN")
+		for name, value := range wrongGlobals {
+			_, err := admin.ExecContext(t.Context(), "SET GLOBAL "+name+" = "+value)
+			require.NoError(t, err)
+		}
+		require.Equal(t, right, values(dsn), "wrong on the server")
+		for _, pool := range []string{"write", "read"} {
+			require.Equal(t, "1", right[pool+".autocommit"])
+			require.Equal(t, "NO_CHAIN", right[pool+".completion_type"])
+			require.Equal(t, "+00:00", right[pool+".time_zone"])
+		}
+
+		conn, err := admin.Conn(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, conn.Close()) }()
+		for _, stmt := range sessionSettings() {
+			_, err := conn.ExecContext(t.Context(), stmt)
+			require.NoError(t, err)
+			var level, code, message string
+			err = conn.QueryRowContext(t.Context(), "SHOW WARNINGS").Scan(&level, &code, &message)
+			require.ErrorIs(t, err, sql.ErrNoRows, "%s: %s %s", stmt, code, message)
+		}
+		require.Len(t, wrongGlobals, len(sessionVariables))
+	})
+}
+
+// A claim of an Idempotency-Key is one statement, which another connection sees at once.
+func TestStatementsAreCommittedAtOnce(t *testing.T) {
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db, err := OpenMySQL(kind.DSN(t) + "?autocommit=0")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		a := Access{db}
+		require.NoError(t, a.Writer(t.Context()).Exec("CREATE TABLE claims (id INT PRIMARY KEY)").Error)
+		require.NoError(t, a.Writer(t.Context()).Exec("INSERT INTO claims VALUES (1)").Error)
+		var claims int64
+		require.NoError(t, a.Reader(t.Context()).Table("claims").Count(&claims).Error)
+		require.EqualValues(t, 1, claims)
+	})
+}
+
+// A server that refuses writes is not ready, whichever variable says so.
+func TestPingFindsReadOnlyServers(t *testing.T) {
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		server := kind.Start(t)
+		db, err := OpenMySQL(server.DSN(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		admin, err := sql.Open("mysql", "root@tcp("+server.Addr+")/")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, admin.Close()) })
+		set := func(variable, value string) {
+			_, err := admin.ExecContext(t.Context(), "SET GLOBAL "+variable+" = "+value)
+			require.NoError(t, err)
+		}
+
+		transactions := map[testenv.Kind]string{testenv.MySQL: "transaction_read_only", testenv.MariaDB: "tx_read_only"}[kind]
+		for _, variable := range []string{"read_only", transactions} {
+			require.NoError(t, db.Ping(t.Context()))
+			set(variable, "ON")
+			err := db.Ping(t.Context())
+			require.ErrorIs(t, err, domain.ErrUnavailable, variable)
+			require.ErrorContains(t, err, "read-only")
+			set(variable, "OFF")
+		}
+		require.NoError(t, db.Ping(t.Context()))
+	})
+}
