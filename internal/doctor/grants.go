@@ -69,6 +69,8 @@ func (g *granted) add(here bool, place, object, privilege string) {
 		g.has = append(g.has, privilege)
 		g.global = append(g.global, without([]string{privilege}, harmless)...)
 		return
+	case place == "performance_schema" && object == "replication_group_members" && privilege == "SELECT":
+		return // database.replication asks for it
 	case object != "*" && here:
 		g.tables = true
 		return

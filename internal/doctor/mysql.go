@@ -80,24 +80,41 @@ func (s *mysqlServer) reach(ctx context.Context) Result {
 
 // mysqlFix returns the advice for an error of the server or of the connection to it.
 func mysqlFix(err error) string {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
-		switch e.Number {
-		case 1045, 1698:
-			return "check user and password in SECKILL_MYSQL_DSN"
-		case 1044:
-			return "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON seckill.* TO the user of SECKILL_MYSQL_DSN"
-		case 1049:
-			return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (with the name in SECKILL_MYSQL_DSN)"
-		case 1040:
-			return "raise max_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
-		case 1203:
-			return "raise max_user_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
-		case 1226:
-			return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH a higher value of the limit in the message"
-		}
+	switch errorNumber(err) {
+	case 1045, 1698:
+		return "check user and password in SECKILL_MYSQL_DSN"
+	case 1044:
+		return "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON seckill.* TO the user of SECKILL_MYSQL_DSN"
+	case 1049:
+		return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (with the name in SECKILL_MYSQL_DSN)"
+	case 1040:
+		return "raise max_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
+	case 1203:
+		return "raise max_user_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
+	case 1226:
+		return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH a higher value of the limit in the message"
+	case 1820, 1862:
+		return "ALTER USER <the user of SECKILL_MYSQL_DSN> IDENTIFIED BY a new password, and write it into SECKILL_MYSQL_DSN"
+	case 3032:
+		return "SET GLOBAL offline_mode = OFF"
+	case 3118, 4151:
+		return "ALTER USER <the user of SECKILL_MYSQL_DSN> ACCOUNT UNLOCK"
+	case 3159:
+		return "append ?tls=true to SECKILL_MYSQL_DSN (?tls=skip-verify if the server signs its certificate itself)"
 	}
 	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
+}
+
+// erUnknownVariable is the error of a variable that the server does not have.
+const erUnknownVariable = 1193
+
+// errorNumber returns the number of an error of the server, or 0.
+func errorNumber(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
 }
 
 func variables(ctx context.Context, pool *sql.DB, query string) (map[string]string, error) {
@@ -207,11 +224,19 @@ func (s *mysqlServer) checkResult(enforced string) Result {
 func isOff(value string) bool { return value == "OFF" || value == "0" }
 func isOn(value string) bool  { return value == "ON" || value == "1" }
 
-func (s *mysqlServer) checkCommit(context.Context) Result {
+func (s *mysqlServer) checkCommit(ctx context.Context) Result {
 	const name = "innodb_flush_log_at_trx_commit"
 	if v := s.global[name]; v != "1" {
 		return Bad(Fail, "SET GLOBAL "+name+" = 1, and in my.cnf",
 			"%s = %s: a power failure loses orders that were answered 201", name, v)
+	}
+
+	redo, err := variables(ctx, s.Pool, "SHOW GLOBAL STATUS LIKE 'innodb_redo_log_enabled'") // only MySQL can switch it off
+	if err != nil {
+		return Unanswered(err, mysqlFix(err))
+	}
+	if isOff(redo["innodb_redo_log_enabled"]) {
+		return Bad(Fail, "ALTER INSTANCE ENABLE INNODB REDO_LOG", "the redo log is off: a crash can lose the whole server")
 	}
 	return Good("%s = 1: commits are on disk", name)
 }
@@ -296,8 +321,19 @@ func atoi(text string) int {
 
 // checkMemory compares the size of the order table with the buffer pool.
 func (s *mysqlServer) checkMemory(ctx context.Context) Result {
+	conn, err := s.Pool.Conn(ctx)
+	if err != nil {
+		return Unanswered(err, mysqlFix(err))
+	}
+	defer func() { _ = conn.Close() }() // it returns to the pool
+
+	// MySQL would answer with what it knew a day ago. MariaDB has no such variable.
+	_, err = conn.ExecContext(ctx, "SET SESSION information_schema_stats_expiry = 0")
+	if err != nil && errorNumber(err) != erUnknownVariable {
+		return Unanswered(err, mysqlFix(err))
+	}
 	var size sql.NullInt64
-	err := s.Pool.QueryRowContext(ctx, "SELECT SUM(data_length + index_length) FROM information_schema.tables "+
+	err = conn.QueryRowContext(ctx, "SELECT SUM(data_length + index_length) FROM information_schema.tables "+
 		"WHERE table_schema = DATABASE() AND table_name = 'voucher_orders'").Scan(&size)
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))

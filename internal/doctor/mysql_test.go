@@ -91,89 +91,164 @@ CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
 // All settings, the user's privileges and the sessions are as recommended.
 func TestWellConfiguredDatabase(t *testing.T) {
 	t.Parallel()
-	db := testenv.StartMariaDB(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
-	root := db.DSN(t)
-	cfg, err := mysql.ParseDSN(root)
-	require.NoError(t, err)
-	admin := dial(t, root)
-	execute(t, admin, strings.Split(tables, ";\n")...)
-	execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
-		"GRANT "+strings.Join(needed, ", ")+" ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
-	cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
-	cfg.Params = map[string]string{"tx_isolation": "'READ-COMMITTED'", "charset": "utf8mb4"}
-	found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
-	allGood(t, found)
-	assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
-	assert.Contains(t, found["database.version"].Found, "MariaDB")
-	assert.Contains(t, found["database.connections"].Found, "room for 10 servers of up to 48")
-	for _, f := range found {
-		assert.NotContains(t, f.Found+f.Change, "hunter2", "neither the password nor a grant with its hash is printed")
-	}
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
+		root := db.DSN(t)
+		cfg, err := mysql.ParseDSN(root)
+		require.NoError(t, err)
+		admin := dial(t, root)
+		execute(t, admin, strings.Split(tables, ";\n")...)
+		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
+			"GRANT "+strings.Join(needed, ", ")+" ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
+		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
+		isolation := map[testenv.Kind]string{testenv.MariaDB: "tx_isolation", testenv.MySQL: "transaction_isolation"}[kind]
+		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'", "charset": "utf8mb4"}
+		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
+		allGood(t, found)
+		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
+		assert.Contains(t, found["database.version"].Found, map[testenv.Kind]string{testenv.MariaDB: "MariaDB", testenv.MySQL: "MySQL"}[kind])
+		assert.Contains(t, found["database.connections"].Found, "room for 10 servers of up to 48")
+		for _, f := range found {
+			assert.NotContains(t, f.Found+f.Change, "hunter2", "neither the password nor a grant with its hash is printed")
+		}
+	})
 }
 
 // Every setting of the server is wrong.
 func TestMisconfiguredDatabase(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	db := testenv.StartMariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
-		"--skip-innodb-doublewrite", "--sql-mode=", "--max-connections=60", "--wait-timeout=60",
-		"--character-set-server=latin1", "--innodb-buffer-pool-size=6M")
-	dsn := db.DSN(t)
-	pool := dial(t, dsn)
-	execute(t, pool, strings.Split(tables, ";\n")...)
-	execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "ALTER DATABASE CHARACTER SET latin1",
-		"ALTER TABLE voucher_orders ADD filler LONGBLOB", "INSERT INTO voucher_orders VALUES (1, REPEAT('x', 8000000))",
-		"ANALYZE TABLE voucher_orders", "SET GLOBAL read_only = 1")
-	m := MySQL{Pool: dial(t, dsn), Migrations: []int64{1, 2, 3}, Instances: 2, Now: func() time.Time { return time.Now().Add(5 * time.Second) }}
-	found := examine(t, m.Group())
-	want(t, found, map[string]Status{
-		"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
-		"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
-		"database.connections": Fail, "database.memory": Warn, "database.writable": Fail, "database.timeouts": Warn,
-		"database.privileges": Warn, "database.clock": Fail,
-	})
-	assert.Contains(t, found["database.clock"].Found, "behind")
-	assert.Contains(t, found["database.privileges"].Found, "SUPER")
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
+			"--innodb-doublewrite=OFF", "--sql-mode=", "--max-connections=60", "--wait-timeout=60",
+			"--character-set-server=latin1", "--innodb-buffer-pool-size=6M")
+		dsn := db.DSN(t)
+		pool := dial(t, dsn)
+		execute(t, pool, strings.Split(tables, ";\n")...)
+		execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "ALTER DATABASE CHARACTER SET latin1",
+			"ALTER TABLE voucher_orders ADD filler LONGBLOB", "INSERT INTO voucher_orders VALUES (1, REPEAT('x', 8000000))",
+			"ANALYZE TABLE voucher_orders", "SET GLOBAL read_only = 1")
+		m := MySQL{Pool: dial(t, dsn), Migrations: []int64{1, 2, 3}, Instances: 2, Now: func() time.Time { return time.Now().Add(5 * time.Second) }}
+		found := examine(t, m.Group())
+		want(t, found, map[string]Status{
+			"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
+			"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
+			"database.connections": Fail, "database.memory": Warn, "database.writable": Fail, "database.timeouts": Warn,
+			"database.privileges": Warn, "database.clock": Fail,
+		})
+		assert.Contains(t, found["database.clock"].Found, "behind")
+		assert.Contains(t, found["database.privileges"].Found, "SUPER")
 
-	execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
-		"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)", "SET GLOBAL check_constraint_checks = OFF")
-	m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn+"?charset=utf8mb4"), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
-	m.Pool.SetMaxOpenConns(55)
-	found = examine(t, m.Group())
-	want(t, found, map[string]Status{
-		"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
-		"database.charset": Warn,
-	})
-	assert.Contains(t, found["database.binlog"].Found, "STATEMENT")
-	assert.Contains(t, found["database.checks"].Change, "check_constraint_checks")
-	assert.Contains(t, found["database.schema"].Found, "unknown to this program")
+		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
+			"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)")
+		checks := "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED"
+		if kind == testenv.MySQL {
+			execute(t, pool, "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock NOT ENFORCED")
+		} else {
+			execute(t, pool, "SET GLOBAL check_constraint_checks = OFF")
+			checks = "check_constraint_checks"
+		}
+		m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn+"?charset=utf8mb4"), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
+		m.Pool.SetMaxOpenConns(55)
+		found = examine(t, m.Group())
+		want(t, found, map[string]Status{
+			"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
+			"database.charset": Warn,
+		})
+		assert.Contains(t, found["database.binlog"].Found, "STATEMENT")
+		assert.Contains(t, found["database.checks"].Change, checks)
+		assert.Contains(t, found["database.schema"].Found, "unknown to this program")
 
-	m.Pool = dial(t, dsn+"?charset=latin1")
-	want(t, examine(t, m.Group()), map[string]Status{"database.charset": Fail})
+		m.Pool = dial(t, dsn+"?charset=latin1")
+		want(t, examine(t, m.Group()), map[string]Status{"database.charset": Fail})
+	})
+}
+
+// replicationSQL are the statements of TestReplication: to install semi-synchronous replication, to attach a replica to a
+// host and port, to make both sides semi-synchronous, and the variable of the point at which the primary waits.
+var replicationSQL = map[testenv.Kind]struct {
+	install   [2][]string
+	attach    string
+	primary   string
+	replica   []string
+	waitPoint string
+}{
+	testenv.MariaDB: {
+		attach:    "CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copy', MASTER_PASSWORD='secret'; START SLAVE",
+		primary:   "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+		replica:   []string{"SET GLOBAL rpl_semi_sync_slave_enabled = 1", "STOP SLAVE", "START SLAVE"},
+		waitPoint: "rpl_semi_sync_master_wait_point",
+	},
+	testenv.MySQL: {
+		install: [2][]string{
+			{"INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'"},
+			{"INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'"},
+		},
+		attach: "CHANGE REPLICATION SOURCE TO SOURCE_HOST='%s', SOURCE_PORT=%s, SOURCE_USER='copy', SOURCE_PASSWORD='secret', " +
+			"GET_SOURCE_PUBLIC_KEY=1; START REPLICA",
+		primary:   "SET GLOBAL rpl_semi_sync_source_enabled = 1",
+		replica:   []string{"SET GLOBAL rpl_semi_sync_replica_enabled = 1", "STOP REPLICA", "START REPLICA"},
+		waitPoint: "rpl_semi_sync_source_wait_point",
+	},
 }
 
 // The replica is attached asynchronously at first, then semi-synchronously.
 func TestReplication(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	primary := testenv.StartMariaDB(t, "--log-bin", "--server-id=1")
-	replica := testenv.StartMariaDB(t, "--server-id=2")
-	pool, other := dial(t, primary.DSN(t)), dial(t, replica.DSN(t))
-	check := func() Result {
-		return examine(t, MySQL{Pool: pool, Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.replication"].Result
-	}
-	require.Equal(t, OK, check().Status)
-	host, port, err := net.SplitHostPort(primary.Addr)
-	require.NoError(t, err)
-	execute(t, pool, "CREATE USER copy IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO copy")
-	execute(t, other, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copy', MASTER_PASSWORD='secret'", host, port), "START SLAVE")
-	require.Eventually(t, func() bool { return check().Status == Warn }, time.Minute, 20*time.Millisecond)
-	require.Contains(t, check().Found, "1 replicas, asynchronous")
-	execute(t, pool, "SET GLOBAL rpl_semi_sync_master_enabled = 1")
-	execute(t, other, "SET GLOBAL rpl_semi_sync_slave_enabled = 1", "STOP SLAVE", "START SLAVE")
-	require.Eventually(t, func() bool { return strings.Contains(check().Change, "AFTER_SYNC', and") }, time.Minute, 20*time.Millisecond)
-	execute(t, pool, "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'")
-	require.Equal(t, OK, check().Status, check().Found)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		statements := replicationSQL[kind]
+		primary := kind.Start(t, "--log-bin", "--server-id=1")
+		replica := kind.Start(t, "--server-id=2")
+		pool, other := dial(t, primary.DSN(t)), dial(t, replica.DSN(t))
+		check := func() Result {
+			return examine(t, MySQL{Pool: pool, Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.replication"].Result
+		}
+		require.Equal(t, OK, check().Status)
+
+		host, port, err := net.SplitHostPort(primary.Addr)
+		require.NoError(t, err)
+		execute(t, pool, "CREATE USER copy IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO copy")
+		execute(t, pool, statements.install[0]...)
+		execute(t, other, statements.install[1]...)
+		execute(t, other, strings.Split(fmt.Sprintf(statements.attach, host, port), "; ")...)
+		require.Eventually(t, func() bool { return check().Status == Warn }, time.Minute, 20*time.Millisecond)
+		require.Contains(t, check().Found, "1 replicas, asynchronous")
+
+		execute(t, pool, "SET GLOBAL "+statements.waitPoint+" = 'AFTER_COMMIT'", statements.primary)
+		execute(t, other, statements.replica...)
+		require.Eventually(t, func() bool { return strings.Contains(check().Change, "AFTER_SYNC', and") }, time.Minute, 20*time.Millisecond)
+		execute(t, pool, "SET GLOBAL "+statements.waitPoint+" = 'AFTER_SYNC'")
+		require.Equal(t, OK, check().Status, check().Found)
+	})
+}
+
+// A statement runs whose text has bytes that are not UTF-8, as those with the hash of an Idempotency-Key have.
+func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
+	t.Parallel()
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		pool := dial(t, kind.DSN(t))
+		other, err := pool.Conn(t.Context())
+		require.NoError(t, err)
+		var id int64
+		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := other.ExecContext(context.WithoutCancel(t.Context()), "SELECT SLEEP(600), _binary'\x82T\xc3)\xe9'")
+			ended <- err
+		}()
+		require.Eventually(t, func() bool {
+			var sleeps int
+			err := pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'").Scan(&sleeps)
+			return err != nil || sleeps > 0
+		}, time.Minute, time.Millisecond)
+
+		s := &mysqlServer{MySQL: MySQL{Pool: pool}, maria: kind == testenv.MariaDB}
+		assert.Equal(t, OK, s.checkReplication(t.Context()).Status, s.checkReplication(t.Context()).Found)
+		execute(t, pool, fmt.Sprint("KILL QUERY ", id))
+		require.NoError(t, <-ended) // SLEEP returns 1 when it is interrupted
+		require.NoError(t, other.Close())
+	})
 }
 
 func TestReplicationResult(t *testing.T) {
@@ -204,35 +279,39 @@ func TestReplicationResult(t *testing.T) {
 
 func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 	t.Parallel()
-	pool := dial(t, testenv.SharedMariaDB(t).DSN(t))
-	found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Instances: 1, Now: time.Now}.Group())
-	want(t, found, map[string]Status{"database.schema": Warn, "database.checks": Skipped, "database.binlog": OK})
-	var n int
-	require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n))
-	require.Zero(t, n)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		pool := dial(t, kind.DSN(t))
+		found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Instances: 1, Now: time.Now}.Group())
+		want(t, found, map[string]Status{"database.schema": Warn, "database.checks": Skipped, "database.binlog": OK})
+		var n int
+		require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n))
+		require.Zero(t, n)
+	})
 }
 
 func TestUnreachableDatabase(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	db := testenv.StartMariaDB(t)
-	dsn := db.DSN(t)
-	reach := func(dsn string, limit time.Duration) Finding {
-		found := examineWithin(t, limit, MySQL{Pool: dial(t, dsn), Instances: 1, Now: time.Now}.Group())
-		assert.Equal(t, Skipped, found["database.commit"].Status)
-		f := found["database.reachable"]
-		assert.Equal(t, Fail, f.Status)
-		assert.True(t, f.Unasked)
-		return f
-	}
-	assert.Contains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Change, "user and password")
-	assert.NotContains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Found, "hunter2")
-	assert.Contains(t, reach(strings.Replace(dsn, "/seckill_test", "/no_such", 1), longDeadline).Change, "CREATE DATABASE")
-	require.NoError(t, db.Pause())
-	assert.Contains(t, reach(dsn, deadline).Found, "hangs")
-	require.NoError(t, db.Resume())
-	db.Kill()
-	assert.Contains(t, reach(dsn, longDeadline).Found, "refused")
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db := kind.Start(t)
+		dsn := db.DSN(t)
+		reach := func(dsn string, limit time.Duration) Finding {
+			found := examineWithin(t, limit, MySQL{Pool: dial(t, dsn), Instances: 1, Now: time.Now}.Group())
+			assert.Equal(t, Skipped, found["database.commit"].Status)
+			f := found["database.reachable"]
+			assert.Equal(t, Fail, f.Status)
+			assert.True(t, f.Unasked)
+			return f
+		}
+		assert.Contains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Change, "user and password")
+		assert.NotContains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Found, "hunter2")
+		assert.Contains(t, reach(strings.Replace(dsn, "/seckill_test", "/no_such", 1), longDeadline).Change, "CREATE DATABASE")
+		require.NoError(t, db.Pause())
+		assert.Contains(t, reach(dsn, deadline).Found, "hangs")
+		require.NoError(t, db.Resume())
+		db.Kill()
+		assert.Contains(t, reach(dsn, longDeadline).Found, "refused")
+	})
 }
 
 func TestOldDatabaseVersionsFail(t *testing.T) {
@@ -321,51 +400,61 @@ func TestFailingSQLiteIsNamedInTheAdvice(t *testing.T) {
 
 func TestGrants(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(testenv.StartMariaDB(t).DSN(t))
-	require.NoError(t, err)
-	admin := dial(t, cfg.FormatDSN())
-	cfg.DBName = "shop"
-	execute(t, admin, "CREATE DATABASE shop", "CREATE TABLE shop.users (id INT)", "CREATE DATABASE books",
-		"CREATE TABLE books.authors (id INT)", "CREATE ROLE sellers", "GRANT SELECT ON shop.* TO sellers")
-	all := strings.Join(needed, ", ")
-	for i, tc := range []struct {
-		grants string
-		want   Status
-		found  string
-	}{
-		{"GRANT " + all + " ON `shop`.*", OK, "has all needed privileges on `shop`, and none elsewhere"},
-		{"GRANT PROCESS ON *.*; GRANT ALL PRIVILEGES ON `s%`.*", Warn, "elsewhere: `s%`.*"}, // other databases match, too
-		{"GRANT ALL PRIVILEGES ON `shop`.*; GRANT PROCESS ON *.*", OK, "none elsewhere"},
-		{"GRANT ALL PRIVILEGES ON `sh_p`.*", OK, "on `sh_p`, and none elsewhere"},
-		{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `sh\\_p`.*", Fail, "lacks INSERT"}, // \_ is not wild
-		{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `SHOP`.*", Fail, "lacks INSERT"},
-		{"GRANT SELECT, INSERT ON `shop`.*", Fail, "lacks UPDATE, DELETE"},
-		{"GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`.*", Warn, "lacks CREATE, ALTER, DROP, INDEX"},
-		{"GRANT SELECT, UPDATE ON `shop`.users; GRANT SELECT, INSERT (id) ON `shop`.users", Skipped, "single tables"},
-		{"GRANT INSERT (id) ON `shop`.users", Skipped, "single tables"},
-		{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON books.authors", Fail, "lacks INSERT"},
-		{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON mysql.*; GRANT USAGE ON books.*", Warn, "on `shop`, and privileges elsewhere: `mysql`.*"},
-		{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON books.authors", Warn, "elsewhere: `books`.`authors`"},
-		{"GRANT " + all + " ON `shop`.*; GRANT sellers", OK, "none elsewhere"}, // a role that is not active
-		{"GRANT " + all + " ON `shop`.*; GRANT sellers; SET DEFAULT ROLE sellers FOR", OK, "roles were not examined"},
-		{"GRANT sellers; SET DEFAULT ROLE sellers FOR", Skipped, "roles"},
-		{"GRANT ALL PRIVILEGES ON *.*", Warn, "SUPER"},
-		{"GRANT SELECT, SUPER, FILE ON *.*; GRANT ALL PRIVILEGES ON `shop`.*", Warn, "SUPER"},
-		{"GRANT " + all + ", FILE, RELOAD ON *.*", Warn, "and others"},
-	} {
-		cfg.User, cfg.Passwd = fmt.Sprintf("seller%d", i), "hunter2hunter2"
-		execute(t, admin, "CREATE USER "+cfg.User+" IDENTIFIED BY 'hunter2hunter2'")
-		for grant := range strings.SplitSeq(tc.grants, "; ") {
-			if !strings.HasSuffix(grant, "FOR") {
-				grant += " TO"
-			}
-			execute(t, admin, grant+" "+cfg.User)
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		cfg, err := mysql.ParseDSN(kind.Start(t).DSN(t))
+		require.NoError(t, err)
+		admin := dial(t, cfg.FormatDSN())
+		cfg.DBName = "shop"
+		execute(t, admin, "CREATE DATABASE shop", "CREATE TABLE shop.users (id INT)", "CREATE DATABASE books",
+			"CREATE TABLE books.authors (id INT)", "CREATE ROLE sellers", "GRANT SELECT ON shop.* TO sellers")
+		all, group := strings.Join(needed, ", "), ""
+		if kind == testenv.MySQL { // MariaDB has no such table
+			group = "; GRANT SELECT ON performance_schema.replication_group_members"
 		}
-		s := mysqlServer{MySQL: MySQL{Pool: dial(t, cfg.FormatDSN())}}
-		r := s.checkPrivileges(t.Context())
-		assert.Equal(t, tc.want, r.Status, "%s: %s", tc.grants, r.Found)
-		assert.Contains(t, r.Found, tc.found, tc.grants)
-	}
+		for i, tc := range []struct {
+			grants string
+			want   Status
+			found  string
+		}{
+			{"GRANT " + all + " ON `shop`.*", OK, "has all needed privileges on `shop`, and none elsewhere"},
+			{"GRANT PROCESS ON *.*; GRANT ALL PRIVILEGES ON `s%`.*", Warn, "elsewhere: `s%`.*"}, // other databases match, too
+			{"GRANT ALL PRIVILEGES ON `shop`.*; GRANT PROCESS ON *.*", OK, "none elsewhere"},
+			{"GRANT ALL PRIVILEGES ON `sh_p`.*", OK, "on `sh_p`, and none elsewhere"},
+			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `sh\\_p`.*", Fail, "lacks INSERT"}, // \_ is not wild
+			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `SHOP`.*", Fail, "lacks INSERT"},
+			{"GRANT SELECT, INSERT ON `shop`.*", Fail, "lacks UPDATE, DELETE"},
+			{"GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`.*", Warn, "lacks CREATE, ALTER, DROP, INDEX"},
+			{"GRANT SELECT, UPDATE ON `shop`.users; GRANT SELECT, INSERT (id) ON `shop`.users", Skipped, "single tables"},
+			{"GRANT INSERT (id) ON `shop`.users", Skipped, "single tables"},
+			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON books.authors", Fail, "lacks INSERT"},
+			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON mysql.*; GRANT USAGE ON books.*", Warn, "on `shop`, and privileges elsewhere: `mysql`.*"},
+			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON books.authors", Warn, "elsewhere: `books`.`authors`"},
+			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON performance_schema.threads", Warn, "elsewhere: `performance_schema`.`threads`"},
+			{"GRANT " + all + " ON `shop`.*" + group, OK, "none elsewhere"},
+			{"GRANT " + all + " ON `shop`.*; GRANT sellers", OK, "none elsewhere"}, // a role that is not active
+			{"GRANT " + all + " ON `shop`.*; GRANT sellers; SET DEFAULT ROLE sellers FOR", OK, "roles were not examined"},
+			{"GRANT sellers; SET DEFAULT ROLE sellers FOR", Skipped, "roles"},
+			{"GRANT ALL PRIVILEGES ON *.*", Warn, "SUPER"},
+			{"GRANT SELECT, SUPER, FILE ON *.*; GRANT ALL PRIVILEGES ON `shop`.*", Warn, "SUPER"},
+			{"GRANT " + all + ", FILE, RELOAD ON *.*", Warn, "and others"},
+		} {
+			cfg.User, cfg.Passwd = fmt.Sprintf("seller%d", i), "hunter2hunter2"
+			execute(t, admin, "CREATE USER "+cfg.User+" IDENTIFIED BY 'hunter2hunter2'")
+			for grant := range strings.SplitSeq(tc.grants, "; ") {
+				if !strings.HasSuffix(grant, "FOR") {
+					grant += " TO"
+				}
+				if kind == testenv.MySQL {
+					grant = strings.Replace(grant, "FOR", "TO", 1)
+				}
+				execute(t, admin, grant+" "+cfg.User)
+			}
+			s := mysqlServer{MySQL: MySQL{Pool: dial(t, cfg.FormatDSN())}}
+			r := s.checkPrivileges(t.Context())
+			assert.Equal(t, tc.want, r.Status, "%s: %s", tc.grants, r.Found)
+			assert.Contains(t, r.Found, tc.found, tc.grants)
+		}
+	})
 }
 
 func TestSchema(t *testing.T) {
@@ -379,6 +468,73 @@ func TestSchema(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, schemaResult(tc.applied, tc.known).Status, fmt.Sprint(tc))
 	}
+}
+
+// MySQL caches the sizes of tables for a day.
+func TestMemoryCheckReadsPresentSize(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	pool := dial(t, testenv.MySQL.DSN(t))
+	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_buffer_pool_size": "8388608"}}
+	execute(t, pool, "CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY) STATS_AUTO_RECALC = 0")
+	r := s.checkMemory(t.Context())
+	require.Equal(t, OK, r.Status, r.Found)
+
+	// What InnoDB would count in a table with 16 MiB.
+	execute(t, pool, "UPDATE mysql.innodb_table_stats SET n_rows = 100000, clustered_index_size = 1024 "+
+		"WHERE database_name = DATABASE() AND table_name = 'voucher_orders'", "FLUSH TABLE voucher_orders")
+	r = s.checkMemory(t.Context())
+	require.Equal(t, Warn, r.Status, r.Found)
+	require.Contains(t, r.Found, "voucher_orders has 16 MiB")
+}
+
+func TestRedoLogSwitchedOff(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	pool := dial(t, testenv.MySQL.Start(t).DSN(t))
+	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}
+	require.Equal(t, OK, s.checkCommit(t.Context()).Status)
+	execute(t, pool, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
+	r := s.checkCommit(t.Context())
+	require.Equal(t, Fail, r.Status)
+	require.Contains(t, r.Change, "ENABLE INNODB REDO_LOG")
+	execute(t, pool, r.Change)
+	require.Equal(t, OK, s.checkCommit(t.Context()).Status)
+}
+
+// The server refuses the account or the connection, and the advice is not about the network.
+func TestAdviceForRefusedConnections(t *testing.T) {
+	t.Parallel()
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		server := kind.Start(t)
+		dsn := server.DSN(t)
+		admin := dial(t, dsn)
+		user := strings.Replace(dsn, "root@", "seller:hunter2hunter2@", 1)
+		execute(t, admin, "CREATE USER seller IDENTIFIED BY 'hunter2hunter2'", "GRANT SELECT ON *.* TO seller")
+		refused := []struct{ refuse, accept, change string }{
+			{"ALTER USER seller ACCOUNT LOCK", "ALTER USER seller ACCOUNT UNLOCK", "ACCOUNT UNLOCK"},
+			{"ALTER USER seller PASSWORD EXPIRE", "ALTER USER seller IDENTIFIED BY 'hunter2hunter2'", "a new password"},
+			{"SET GLOBAL require_secure_transport = ON", "SET GLOBAL require_secure_transport = OFF", "?tls=true"},
+			{"SET GLOBAL offline_mode = ON", "SET GLOBAL offline_mode = OFF", "offline_mode = OFF"},
+		}
+		if kind == testenv.MariaDB { // it reports a connection without TLS as a wrong password, and has no offline mode
+			refused = refused[:2]
+		}
+		execute(t, admin, "SET GLOBAL lc_messages = 'ja_JP'") // the texts do not matter
+		for _, r := range refused {
+			conn, err := admin.Conn(t.Context()) // it was accepted before
+			require.NoError(t, err)
+			_, err = conn.ExecContext(t.Context(), r.refuse)
+			require.NoError(t, err)
+			found := examine(t, MySQL{Pool: dial(t, user), Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.reachable"]
+			assert.Equal(t, Fail, found.Status, r.refuse)
+			assert.Contains(t, found.Change, r.change, found.Found)
+			_, err = conn.ExecContext(t.Context(), r.accept)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+		require.Equal(t, OK, examine(t, MySQL{Pool: dial(t, user), Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.reachable"].Status)
+	})
 }
 
 func TestMemoryResult(t *testing.T) {
