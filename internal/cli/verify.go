@@ -35,19 +35,26 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	r := report{broken: map[int64]map[string]bool{}}
 	for _, b := range totals {
-		for _, v := range violations(e.Ctx, store, b) {
+		for _, v := range r.violationsOf(e.Ctx, store, b) {
 			r.violation(b.VoucherID, v.Invariant, v.Detail+orderList(v.Orders.Orders, v.Orders.Count))
 		}
 	}
 	redisErr := checkRedis(e, store, totals, &r)
+	if redisErr != nil {
+		redisErr = fmt.Errorf("could not check Redis: %w", redisErr)
+	}
+	if redisErr != nil && len(r.violations) > 0 {
+		r.note("note: %v", redisErr)
+	}
 	if err := r.print(e.Out, totals); err != nil {
 		return err
 	}
-	if redisErr != nil {
-		return &exitError{ExitUnchecked, fmt.Errorf("could not check Redis: %w", redisErr)}
-	}
+
 	if len(r.violations) > 0 {
 		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(r.violations), "violation"), strings.Join(r.violations, "\n  "))}
+	}
+	if redisErr != nil {
+		return &exitError{ExitUnchecked, redisErr}
 	}
 	fmt.Fprintf(e.Out, "%s checked: all invariants hold\n", count(len(totals), "sale"))
 	return nil
@@ -100,14 +107,16 @@ func (r *report) print(out io.Writer, totals []domain.SaleTotals) error {
 // maxOrdersRead bounds the active orders that are read to find those that break an invariant.
 const maxOrdersRead = 2_000_000
 
-// violations returns the broken invariants of a sale, with the orders that break them if these can be determined.
-func violations(ctx context.Context, store *repo.Store, totals domain.SaleTotals) []domain.Violation {
+// violationsOf returns the broken invariants of a sale, with the orders that break them. If these cannot be read, it
+// notes why.
+func (r *report) violationsOf(ctx context.Context, store *repo.Store, totals domain.SaleTotals) []domain.Violation {
 	found := totals.Check()
 	if len(found) == 0 {
 		return nil
 	}
 	facts, err := store.SaleFacts(ctx, totals.VoucherID, nil, maxOrdersRead, domain.OverdueSince{})
 	if err != nil {
+		r.note("note: voucher %d: could not read its orders: %v", totals.VoucherID, err)
 		return found
 	}
 	if withOrders := facts.Check(); len(withOrders) >= len(found) {

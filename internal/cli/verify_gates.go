@@ -68,7 +68,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 		case !served:
 			tolerated = ": the next server in lane queue rebuilds the gate"
 		default:
-			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID))
+			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID, r))
 			continue
 		}
 		r.note("note: voucher %d: %s%s", b.VoucherID, d, tolerated)
@@ -76,12 +76,13 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	return nil
 }
 
-// orders lists the orders that the gate counts although they hold no unit, or returns "" if they cannot be determined.
-func (c *gateChecker) orders(e *app.Env, voucherID int64) string {
+// orders lists the orders that the gate counts although they hold no unit. If they cannot be determined, it notes why.
+func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
 	reconciler := app.NewReconciler(e, c.gate, c.store, reconcile.Config{Queue: true, Now: time.Now})
 	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
 	if err != nil {
-		return "" // the list is optional
+		r.note("note: voucher %d: could not list the orders of the gate: %v", voucherID, err)
+		return ""
 	}
 	var orders string
 	for _, f := range reports[0].Findings {
