@@ -18,11 +18,11 @@ export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
 
 groups := race handler-race models plain clusters e2e chart
 # With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
-test-short lint $(groups): export GOFLAGS += -pgo=off
+test-short test-mysql lint $(groups): export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
-test-short $(groups): export GOGC ?= 300
+test-short test-mysql $(groups): export GOGC ?= 300
 
-.PHONY: help run test test-short check lint vuln bench microbench load up down containers compose deps fmt snapshot release $(groups)
+.PHONY: help run test test-short test-mysql check lint vuln bench microbench load up down containers compose deps fmt snapshot release $(groups)
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ clusters := TestTortureOfClusters
 submake = $(MAKE) --no-print-directory --keep-going
 # The groups of one line run at once, at the same priority: on a busy machine others would starve one that yields to them.
 # More at once would not be faster: what polls then polls more often, and the sale with a million orders holds up the others.
-test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
+test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MySQL, MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@results=$$(mktemp -d) failed=; export results; \
 	$(submake) race || failed=1; \
 	$(submake) -j3 handler-race models plain || failed=1; \
@@ -58,8 +58,8 @@ test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis,
 	rm -r $$results; test -z "$$failed"
 
 $(groups): $(GOBIN)/gotestsum
-$(groups): export GOFLAGS += -vet=off
-$(groups): export SECKILL_TEST_REQUIRE = 1
+test-mysql $(groups): export GOFLAGS += -vet=off
+test-mysql $(groups): export SECKILL_TEST_REQUIRE = 1
 $(groups): export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
 gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $(if $(results),--jsonfile $(results)/$@)
 
@@ -84,6 +84,12 @@ e2e:
 # The chart is outside of the module, so a cached result would not notice its changes.
 chart:
 	@cd deploy/check && $(gotestsum) -- -count=1 ./...
+
+# The packages whose tests use a database server. make test runs on both servers what depends on statements or transactions;
+# this runs all of it on MySQL, and nothing on SQLite.
+on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./internal/sim ./internal/e2e
+test-mysql: deps $(GOBIN)/gotestsum ## everything that uses a database server, on MySQL; SECKILL_TEST_MYSQL_DSN='root:root@tcp(127.0.0.1:3306)/' names a running one
+	@SECKILL_TEST_DATABASE=mysql $(gotestsum) -- -parallel 8 -timeout 30m $(on-mysql)
 
 # Many of these tests wait, so twice as many packages run at once as there are processors.
 test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
+	"seckill/internal/repo/dbtest"
 )
 
 const million = 1_000_000
@@ -20,7 +21,8 @@ const million = 1_000_000
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
-	s := withoutBackgroundRepair(realStack(t).ownDatabase(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"))
+	s := withoutBackgroundRepair(realStack(t).ownDatabase(t, "--innodb-buffer-pool-size=512M",
+		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
 	p := s.serve(t)
 	tokens := s.tokens(t, 2000)
 	buy := func() answer {
@@ -92,7 +94,8 @@ func sellMillion(t *testing.T, s *stack, sale string) {
 		for _, statement := range []string{
 			"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
-				SELECT %s + seq, 1000000 + seq, %s, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM seq_1_to_%d`, unusedOrderID, sale, million),
+				SELECT %s + 1 + n, 1000001 + n, %s, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`,
+				unusedOrderID, sale, dbtest.Numbers(6)),
 			fmt.Sprintf("UPDATE seckill_vouchers SET stock = stock - %d WHERE voucher_id = %s", million, sale),
 		} {
 			_, err := db.ExecContext(t.Context(), statement)

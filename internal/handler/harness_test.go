@@ -113,20 +113,20 @@ var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
 // database opens an empty, migrated database and closes it at the end of the test.
 type database func(testing.TB) *repo.Store
 
-// eachDatabase runs a test on SQLite and, except in short mode, on MariaDB.
+// eachDatabase runs a test on SQLite and, except in short mode, on a database server.
 func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		test(t, sqlite)
 	})
-	t.Run("mariadb", func(t *testing.T) {
+	t.Run(string(testenv.OneKind(t)), func(t *testing.T) {
 		t.Parallel()
 		testenv.Long(t)
-		test(t, mariaDB)
+		test(t, server)
 	})
 }
 
-func mariaDB(t testing.TB) *repo.Store {
+func server(t testing.TB) *repo.Store {
 	t.Helper()
 	return opened(t)(repo.OpenMySQL(dbtest.MySQLDSN(t)))
 }

@@ -115,7 +115,7 @@ func (b *bank) setResult(ref, status string) {
 // money moves once, whatever notices follow.
 func TestLostNoticeIsInquired(t *testing.T) {
 	t.Parallel()
-	for name, db := range map[string]database{"sqlite": sqlite, "mariadb": mariaDB} {
+	for name, db := range map[string]database{"sqlite": sqlite, "server": server} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, db, overHTTP)

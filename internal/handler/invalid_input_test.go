@@ -304,7 +304,7 @@ func FuzzVoucherBody(f *testing.F) {
 	f.Add(`{"shop_id":"1","title":"\ud800\u0000","pay_value":0,"actual_value":1}`, "2")
 	admins := []client{e.admin().bad()}
 	if !testing.Short() && flag.Lookup("test.fuzz").Value.String() == "" { // fuzzing itself uses the faster database only
-		admins = append(admins, newEnv(f, mariaDB).admin().bad())
+		admins = append(admins, newEnv(f, server).admin().bad())
 	}
 	f.Fuzz(func(t *testing.T, body, id string) {
 		for _, c := range admins {

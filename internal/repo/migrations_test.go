@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/testenv"
 )
 
@@ -124,24 +124,12 @@ func sellAll(t *testing.T, dsn string, sale int64) {
 	for _, stmt := range []string{
 		"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
-			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, numbers(6)),
+			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, dbtest.Numbers(6)),
 		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
 	} {
 		_, err := db.ExecContext(t.Context(), stmt)
 		require.NoError(t, err)
 	}
-}
-
-// numbers returns a subquery with the numbers n of that many decimal digits, leading zeros included.
-func numbers(digits int) string {
-	const digit = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 " +
-		"UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
-	n, from := "0", []string{}
-	for i := range digits {
-		n = fmt.Sprintf("10 * (%s) + d%d.d", n, i)
-		from = append(from, fmt.Sprintf("%s d%d", digit, i))
-	}
-	return "(SELECT " + n + " AS n FROM " + strings.Join(from, ", ") + ")"
 }
 
 // orderIndexes returns the indexes of the orders with their columns.

@@ -80,7 +80,7 @@ func (l *life) record(format string, args ...any) {
 	l.history = append(l.history, fmt.Sprintf(format, args...))
 }
 
-// TestLife simulates order histories in every lane, on SQLite with miniredis and on MariaDB with Redis. -rapid.seed
+// TestLife simulates order histories in every lane, on SQLite with miniredis and on a database server with Redis. -rapid.seed
 // repeats a run.
 func TestLife(t *testing.T) {
 	setRapid(t, "seed", rand.Uint64())
@@ -135,7 +135,7 @@ func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		s := stack{rdb: rdb, open: emptySQLite(t)}
 		if filepath.Base(t.Name()) == "redis" {
-			s.open = emptyMariaDB(t)
+			s.open = emptyServer(t)
 		}
 		fn(t, s)
 	})
@@ -157,8 +157,8 @@ func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 	}
 }
 
-// emptyMariaDB returns a function that empties one database and opens it. Creating a database takes longer.
-func emptyMariaDB(t *testing.T) func(*rapid.T) *repo.Store {
+// emptyServer returns a function that empties one database and opens it. Creating a database takes longer.
+func emptyServer(t *testing.T) func(*rapid.T) *repo.Store {
 	dsn := dbtest.MySQLDSN(t)
 	return func(t *rapid.T) *repo.Store {
 		store, err := repo.OpenMySQL(dsn)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,4 +211,16 @@ func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
 			return r.DB == name && r.State != "" && strings.Contains(r.Info, table)
 		})
 	}, time.Minute, 5*time.Millisecond)
+}
+
+// Numbers returns a subquery with the numbers n of that many decimal digits, leading zeros included.
+func Numbers(digits int) string {
+	const digit = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 " +
+		"UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	n, from := "0", []string{}
+	for i := range digits {
+		n = fmt.Sprintf("10 * (%s) + d%d.d", n, i)
+		from = append(from, fmt.Sprintf("%s d%d", digit, i))
+	}
+	return "(SELECT " + n + " AS n FROM " + strings.Join(from, ", ") + ")"
 }

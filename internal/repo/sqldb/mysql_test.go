@@ -6,6 +6,7 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
@@ -127,4 +128,36 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 		}
 		require.NoError(t, db.Ping(t.Context()))
 	})
+}
+
+// All connections use TLS if the DSN says so. The server has signed its certificate itself.
+func TestTLS(t *testing.T) {
+	testenv.Long(t)
+	server := testenv.MySQL.Start(t)
+	plain := "root@tcp(" + server.Addr + ")/mysql"
+	admin, err := sql.Open("mysql", plain)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, admin.Close()) })
+	_, err = admin.ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON")
+	require.NoError(t, err)
+
+	ping := func(dsn string) error {
+		db, err := OpenMySQL(dsn)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		return db.Ping(t.Context())
+	}
+	require.ErrorContains(t, ping(plain), "insecure transport")
+	require.ErrorContains(t, ping(plain+"?tls=true"), "certificate")
+	require.NoError(t, ping(plain+"?tls=skip-verify"))
+	require.NoError(t, ping(plain+"?tls=preferred"))
+
+	db, err := OpenMySQL(plain + "?tls=skip-verify")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	var name, cipher string
+	require.NoError(t, Access{db}.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
+		return tx.Raw("SHOW SESSION STATUS LIKE 'Ssl_cipher'").Row().Scan(&name, &cipher)
+	}))
+	require.NotEmpty(t, cipher)
 }
