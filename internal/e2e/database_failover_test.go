@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,7 @@ func TestSemiSyncFailover(t *testing.T) {
 		"killed": func(_ *testing.T, primary *testenv.Database) { primary.Kill() },
 		"frozen": func(t *testing.T, primary *testenv.Database) { require.NoError(t, primary.Pause()) },
 		"read-only": func(t *testing.T, primary *testenv.Database) {
-			onServer(t, primary, "SET GLOBAL read_only = ON", "SET GLOBAL rpl_semi_sync_master_enabled = OFF") // in this order
+			onServer(t, primary, "SET GLOBAL read_only = ON", replication[primary.Kind].disable) // in this order
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,18 +97,63 @@ func led(s *stack, db *testenv.Database, proxy string) string {
 // seller is a user who cannot write to a read-only server, as root can.
 const seller = "seller"
 
+// replication is what differs between the kinds of servers in semi-synchronous replication.
+var replication = map[testenv.Kind]struct {
+	primary, replica []string // arguments
+	attach           string   // to a host and a port
+	replicas         string   // the status variable with their number
+	disable          string   // of the primary
+	stopReceiver     string
+	status           string
+	received         [2]string // columns of status: file and position up to which the replica has received,
+	executed         [2]string // and executed
+	promote          []string
+}{
+	testenv.MariaDB: {
+		primary: []string{
+			"--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=60000",
+		},
+		replica:      []string{"--rpl-semi-sync-slave-enabled=ON"},
+		attach:       "CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='root'; START SLAVE",
+		replicas:     "rpl_semi_sync_master_clients",
+		disable:      "SET GLOBAL rpl_semi_sync_master_enabled = OFF",
+		stopReceiver: "STOP SLAVE IO_THREAD",
+		status:       "SHOW SLAVE STATUS",
+		received:     [2]string{"Master_Log_File", "Read_Master_Log_Pos"},
+		executed:     [2]string{"Relay_Master_Log_File", "Exec_Master_Log_Pos"},
+		promote:      []string{"STOP SLAVE", "RESET SLAVE ALL"},
+	},
+	testenv.MySQL: {
+		primary: []string{
+			"--plugin-load-add=semisync_source.so",
+			"--loose-rpl-semi-sync-source-enabled=ON", "--loose-rpl-semi-sync-source-wait-point=AFTER_SYNC", "--loose-rpl-semi-sync-source-timeout=60000",
+		},
+		replica:      []string{"--plugin-load-add=semisync_replica.so", "--loose-rpl-semi-sync-replica-enabled=ON"},
+		attach:       "CHANGE REPLICATION SOURCE TO SOURCE_HOST='%s', SOURCE_PORT=%s, SOURCE_USER='root'; START REPLICA",
+		replicas:     "rpl_semi_sync_source_clients",
+		disable:      "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
+		stopReceiver: "STOP REPLICA IO_THREAD",
+		status:       "SHOW REPLICA STATUS",
+		received:     [2]string{"Source_Log_File", "Read_Source_Log_Pos"},
+		executed:     [2]string{"Relay_Source_Log_File", "Exec_Source_Log_Pos"},
+		promote:      []string{"STOP REPLICA", "RESET REPLICA ALL"},
+	},
+}
+
 // startSemiSync starts a primary with a semi-synchronous replica, which is read-only.
 func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
 	t.Helper()
+	kind := testenv.OneKind(t)
+	how := replication[kind]
 	args := []string{"--log-bin", "--binlog-format=ROW"}
-	primary = testenv.MariaDB.Start(t, append(args, "--server-id=1", "--rpl-semi-sync-master-enabled=ON",
-		"--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=60000")...)
-	replica = testenv.MariaDB.Start(t, append(args, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON", "--read-only=ON")...)
+	primary = kind.Start(t, slices.Concat(args, []string{"--server-id=1"}, how.primary)...)
+	replica = kind.Start(t, slices.Concat(args, []string{"--server-id=2", "--read-only=ON"}, how.replica)...)
+
 	host, port, err := net.SplitHostPort(primary.Addr)
 	require.NoError(t, err)
-	onServer(t, replica, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='root'", host, port), "START SLAVE")
+	onServer(t, replica, strings.Split(fmt.Sprintf(how.attach, host, port), "; ")...)
 	eventually(t, "the replica is attached", func() bool {
-		return row(t, primary, "SHOW STATUS LIKE 'rpl_semi_sync_master_clients'")["Value"] == "1"
+		return row(t, primary, "SHOW STATUS LIKE '"+how.replicas+"'")["Value"] == "1"
 	})
 	onServer(t, primary, "CREATE USER "+seller, "GRANT ALL ON `seckill\\_test\\_%`.* TO "+seller)
 	return primary, replica
@@ -116,13 +162,19 @@ func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
 // promote makes a replica the primary when it has executed what it received.
 func promote(t *testing.T, replica *testenv.Database) {
 	t.Helper()
-	onServer(t, replica, "STOP SLAVE IO_THREAD")
+	how := replication[replica.Kind]
+	onServer(t, replica, how.stopReceiver)
 	eventually(t, "the replica has executed its relay log", func() bool {
-		state := row(t, replica, "SHOW SLAVE STATUS")
+		state := row(t, replica, how.status)
 		require.Empty(t, state["Last_SQL_Error"])
-		return state["Relay_Master_Log_File"] == state["Master_Log_File"] && state["Exec_Master_Log_Pos"] == state["Read_Master_Log_Pos"]
+		for i := range how.received {
+			if state[how.received[i]] != state[how.executed[i]] {
+				return false
+			}
+		}
+		return true
 	})
-	onServer(t, replica, "STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF")
+	onServer(t, replica, append(how.promote, "SET GLOBAL read_only = OFF")...)
 }
 
 // together runs failover in lanes lock and queue at once. The sales begin together, and kill and verdict are called once, when all
