@@ -183,7 +183,7 @@ func (f lockFunc) TryDo(ctx context.Context, _ int64, fn func(context.Context) e
 }
 
 // A repeated request is found in the store, at the gate, or by a second search of the store, and returns a queued order
-// like the first one. If the store is unavailable, only the gate is searched.
+// like the first one. If the store is unavailable, only the gate is searched, and the request is not refused as sold out.
 func TestQueueReplays(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{1})
 	placed := domain.Placed{Order: domain.Order{ID: 5, Status: domain.OrderPendingPayment}, Replayed: true}
@@ -202,6 +202,7 @@ func TestQueueReplays(t *testing.T) {
 		"fresh":              {stored: []domain.Placed{{Err: domain.ErrNotFound}}, want: 1},
 		"store down":         {down: true, want: 1},
 		"sold out":           {stored: []domain.Placed{{Err: domain.ErrNotFound}}, gate: domain.ErrSoldOut, err: domain.ErrSoldOut},
+		"sold out, down":     {down: true, gate: domain.ErrSoldOut, err: domain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &lookupSequence{found: tc.stored, down: tc.down}
@@ -232,7 +233,7 @@ type lookupSequence struct {
 
 func (s *lookupSequence) RepeatedOrders(context.Context, []domain.KeyedPurchase) ([]domain.Placed, error) {
 	if s.down {
-		return nil, errors.New("down")
+		return nil, domain.ErrUnavailable
 	}
 	first := s.found[0]
 	s.found = s.found[1:]

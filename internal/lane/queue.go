@@ -208,7 +208,8 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 
 // admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key
 // are searched in the store first; the gate then searches the reservations of the voucher's shard. If the store cannot
-// be read, only the gate is searched. At worst the gate admits a second purchase under the key, and the worker's
+// be read, only the gate is searched, and the gate's refusal for lack of units is not passed on: the store may have the
+// order of an earlier request. At worst the gate admits a second purchase under the key, and the worker's
 // transaction refuses one of the two orders. This happens while an order of another shard is queued under the key: a
 // search of all shards would cost every purchase 16 commands.
 func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt) []reservation {
@@ -217,7 +218,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	for i := range open {
 		open[i] = i
 	}
-	open = l.replayStored(ctx, purchases, results, open)
+	open, searchErr := l.replayStored(ctx, purchases, results, open)
 	if len(open) == 0 {
 		return results
 	}
@@ -248,13 +249,16 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	}
 	var duplicates []int
 	for n, i := range open {
+		if searchErr != nil && purchases[i].Key != nil && errors.Is(errs[n], domain.ErrSoldOut) {
+			errs[n] = searchErr // the store may have the order of an earlier request
+		}
 		l.setRefusal(&results[i], &purchases[i], errs[n])
 		if errors.As(errs[n], new(*domain.DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}
 	}
 	// A duplicate may collide with the order of its own earlier request, if that was committed meanwhile.
-	l.replayStored(ctx, purchases, results, duplicates)
+	_, _ = l.replayStored(ctx, purchases, results, duplicates) // without the store, they stay duplicates
 	return results
 }
 
@@ -306,10 +310,10 @@ func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
 }
 
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
-// If the store cannot be read, it returns all.
+// If the store cannot be read, it returns all and the error.
 func (l *Queue) replayStored(
 	ctx context.Context, purchases []attempt, results []reservation, open []int,
-) (rest []int) {
+) (rest []int, err error) {
 	var keyed []domain.KeyedPurchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
@@ -317,11 +321,11 @@ func (l *Queue) replayStored(
 		}
 	}
 	if len(keyed) == 0 {
-		return open
+		return open, nil
 	}
 	found, err := l.store.RepeatedOrders(ctx, keyed)
 	if err != nil {
-		return open
+		return open, err
 	}
 	n := 0
 	for _, i := range open {
@@ -343,7 +347,7 @@ func (l *Queue) replayStored(
 			results[i] = reservation{order: earlier.Order, replayed: true}
 		}
 	}
-	return rest
+	return rest, nil
 }
 
 func (r *reservation) close() {
