@@ -94,6 +94,9 @@ type Sale struct {
 	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
 	// if the sale limits unpaid orders.
 	EndedUnpaid bool
+	// ChangedAt differs after every sale and every return of units. Package service compares it: units that were
+	// returned and sold again between two reads show in nothing else.
+	ChangedAt time.Time
 }
 
 // Unpublished reports whether only admins may know that the voucher exists.

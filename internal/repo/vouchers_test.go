@@ -111,6 +111,38 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 	})
 }
 
+// Two reads of a sale show that a unit was returned and sold again in between, although the stock is the same.
+func TestSaleChangesWithItsUnits(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 1, 1)
+		seen := map[time.Time]bool{}
+		read := func(stock int64) {
+			t.Helper()
+			sales, err := s.Vouchers(ctx, []int64{v.ID})
+			require.NoError(t, err)
+			require.Equal(t, stock, sales[0].Sale.Stock)
+			require.NotContains(t, seen, sales[0].Sale.ChangedAt)
+			seen[sales[0].Sale.ChangedAt] = true
+		}
+		place := func(id, user int64, at time.Time) {
+			o := newOrder(id, user, v.ID)
+			o.CreatedAt = at
+			_, err := placeOrder(ctx, s, o, 1)
+			require.NoError(t, err)
+		}
+
+		read(1)
+		place(1, 10, now.Add(time.Millisecond))
+		read(0)
+		_, err := cancel(ctx, s, 10, 1, now.Add(time.Second))
+		require.NoError(t, err)
+		read(1)
+		place(2, 11, now.Add(time.Second+time.Millisecond))
+		read(0)
+	})
+}
+
 // The SQL condition of each state must agree with domain.Voucher.State.
 func TestListVouchersByState(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

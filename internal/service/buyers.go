@@ -50,10 +50,12 @@ var ErrTooMany = errors.New("too many")
 // refused with sold_out, without a query. For a user on the list, the order is read and the answer is
 // duplicate_order.
 //
-// The list is kept when units return. Purchases of this process are added to it. Buyers of other processes are found by
-// the next read of the list, which begins when a unit has returned and otherwise at buyersMaxAge, or by one of
-// staleLookupsPerSecond queries; until then their answer is sold_out. Users whose order was cancelled or refunded stay
-// on the list until the next read, which costs a query when they buy again.
+// The list is outdated as soon as a read of the sale shows that a unit has returned or was sold. It is kept, and
+// purchases of this process are added to it, but a user outside it may be a buyer of another process until the next
+// read of the list. In lane queue the gate decides about them. In the other lanes a repeated request is found by its
+// key; a user without a key is found by one of staleLookupsPerSecond queries, and is otherwise refused as sold out.
+// Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
+// again.
 //
 // The zero value is ready. It is safe for concurrent use.
 type buyerList struct {
@@ -79,6 +81,10 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 	may, sure, reading := l.find(ctx, store, voucherID, userID)
 	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
 		may, sure, _ = l.find(ctx, store, voucherID, userID)
+	}
+	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
+	if !may && time.Since(e.current.Load().at) > soldAgainDelay {
+		sure = false
 	}
 	if !may && !sure {
 		return s.staleLookups.Allow(), false

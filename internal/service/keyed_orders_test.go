@@ -186,6 +186,102 @@ func TestReplayAfterLostMessage(t *testing.T) {
 	})
 }
 
+// Another process sells a returned unit between two reads of the sale, and the message about it is lost. The buyer's
+// repeated request finds its order although the list of buyers is young.
+func TestReplayAfterUnitSoldUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := testNow
+		orders := newOrders(t, openSale(0), 1, nil)
+		orders.cfg.Sales.Close()
+		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+			v := openSale(0)
+			v.Sale.ChangedAt = changed
+			return v, nil
+		}})
+		st := &orderKeyStore{
+			store: store{
+				users:  func() ([]int64, error) { return []int64{1, 2}, nil },
+				active: func() (int, int64, error) { return 1, 5, nil },
+			},
+			found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true},
+		}
+		orders.cfg.Store = st
+		key := domain.NewRequestKey("k", [32]byte{1})
+		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, key, "") // reads the list
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+
+		changed = changed.Add(time.Millisecond)
+		time.Sleep(buyersMaxAge / 2)
+		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, key, "")
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.EqualValues(t, 5, o.ID)
+		orders.cfg.Sales.Close()
+	})
+}
+
+// While the sale cannot be read, nobody knows whether a unit has returned and was sold again. A user outside the list
+// of buyers is therefore not refused as sold out.
+func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down error
+		orders := newOrders(t, openSale(0), 1, nil)
+		orders.cfg.Sales.Close()
+		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), down }})
+		st := &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}, store: store{
+			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
+			active: func() (int, int64, error) { return 0, 0, down },
+		}}
+		orders.cfg.Store = st
+		key := domain.NewRequestKey("k", [32]byte{1})
+		place := func(user int64) error {
+			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, key, "")
+			return err
+		}
+		require.ErrorIs(t, place(3), domain.ErrSoldOut)
+
+		down, st.err = domain.ErrUnavailable, domain.ErrUnavailable
+		time.Sleep(2 * time.Second)
+		for user := range int64(2 * staleLookupsPerSecond) {
+			require.ErrorIs(t, place(3+user), domain.ErrUnavailable, "user %d", 3+user)
+		}
+		orders.cfg.Sales.Close()
+	})
+}
+
+// While too many lookups are running, which a slow database causes, a repeated request still has the answer of the
+// first one: outside lane queue by its key, in lane queue from the gate.
+func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
+	key := domain.NewRequestKey("k", [32]byte{1})
+	noList := store{users: func() ([]int64, error) { return nil, ErrTooMany }}
+	earlier := domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
+	occupied := func(orders *Orders) *Orders {
+		for range maxLookups {
+			orders.lookups <- struct{}{}
+		}
+		return orders
+	}
+	t.Run("batch", func(t *testing.T) {
+		orders := occupied(soldOutOrders(t, &store{}))
+		orders.cfg.Store = &orderKeyStore{store: noList, found: earlier}
+		o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.EqualValues(t, 5, o.ID)
+	})
+	t.Run("queue", func(t *testing.T) {
+		orders := occupied(soldOutOrders(t, &store{}))
+		orders.cfg.Queue = &ticketQueue{store: noList}
+		orders.cfg.Lane = laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+			return domain.Order{}, &domain.DuplicateOrderError{OrderID: 5}
+		})
+		for _, key := range []*domain.RequestKey{key, nil} {
+			_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
+		}
+	})
+}
+
 // A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.
 func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{1})

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
+	"seckill/internal/batch"
 	"seckill/internal/domain"
 )
 
@@ -87,8 +89,9 @@ type Orders struct {
 	cfg      OrdersConfig
 	inFlight chan struct{}      // a semaphore: one element per running purchase
 	keyed    singleflight.Group // running purchases with a key
-	recent   *recentBuyers      // nil in lane queue, where Redis refuses repeated purchases as cheaply
-	lookups  chan struct{}      // a semaphore: one element per lookup of a user's earlier orders
+	repeats  *batch.Batcher[domain.KeyedPurchase, domain.Placed]
+	recent   *recentBuyers // nil in lane queue, where Redis refuses repeated purchases as cheaply
+	lookups  chan struct{} // a semaphore: one element per lookup of a user's earlier orders
 }
 
 // ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or
@@ -121,6 +124,8 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Queue == nil {
 		o.recent = newRecentBuyers()
 	}
+	fail := func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }
+	o.repeats = batch.New(batch.Config[domain.KeyedPurchase, domain.Placed]{Run: o.findRepeated, Fail: fail})
 	return o
 }
 
@@ -216,7 +221,9 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		return domain.Order{}, false, err
 	}
 	if v.Sale.Stock <= 0 {
-		return s.answerSoldOut(ctx, &p, &v)
+		if o, replayed, err = s.answerSoldOut(ctx, &p, &v); !errors.Is(err, errUndecided) {
+			return o, replayed, err
+		}
 	}
 	if v.Sale.Entry.Mode != domain.EntryOpen {
 		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
@@ -267,45 +274,73 @@ func lastPurchase(v *domain.Voucher) time.Time {
 	return v.Sale.EndAt
 }
 
+// errUndecided means that the lane has to decide about a purchase.
+var errUndecided = errors.New("the lane decides")
+
 // answerSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
-// the user may have an active order.
+// the user may have an active order. In lane queue it returns errUndecided where only the shortage is known: an earlier
+// request of the user may be admitted and not committed yet, and the gate knows that as cheaply.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
 	}
-	switch may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID); {
-	case !may:
+
+	may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID)
+	if !may && sure {
 		return domain.Order{}, false, domain.ErrSoldOut
-	case !sure:
-		return s.answerUnsure(ctx, store, p, v)
 	}
+
+	if sure {
+		o, replayed, err = s.answerListed(ctx, store, p, v)
+	} else {
+		o, replayed, err = s.answerUnsure(ctx, store, p, v, may)
+	}
+	if s.cfg.Queue != nil && errors.Is(err, domain.ErrSoldOut) {
+		err = errUndecided
+	}
+	return o, replayed, err
+}
+
+// answerListed is answerSoldOut for a user on the list of buyers.
+func (s *Orders) answerListed(
+	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
+) (o domain.Order, replayed bool, err error) {
 	if p.Key != nil {
 		if o, replayed, err = s.replayOr(ctx, p, domain.ErrSoldOut); !errors.Is(err, domain.ErrSoldOut) {
 			return o, replayed, err
 		}
 	}
+
 	if err = s.checkLimit(ctx, store, p, v); err != nil {
 		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, domain.ErrSoldOut
 }
 
-// answerUnsure is answerSoldOut for a user with a possible but unknown order. If too many lookups are running, it
-// returns ErrSoldOut. If they fail it does not, because the reply to an earlier request may be lost for the same reason.
+// answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
+// are running, the user's orders are not counted: the answer is ErrSoldOut, outside lane queue after a search for the
+// key. If a lookup fails it is not, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
-	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
+	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
 ) (o domain.Order, replayed bool, err error) {
-	if !s.startLookup(0) {
+	mayCount = mayCount && s.startLookup(0)
+	if mayCount {
+		defer s.endLookup()
+	}
+	if s.cfg.Queue != nil && !mayCount {
 		return domain.Order{}, false, domain.ErrSoldOut
 	}
-	defer s.endLookup()
+
 	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
 	}
 	if errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrSoldOut
+	}
+	if !mayCount {
+		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, store, p, v), err)
 }
@@ -391,17 +426,23 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 			}
 		}
 	}
-	found, err := s.cfg.Store.RepeatedOrders(ctx, []domain.KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
-	if err != nil {
-		return domain.Order{}, err
-	}
-	if found[0].Err != nil {
-		return domain.Order{}, found[0].Err
+	found := s.repeats.DoContext(ctx, 0, domain.KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
+	if found.Err != nil {
+		return domain.Order{}, found.Err
 	}
 	if s.cfg.Queue != nil && p.Wait == 0 {
-		found[0].Order.Status = domain.OrderQueued
+		found.Order.Status = domain.OrderQueued
 	}
-	return found[0].Order, nil
+	return found.Order, nil
+}
+
+// findRepeated searches orders by key for a batch of purchases.
+func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurchase) []domain.Placed {
+	found, err := s.cfg.Store.RepeatedOrders(ctx, purchases)
+	if err != nil {
+		return slices.Repeat([]domain.Placed{{Err: err}}, len(purchases))
+	}
+	return found
 }
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of

@@ -245,13 +245,23 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 		e.current.Store(next)
 		s.cache.Delete(id)
 	default:
+		before := e.current.Load()
 		e.current.Store(next)
-		if v.Sale == nil || v.Sale.Stock > 0 {
+		if unitsMoved(&before.voucher, &v) {
 			e.buyers.unitReturned()
 		}
 	}
 	close(e.reading)
 	e.reading = nil
+}
+
+// unitsMoved reports whether a unit may have been sold between two reads, or is for sale now.
+func unitsMoved(before, now *domain.Voucher) bool {
+	if before.Sale == nil || now.Sale == nil || now.Sale.Stock > 0 {
+		return true
+	}
+
+	return !now.Sale.ChangedAt.Equal(before.Sale.ChangedAt)
 }
 
 // await waits up to saleWait for a read and returns the snapshot that is current then.

@@ -90,6 +90,7 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 			Entry:        s.entry(),
 			UnpaidLimit:  s.UnpaidLimit,
 			Segments:     s.Segments,
+			ChangedAt:    s.UpdatedAt,
 		}
 		if s.PayTimeout != nil {
 			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second

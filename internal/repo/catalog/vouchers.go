@@ -27,7 +27,7 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 	})
 }
 
-// insertVoucher stores the voucher and its sale, and sets v.ID.
+// insertVoucher stores the voucher and its sale, and sets v.ID and v.Sale.ChangedAt.
 func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	row := newVoucherRow(v)
 	if err := tx.Create(&row).Error; err != nil {
@@ -37,6 +37,7 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	if v.Sale == nil {
 		return nil
 	}
+	v.Sale.ChangedAt = v.UpdatedAt
 	sale := saleRow{
 		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
 		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
@@ -102,6 +103,7 @@ func (s *Store) ChangeVoucher(
 		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
 			return err
 		}
+		v.Sale.ChangedAt = v.UpdatedAt
 		sale := saleRow{
 			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
 			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
@@ -158,6 +160,7 @@ func (s *Store) ChangeRoom(
 		if err := ch.Apply(&v.Sale.Entry); err != nil {
 			return 0, err
 		}
+		v.Sale.ChangedAt = at
 		sale := saleRow{VoucherID: id, UpdatedAt: at}
 		sale.setEntry(&v.Sale.Entry)
 		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
