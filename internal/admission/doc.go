@@ -36,6 +36,13 @@
 // replaces a gate that differs from the database while the old one goes on admitting buyers. Redis must not evict keys
 // (maxmemory-policy noeviction).
 //
+// # Lost admissions
+//
+// An entry that Redis has lost may be in the hands of a worker, which commits it after the gate was loaded again. The
+// gate knows neither the unit nor the buyer. Therefore it refuses nobody as sold out for some seconds after it was
+// loaded again or another server has taken over (may_lack_admissions in lua/common.lua): the buyer may be the one with
+// the order.
+//
 // # Outcomes
 //
 // [Gate.Settle] publishes outcomes to the instances with waiting buyers. Package tracking receives them and reads

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	_ "embed" // the script
 	"errors"
 	"strconv"
 	"strings"
@@ -15,28 +16,30 @@ import (
 // scanCount is the page size for hashes. A page blocks Redis while it is read.
 const scanCount = 1000
 
-// Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot.
+//go:embed lua/count_buyers.lua
+var countBuyersSource string
+
+var countBuyersScript = script(countBuyersSource)
+
+// Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot. While
+// the gate may lack admissions, because Redis has lost data, it returns ErrUnavailable.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	segments, err := g.segments(ctx, voucherID)
 	if err != nil {
 		return nil, err
 	}
-	loaded, counts := make([]*redis.IntCmd, len(segments)), make([]*redis.IntCmd, len(segments))
-	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, k := range segments {
-			loaded[i], counts[i] = p.Exists(ctx, k.stock), p.HLen(ctx, k.buyers)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
-	}
 	count := int64(0)
-	for i := range segments {
-		if loaded[i].Val() == 0 {
+	for _, k := range segments {
+		n, err := g.run(ctx, countBuyersScript, k.list()).Int64()
+		switch {
+		case errors.Is(err, redis.Nil):
 			return nil, domain.ErrGateCold
+		case err != nil:
+			return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
+		case n < 0:
+			return nil, errLacking
 		}
-		count += counts[i].Val()
+		count += n
 	}
 	if count > int64(most) {
 		return nil, service.ErrTooMany

@@ -190,6 +190,7 @@ type load struct {
 	built     string // when the segment to be replaced was built; empty: load a cold one only
 	epoch     string // of the loans between the segments; empty for a gate of one segment
 	free      int64  // units that the replaced segment offered at the mark
+	lost      bool   // the gate was loaded before: if it is cold now, Redis has lost it
 }
 
 // loadingSince returns when the load with a token began, or the zero time for an empty token.

@@ -120,7 +120,7 @@ func (l *load) write(ctx context.Context, t *table) error {
 func (l *load) finish(ctx context.Context, t *table) error {
 	for {
 		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token), l.keys.loans),
-			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch).Int64Slice()
+			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch, l.lost).Int64Slice()
 		switch {
 		case errors.Is(err, redis.Nil):
 			return errStale

@@ -143,7 +143,10 @@ func (ls *loads) rebuild(ctx context.Context) (all table, err error) {
 			return all, err
 		}
 	}
+	// Nothing in Redis tells the first load of a sale from one after a loss of data.
+	lost := ls.gate.wasLoaded(ls.voucherID) || len(state.Holders) > 0
 	for i, l := range ls.segments {
+		l.lost = lost
 		if err := l.finish(ctx, tables[i]); err != nil {
 			return all, err
 		}

@@ -35,6 +35,10 @@ func (m *model) reserve(v int64) {
 	}
 	require.NoError(m.t, err)
 	for i, a := range as {
+		if errors.Is(results[i], errLacking) { // until some time after the loss
+			require.True(m.t, m.lost[v])
+			results[i] = domain.ErrSoldOut
+		}
 		require.Equal(m.t, gate.decide(a, m), results[i], "row %d: %+v", i, a)
 	}
 	m.past = append(m.past, as...)
@@ -299,6 +303,8 @@ func (m *model) loaded(v int64) {
 		slices.Sort(orders)
 	}
 	m.gates[v] = gate
+	m.lost[v] = m.wasLoaded[v]
+	m.wasLoaded[v] = true
 }
 
 // rebuild damages a loaded gate and repairs it by Rebuild.

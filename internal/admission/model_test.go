@@ -29,8 +29,11 @@ type model struct {
 	letters  map[int64]domain.Admission // by order id
 	tickets  map[int64]map[int64]string // user -> order -> failed
 	versions map[int64]int64
-	past     []domain.Admission // all that were passed to Reserve
-	nextID   int64
+
+	wasLoaded map[int64]bool
+	lost      map[int64]bool     // vouchers whose gate was loaded again
+	past      []domain.Admission // all that were passed to Reserve
+	nextID    int64
 }
 
 type modelGate struct {
@@ -74,6 +77,7 @@ func newModel(t *testing.T, rdb *redis.Client, seed uint64, segments map[int64]i
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: segmented(rdb, segments), db: newDatabase(),
 		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},
 		tickets: map[int64]map[int64]string{}, versions: map[int64]int64{}, nextID: 1 << 60,
+		wasLoaded: map[int64]bool{}, lost: map[int64]bool{},
 	}
 	for _, v := range modelVouchers {
 		m.db.stock[v] = 5

@@ -281,7 +281,7 @@ func (g *Gate) reserveSegments(
 	}
 	for {
 		need := g.reserveHomes(ctx, voucherID, segments, w, as, open, results)
-		open = slices.DeleteFunc(open, func(i int) bool { return results[i] != domain.ErrSoldOut }) //nolint:errorlint // as applyRefusals sets it
+		open = slices.DeleteFunc(open, func(i int) bool { return !isShortage(results[i]) })
 		if len(open) == 0 {
 			return results
 		}
@@ -296,6 +296,11 @@ func (g *Gate) reserveSegments(
 			return results
 		}
 	}
+}
+
+// isShortage reports whether a home has refused a buyer because it has no unit.
+func isShortage(err error) bool {
+	return errors.Is(err, domain.ErrSoldOut) || errors.Is(err, errLacking)
 }
 
 // reserveHomes lets the homes of the open buyers decide, and sets their results. It returns the number of buyers that
@@ -329,7 +334,7 @@ func (g *Gate) reserveHomes(
 	deciding.Wait()
 	need := map[schema.Shard]int64{}
 	for _, i := range open {
-		if errors.Is(results[i], domain.ErrSoldOut) {
+		if isShortage(results[i]) {
 			need[segments[home(as[i].UserID, len(segments))].shard]++
 		}
 	}

@@ -64,21 +64,27 @@ func parseClaimed(item any) (entry, error) {
 
 // renewClaims renews the claim on entries that the reader keeps in memory, and returns those that are still in the
 // stream. The others were settled, or Redis lost them. Lost admissions must not be committed later, because their
-// buyers see them as failed after a while. If the renewal fails, another consumer may handle the entries too, which is
-// harmless.
-func (r *reader) renewClaims(ctx context.Context, entries []entry) []entry {
+// buyers see them as failed after a while, and the gate counts on it. It retries until ctx ends; then it returns all
+// entries and an error.
+func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, error) {
 	args := make([]any, 0, 2+len(entries))
 	args = append(args, r.w.cfg.Group, r.w.cfg.Consumer)
 	for _, e := range entries {
 		args = append(args, e.Entry)
 	}
-	gone, err := renewScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
+
+	var gone []string
+	err := r.persist(ctx, func() error {
+		var err error
+		gone, err = renewScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
+		return err
+	})
 	if err != nil {
-		r.log.DebugContext(ctx, "queue: cannot renew the claim on entries", slog.Any("err", err))
-		return entries
+		return entries, err
 	}
+
 	if len(gone) > 0 {
 		r.log.WarnContext(ctx, "queue: dropping entries that are not in the stream any more", slog.Int("entries", len(gone)))
 	}
-	return slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) })
+	return slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) }), nil
 }

@@ -35,8 +35,14 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 				break
 			}
 		}
+		// An entry is not committed later than that after it was seen in the stream, not even while Redis is away:
+		// LOST_FOR of the gate relies on it.
 		if time.Since(renewed) > r.w.cfg.MinIdle/4 {
-			todo = r.renewClaims(ctx, todo)
+			var err error
+			if todo, err = r.renewClaims(ctx, todo); err != nil {
+				b.Pending += admissions(todo)
+				break
+			}
 			renewed = time.Now()
 		}
 	}
@@ -160,8 +166,8 @@ func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch)
 		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
 }
 
-// persist calls do, which changes the gate, until it succeeds. It returns an error if ctx ends first; then the entry is
-// delivered again.
+// persist calls do, which changes the gate or a claim, until it succeeds. It returns an error if ctx ends first; then
+// the entry is delivered again.
 func (r *reader) persist(ctx context.Context, do func() error) error {
 	var pause backoff
 	for {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -189,22 +190,30 @@ func TestRenewKeepsClaims(t *testing.T) {
 			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.Entry,
 				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
 		}
-		a.renewClaims(t.Context(), entries)
+		renew := func(r *reader) []entry {
+			rest, err := r.renewClaims(t.Context(), entries)
+			require.NoError(t, err)
+			return rest
+		}
+		renew(a)
 		for _, p := range r.pending() {
 			require.Less(t, p.Idle, time.Hour)
 			require.EqualValues(t, 4, p.RetryCount)
 		}
 		// Another consumer cannot renew them, and does not take them over.
-		readerOf(r, "b").renewClaims(t.Context(), entries)
+		renew(readerOf(r, "b"))
 		for _, p := range r.pending() {
 			require.Equal(t, "a", p.Consumer)
 		}
 		// Entries that were settled or lost are dropped.
 		require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
-		entries = a.renewClaims(t.Context(), entries)
+		entries = renew(a)
 		require.Len(t, entries, 2)
+		// Without the group they are in the stream all the same.
+		require.NoError(t, rdb.XGroupDestroy(t.Context(), r.stream(), admission.Group).Err())
+		require.Len(t, renew(a), 2)
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		require.Empty(t, a.renewClaims(t.Context(), entries))
+		require.Empty(t, renew(a))
 	})
 }
 
@@ -231,6 +240,55 @@ func TestLostAdmissionsAreNotCommitted(t *testing.T) {
 		r.settled()
 		r.requireOrders(101, 20)
 	})
+}
+
+// A worker that cannot see whether Redis still has its entries does not commit them. It goes on when Redis answers.
+func TestNothingIsCommittedUnseen(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var entries []entry
+		for _, m := range r.deliver("a") {
+			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
+		}
+		away := another(rdb)
+		defer func() { _ = away.Close() }()
+		renewals := &failingScripts{left: 3}
+		away.AddHook(renewals)
+
+		a := readerOf(r, "a")
+		a.w.cfg.Redis, a.w.cfg.MinIdle = away, time.Nanosecond
+		a.w.cfg.Commit = func(ctx context.Context, as []domain.Admission) []error {
+			if r.commitCalls(1) == 0 {
+				return r.refuse(as, domain.ErrUnavailable)
+			}
+			require.Zero(t, renewals.left, "a commit while Redis is away")
+			return r.commit(ctx, as)
+		}
+		a.handle(t.Context(), entries, false)
+		require.Zero(t, renewals.left)
+		r.requireOrders(1, 20)
+	})
+}
+
+// failingScripts is a hook that lets some scripts fail as if Redis were away.
+type failingScripts struct{ left int }
+
+func (f *failingScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *failingScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (f *failingScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f.left == 0 || cmd.Name() != "evalsha" {
+			return next(ctx, cmd)
+		}
+		f.left--
+		cmd.SetErr(io.ErrUnexpectedEOF)
+		return io.ErrUnexpectedEOF
+	}
 }
 
 func TestWorkersContinueAfterFlush(t *testing.T) {

@@ -33,6 +33,8 @@ type promise struct {
 	cancelled bool
 	// contested means that another worker had the admission in memory when it was settled, and may still commit it.
 	contested bool
+	// refused means that its buyer was answered sold_out after Redis had lost it.
+	refused bool
 }
 
 // GoString formats the promise for rapid.
@@ -165,6 +167,7 @@ func (s *simulation) follow(t *rapid.T, p *promise, now *snapshot) {
 		require.Fail(t, "a committed order was lost", "%+v", p)
 	case lost:
 		require.Equal(t, committed, p.standing, "only a worker that had the entry in memory can commit %+v", p)
+		require.False(t, p.refused, "the buyer of %+v was answered sold_out", p)
 	case failed, dead:
 		require.Equal(t, committed, p.standing, "%+v was settled", p)
 		require.True(t, p.contested, "%+v was settled as %s", p, was)
@@ -291,6 +294,7 @@ func (s *simulation) conclude(t *rapid.T) {
 	}
 	s.drain(t)
 	s.reconcile(t)
+	s.passLoss(t)
 	s.checkExact(t)
 	for _, p := range s.promises {
 		require.NotEqual(t, queued, p.standing, "%+v was never settled", p)

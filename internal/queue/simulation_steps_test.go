@@ -73,8 +73,14 @@ func (s *simulation) answered(t *rapid.T, a domain.Admission, err error, poison 
 		require.True(t, slices.ContainsFunc(s.promises, func(p *promise) bool {
 			return p.OrderID == duplicate.OrderID && p.UserID == a.UserID && p.VoucherID == a.VoucherID
 		}), "user %d never had order %d", a.UserID, duplicate.OrderID)
+	case errors.Is(err, domain.ErrUnavailable):
+		s.seen["no unit after a loss"]++
+		require.True(t, s.lost(simVoucher{id: a.VoucherID}), "no data was lost: %v", err)
 	default:
 		require.ErrorIs(t, err, domain.ErrSoldOut)
+		for _, p := range s.promises {
+			p.refused = p.refused || p.standing == lost && p.UserID == a.UserID && p.VoucherID == a.VoucherID
+		}
 	}
 }
 
@@ -104,7 +110,7 @@ func (s *simulation) buyTogether(t *rapid.T) {
 	s.loser.left = min(s.loser.left, 2)
 	answers, err := s.shop.Reserve(s.ctx, v.id, window, as)
 	if s.loser.left = 0; errors.Is(err, domain.ErrGateCold) {
-		require.NoError(t, s.shop.Load(s.ctx, v.id, s.store.GateState))
+		require.NoError(t, s.gate.Load(s.ctx, v.id, s.store.GateState))
 		answers, err = s.shop.Reserve(s.ctx, v.id, window, as)
 	}
 	require.NoError(t, err)
@@ -256,7 +262,7 @@ func (s *simulation) reconcile(t *rapid.T) {
 	defer cancel()
 	rounds := 0
 	reconcile.New(reconcile.Config{
-		Gate: laneGate{s.back}, Store: s.store, Queue: true, InUse: s.lane.InUse, OrderTime: idgen.Time,
+		Gate: laneGate{s.shop}, Store: s.store, Queue: true, InUse: s.lane.InUse, OrderTime: idgen.Time,
 		Now: func() time.Time { return noonOfSale.AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, s}),
 		Observe: func(r reconcile.Round) {
 			rounds++
@@ -349,6 +355,24 @@ func (s *simulation) loseAll(t *rapid.T) {
 	begin := s.rdb.Time(s.ctx).Val()
 	for s.rdb.Time(s.ctx).Val().Sub(begin) < 2*time.Millisecond {
 	}
+}
+
+// passLoss lets the time pass after which no admission that Redis has lost is committed: the workers have committed
+// what they had, or have dropped it.
+func (s *simulation) passLoss(t *rapid.T) {
+	for _, w := range s.workers {
+		w.hand = some(w.hand, func(e entry) bool { return len(s.rdb.XRange(s.ctx, s.stream, e.Entry, e.Entry).Val()) > 0 })
+	}
+	for _, v := range s.vouchers {
+		if s.lost(v) {
+			require.NoError(t, s.rdb.HIncrBy(s.ctx, gateKey(v.id, "meta"), "lost", -15_000).Err())
+		}
+	}
+}
+
+// lost reports whether the gate of a voucher was loaded after a loss of data.
+func (s *simulation) lost(v simVoucher) bool {
+	return s.rdb.HExists(s.ctx, gateKey(v.id, "meta"), "lost").Val()
 }
 
 func splitIDs(t *rapid.T, list string) []int64 {

@@ -55,13 +55,44 @@ func TestSimulation(t *testing.T) {
 		seen := map[string]int{}
 		synctest.Test(t, func(t *testing.T) {
 			rapid.Check(noDeadline{t}, func(rt *rapid.T) {
-				s := newSimulation(rt, newWorld(rt, rdb, template, filepath.Join(t.TempDir(), "db")), seen)
+				s := newSimulation(rt, newWorld(rt, rdb, template, filepath.Join(t.TempDir(), "db"), false), seen)
 				defer s.close()
 				s.run(rt)
 			})
 		})
 		t.Logf("transitions of promises, and other events: %v", seen)
 	})
+}
+
+// TestSimulationFindsForgottenLoss requires that the simulation finds a buyer with an order who was answered sold_out, if
+// the gate does not know that Redis has lost admissions which a worker has in hand.
+func TestSimulationFindsForgottenLoss(t *testing.T) {
+	testenv.Long(t)
+	setRapid(t, "checks", 200)
+	setRapid(t, "steps", 160)
+	setRapid(t, "nofailfile", true)
+	setRapid(t, "shrinktime", "0s")
+	setRapid(t, "seed", rand.Uint64())
+	template := dbtest.SQLiteFile(t)
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	runs, found := 0, false
+	synctest.Test(t, func(t *testing.T) {
+		sim.Fails(noDeadline{t}, func(rt *rapid.T) {
+			if found {
+				return // the remaining runs are skipped
+			}
+			runs++
+			s := newSimulation(rt, newWorld(rt, rdb, template, filepath.Join(t.TempDir(), "db"), true), map[string]int{})
+			defer s.close()
+			defer func() {
+				found = slices.ContainsFunc(s.promises, func(p *promise) bool { return p.refused && p.standing == committed })
+			}()
+			s.run(rt)
+		})
+	})
+	require.True(t, found, "not found in %d runs", runs)
+	t.Logf("found in run %d", runs)
 }
 
 // setRapid changes a default of rapid for this test, unless the flag is set on the command line.
@@ -133,5 +164,6 @@ func (s *simulation) steps() map[string]sim.Step {
 		"Redis loses a gate":  step(2, nil, s.loseGate),
 		"Redis loses a group": step(1, nil, s.loseGroup),
 		"Redis loses more":    step(1, nil, s.loseMore),
+		"a loss is over":      step(4, func() bool { return slices.ContainsFunc(s.vouchers, s.lost) }, s.passLoss),
 	}
 }

@@ -35,6 +35,7 @@ type world struct {
 	back   *admission.Gate // of the workers and the checks
 	store  *repo.Store
 	ids    *idgen.Generator
+	gate   lane.Gate // shop, for the lane
 	lane   *lane.Queue
 
 	vouchers []simVoucher
@@ -51,6 +52,16 @@ type simVoucher struct {
 type laneGate struct{ *admission.Gate }
 
 func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
+
+// forgetfulGate has a planted fault: once loaded, a gate does not know that Redis has lost the one before.
+type forgetfulGate struct {
+	laneGate
+	rdb *redis.Client
+}
+
+func (g forgetfulGate) Load(ctx context.Context, voucherID int64, read domain.GateReader) error {
+	return errors.Join(g.laneGate.Load(ctx, voucherID, read), g.rdb.HDel(ctx, gateKey(voucherID, "meta"), "lost").Err())
+}
 
 // deadLetterStore adapts the gate to service.DeadLetterStore.
 type deadLetterStore struct{ *admission.Gate }
@@ -73,7 +84,7 @@ func (g deadLetterStore) DeadLetter(ctx context.Context, id string) (service.Dea
 // the ids.
 var noonOfSale = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
+func newWorld(t *rapid.T, rdb *redis.Client, template, file string, forgetful bool) *world {
 	vouchers := drawVouchers(t) // first: rapid may end the run here, before anything is open
 	data, err := os.ReadFile(template)
 	require.NoError(t, err)
@@ -94,7 +105,11 @@ func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
 	w.back = admission.New(admission.Config{Redis: w.rdb, Instance: "back", Log: silent})
 	w.ids, err = idgen.New(w.rdb, "order", idgen.WithClock(func() time.Time { return w.idClock }))
 	require.NoError(t, err)
-	w.lane = lane.NewQueue(laneGate{w.shop}, w.ids, store, nil)
+	w.gate = laneGate{w.shop}
+	if forgetful {
+		w.gate = forgetfulGate{laneGate{w.shop}, w.rdb}
+	}
+	w.lane = lane.NewQueue(w.gate, w.ids, store, nil)
 	for _, v := range vouchers {
 		w.createVoucher(t, v)
 	}

@@ -268,6 +268,7 @@ func (l *life) applyClicks(at *server, clicks []*click, g map[int64]int64) {
 			require.True(l, closed == "" || !fresh, "user %d got sold_out for voucher %d, which is %s", b.user, b.voucher, closed)
 			if l.lane == "queue" {
 				at.markStale(b.voucher) // the lane caches the gate's answer
+				l.refuse(b.user, b.voucher)
 			}
 		case "ended", "not_started", "not_found":
 			require.True(l, closed == b.answer || !fresh, "user %d got %s for voucher %d, which is %q", b.user, b.answer, b.voucher, closed)
@@ -275,7 +276,7 @@ func (l *life) applyClicks(at *server, clicks []*click, g map[int64]int64) {
 			concurrent := func(other *click) bool { return other != b && other.user == b.user }
 			require.True(l, l.lane == "lock" && (l.locks[b.user] || slices.ContainsFunc(clicks, concurrent)), "no request of user %d is in progress", b.user)
 		case "unavailable":
-			require.True(l, l.injected.Load() || l.gateFault != "", "unavailable without a fault")
+			require.True(l, l.injected.Load() || l.gateFault != "" || len(l.losses(b.voucher)) > 0, "unavailable without a fault")
 		default:
 			l.checkDuplicate(next, b, fresh)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
+	"seckill/internal/sim"
 	"seckill/internal/testenv"
 )
 
@@ -52,7 +52,7 @@ func TestLifeFindsFaults(t *testing.T) {
 			}
 			var failed bool
 			inBubble(t, func(t *testing.T) {
-				failed = failsUnder(t, func(rt *rapid.T) {
+				failed = sim.Fails(t, func(rt *rapid.T) {
 					if d.failure == "" { // after a failure the remaining runs are skipped
 						runs++
 						runOnce(rt, s, p.lane, p, d)
@@ -63,37 +63,6 @@ func TestLifeFindsFaults(t *testing.T) {
 			t.Logf("found in run %d, after %d steps: %s", runs, d.counts["step"], firstWords(d.failure))
 		})
 	}
-}
-
-// failsUnder reports whether rapid finds a failure. It runs rapid in its own goroutine, which FailNow ends.
-func failsUnder(t *testing.T, prop func(*rapid.T)) bool {
-	r := &recorder{TB: t}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		rapid.Check(r, prop)
-	}()
-	<-ended
-	return r.failed
-}
-
-// recorder records the failures of a test that is expected to fail.
-type recorder struct {
-	testing.TB
-	failed bool
-}
-
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
-func (r *recorder) Error(...any)          { r.failed = true }
-func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
-func (r *recorder) Fatal(...any)          { r.FailNow() }
-func (r *recorder) Fail()                 { r.failed = true }
-func (r *recorder) Failed() bool          { return r.failed }
-func (r *recorder) Log(...any)            {}
-func (r *recorder) Logf(string, ...any)   {}
-func (r *recorder) FailNow() {
-	r.failed = true
-	runtime.Goexit()
 }
 
 // firstWords returns the message of a failure without its trace.

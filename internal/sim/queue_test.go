@@ -23,7 +23,8 @@ import (
 // reservation is an admission that was, or may have been, confirmed to a buyer.
 type reservation struct {
 	domain.Admission
-	state state
+	state   state
+	refused bool // its buyer was answered sold_out after Redis had lost it
 }
 
 // state is the progress of a reservation.
@@ -71,13 +72,38 @@ func (l *life) applyAdmissions(at *server, clicks []*click, units map[int64]int6
 		if !l.gateStale[a.VoucherID] {
 			require.Less(l, len(l.ordersOf(l.model, a.UserID, a.VoucherID)), v.limit, "active orders of user %d before", a.UserID)
 		}
-		l.reservations[a.OrderID] = &reservation{a, stateQueued}
+		l.reservations[a.OrderID] = &reservation{Admission: a, state: stateQueued}
 	}
 	for _, b := range clicks {
 		if b.answer == "ok" {
 			require.Contains(l, l.reservations, b.order, "an answered reservation is in the queue")
 			require.Equal(l, b.user, l.reservations[b.order].UserID)
 		}
+	}
+}
+
+// refuse records that a buyer was answered sold_out.
+func (l *life) refuse(user, voucher int64) {
+	for _, p := range l.reservations {
+		p.refused = p.refused || p.state == stateLost && p.UserID == user && p.VoucherID == voucher
+	}
+}
+
+// losses returns the keys of the segments of a gate that were loaded after a loss of data. They refuse nobody as sold
+// out until the loss is over.
+func (l *life) losses(voucher int64) []string {
+	if l.lane != "queue" {
+		return nil
+	}
+	keys, err := l.rdb.Keys(l.ctx, "seckill:*:"+number(voucher)+":meta").Result()
+	require.NoError(l, err)
+	return slices.DeleteFunc(keys, func(key string) bool { return !l.rdb.HExists(l.ctx, key, "lost").Val() })
+}
+
+// passLoss lets the time pass after which no admission that Redis has lost is committed.
+func (l *life) passLoss(voucher int64) {
+	for _, key := range l.losses(voucher) {
+		require.NoError(l, l.rdb.HIncrBy(l.ctx, key, "lost", -15_000).Err())
 	}
 }
 
@@ -166,6 +192,7 @@ func (l *life) applyCommits() {
 		p := l.reservations[id]
 		require.NotNil(l, p, "order %d was never admitted: %+v", id, o)
 		require.True(l, p.state == stateQueued || l.delayedWork.held[id], "order %d is %s but stored", id, p.state)
+		require.False(l, p.refused, "order %d is stored; its buyer was answered sold_out", id)
 		require.Equal(l, order{user: p.UserID, voucher: p.VoucherID, amount: p.Amount, status: domain.OrderPendingPayment, slot: true}, o)
 		if p.state != stateQueued {
 			l.gateStale[p.VoucherID] = true // the gate has returned the unit or lost the reservation

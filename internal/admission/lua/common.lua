@@ -2,7 +2,8 @@
 -- KEYS[1]  stock    string: units that may still be admitted; the gate is loaded while this key exists
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, oldest first
 -- KEYS[3]  meta     hash: held, queued, version, sum (of checksum_part() of the orders held), line (the last queue
---                   position assigned), built (the version of the last load)
+--                   position assigned), built (the version of the last load), run (the server_run() that the gate was
+--                   last seen on), lost (the time in ms at which a loss of data showed; see may_lack_admissions())
 -- KEYS[4]  loading  string: the token of the running load, on a cold gate or beside a loaded one
 -- KEYS[5]  notes    list: changes of the gate during a load, oldest first; see add_notes()
 -- KEYS[6]  stream   the shard's admissions; an entry has the rows of one voucher
@@ -17,6 +18,7 @@ local STOCK, BUYERS, META, LOADING, NOTES, STREAM, QUEUED, DEAD = unpack(KEYS, 1
 local GROUP = 'workers'
 local FAILED_TTL = 86400 -- seconds
 local NOTES_TTL = 60000 -- ms; longer than the lease of a load
+local LOST_FOR = 15000 -- ms; longer than a worker keeps an entry that it has not seen in the stream, with its commit
 
 local loaded = redis.call('EXISTS', STOCK) == 1
 local loading = redis.call('EXISTS', LOADING) == 1
@@ -25,6 +27,27 @@ local loading = redis.call('EXISTS', LOADING) == 1
 local function server_time_ms()
   local t = redis.call('TIME')
   return string.format('%s%03d', t[1], math.floor(tonumber(t[2]) / 1000))
+end
+
+-- Returns the id of this run of the server, or "" without permission to read it.
+local function server_run()
+  local known, info = pcall(redis.call, 'INFO', 'server')
+  return known and string.match(info, 'run_id:(%w+)') or ''
+end
+
+-- Returns whether the loaded gate may lack admissions that a worker will commit: it had to be loaded again, or another
+-- server has taken over, less than LOST_FOR ago.
+local function may_lack_admissions()
+  local run, seen, lost = server_run(), unpack(redis.call('HMGET', META, 'run', 'lost'))
+  local time = tonumber(server_time_ms())
+  if seen ~= run then
+    redis.call('HSET', META, 'run', run)
+    if seen then -- otherwise an earlier version has loaded the gate
+      lost = time
+      redis.call('HSET', META, 'lost', lost)
+    end
+  end
+  return lost and time - tonumber(lost) < LOST_FOR
 end
 
 -- The next functions work on a buyer's comma-separated list of order ids.

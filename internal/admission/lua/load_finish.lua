@@ -9,12 +9,13 @@
 -- ARGV[6]  queued
 -- ARGV[7]  sum
 -- ARGV[8]  epoch of the loans; empty for a gate of one segment
+-- ARGV[9]  1 if a cold gate was loaded before, so that Redis has lost it; otherwise 0
 -- Returns
 --   {}                                 the gate is in place
 --   {users, stock, held, queued, sum}  notes are left: the number of users now in the table, and what to add to the
 --                                      other four before the next call
 --   nil                                this load has lost its lease or its table expired, and nothing changed
-local token, most, users, stock, held, queued, sum, epoch = unpack(ARGV)
+local token, most, users, stock, held, queued, sum, epoch, lost = unpack(ARGV)
 local TABLE, LOANS = unpack(KEYS, COMMON + 1)
 if redis.call('GET', LOADING) ~= token or redis.call('HLEN', TABLE) ~= tonumber(users) then return false end
 
@@ -54,6 +55,10 @@ local version = string.format('%s%06d', t[1], tonumber(t[2]))
 redis.call('SET', STOCK, stock)
 redis.call('INCRBY', STOCK, delta.stock)
 redis.call('HSET', META, 'held', held, 'queued', queued, 'sum', sum, 'version', version, 'built', version)
+if not loaded then
+  redis.call('HSET', META, 'run', server_run())
+  if lost == '1' then redis.call('HSET', META, 'lost', server_time_ms()) end
+end
 redis.call('HINCRBY', META, 'held', delta.held)
 redis.call('HINCRBY', META, 'queued', delta.queued)
 redis.call('HINCRBY', META, 'sum', delta.sum)

@@ -7,6 +7,7 @@
 -- Returns nil if the gate is cold, and then nothing changed. Otherwise it returns {number, answer, number, answer, ...}
 -- with the number (from 1) of each purchase that is not admitted, and one of
 --   "not_started"  "ended"  "sold_out"  "overloaded"
+--   "unsure"       no unit is left, but a worker may still commit admissions that Redis has lost, even one of this user
 --   an order id    the newest of the user's orders, whose number has reached the limit
 --   "same <id>"    the order that an earlier request with the same key placed
 --   "mismatch"     a different request used the key
@@ -49,6 +50,7 @@ local function find_keyed_order(record, user, key, request)
   return order, earlier == request
 end
 
+local no_unit -- the refusal of buyers for whom no unit is left
 local units = tonumber(redis.call('GET', STOCK))
 local free_tickets = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
 local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
@@ -67,7 +69,8 @@ for i = 1, buyers do
     elseif count_orders(list) >= tonumber(limit) then
       refuse(i, newest_order(list))
     elseif #rows >= units then
-      refuse(i, 'sold_out')
+      no_unit = no_unit or may_lack_admissions() and 'unsure' or 'sold_out'
+      refuse(i, no_unit)
     elseif #rows >= free_tickets then
       refuse(i, 'overloaded')
     else

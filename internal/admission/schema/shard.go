@@ -44,6 +44,7 @@ func (s Shard) Gate(voucherID int64) string {
 	return s.prefix() + strconv.FormatInt(voucherID, 10) + ":"
 }
 
-// Meta is the key of a hash with counters of a voucher's gate in the shard: held, queued, version, sum, line, built.
+// Meta is the key of a hash with counters of a voucher's gate in the shard: held, queued, version, sum, line, built,
+// run, lost.
 // line is the last queue position that was assigned.
 func (s Shard) Meta(voucherID int64) string { return s.Gate(voucherID) + "meta" }

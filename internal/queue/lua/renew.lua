@@ -12,7 +12,7 @@ for i = 3, #ARGV do
   if #redis.call('XRANGE', stream, entry, entry) == 0 then
     gone[#gone + 1] = entry
   else
-    local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
+    local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1)[1] -- nil without the group
     if pending and pending[2] == consumer then
       redis.call('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', 0, 'RETRYCOUNT', pending[4], 'JUSTID')
     end

@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/testenv"
+)
+
+// A worker may still commit an admission that Redis has lost with the gate. Until it certainly does not, nobody is
+// refused as sold out by the gate that was loaded anew: its buyer may be the one with the order.
+func TestNobodyIsSoldOutWhileLostAdmissionsMayBeCommitted(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		g, db := withStock(t, rdb, 1)
+		inHand := admission(1, 10)
+		require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, inHand, admission(2, 11)))
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+
+		require.NoError(t, g.Load(ctx, voucher, db.read))
+		again := admission(4, 10)
+		require.Equal(t, []error{nil, errLacking}, reserve(t, g, admission(3, 12), again))
+		require.ErrorIs(t, errLacking, domain.ErrUnavailable)
+		_, err := g.Holders(ctx, voucher, 10)
+		require.ErrorIs(t, err, errLacking, "the list would lack the buyer")
+		require.Empty(t, db.commit(inHand))
+
+		passLoss(t, rdb, voucherKeys)
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 13)))
+		users, err := g.Holders(ctx, voucher, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{12}, users)
+	})
+}
+
+// A process that has not used the gate before finds out that it was lost by the orders in the database. The first load
+// of a sale is none after a loss.
+func TestOrdersProveThatGateWasLost(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		g, db := withStock(t, rdb, 2)
+		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+		require.Empty(t, db.commit(admission(1, 10)))
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+
+		started := newGate(rdb)
+		defer started.Close()
+		require.NoError(t, started.Load(ctx, voucher, db.read))
+		require.Equal(t, []error{nil, errLacking}, reserve(t, started, admission(2, 11), admission(3, 12)))
+	})
+}
+
+// After a failover, the new master may not have the last admissions of the old one.
+func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	g, _ := withStock(t, rdb, 1)
+	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(1, 10), admission(2, 11)))
+	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
+	require.Equal(t, []error{errLacking}, reserve(t, g, admission(3, 11)))
+	require.Equal(t, []error{errLacking}, reserve(t, g, admission(4, 11)))
+	passLoss(t, rdb, voucherKeys)
+	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 11)))
+
+	// A gate that an earlier version has loaded does not name its server.
+	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "run", "lost").Err())
+	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(6, 11)))
+}
+
+// passLoss lets the time pass in which admissions that a gate has lost may be committed.
+func passLoss(t *testing.T, rdb *redis.Client, k gateKeys) {
+	t.Helper()
+	require.NoError(t, rdb.HIncrBy(t.Context(), k.meta, "lost", -15_000).Err())
+}
