@@ -138,7 +138,7 @@ func (c *campaign) checkAnswers(ctx context.Context) error {
 		e := c.ledger.entry(i)
 		voucher := c.sales[p.sale].VoucherID
 		if e.order == 0 {
-			if e.code == "sold_out" && holds[p.user] != 0 && !c.lostQueue(e) {
+			if e.code == "sold_out" && holds[p.user] != 0 && !c.failedOver(e) {
 				c.ledger.violate("I4", "user %d holds order %d and was answered sold_out", p.user, holds[p.user])
 			}
 			continue
@@ -182,11 +182,12 @@ func (c *campaign) storedOrders(ctx context.Context) (orders map[int64]storedOrd
 	return orders, holds, rows.Err()
 }
 
-// lostQueue reports whether Redis lost data during a purchase in lane queue. A worker may then commit an order of which
-// the gate knows nothing, so that a repeated request is answered sold_out.
-func (c *campaign) lostQueue(e entry) bool {
+// failedOver reports whether Redis failed over during a purchase in lane queue. A worker may then commit an order of
+// which the gate of the new master knows nothing, so that a repeated request is answered sold_out: the old master may go
+// on admitting buyers, and a lost order of the database stays unknown until the gate is repaired.
+func (c *campaign) failedOver(e entry) bool {
 	return c.cfg.Lane == "queue" && slices.ContainsFunc(c.faults, func(f *Fault) bool {
-		return losesRedis(f.Kind) && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)
+		return failsOver(f.Kind) && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)
 	})
 }
 

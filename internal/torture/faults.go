@@ -144,9 +144,9 @@ var kinds = []kind{
 	}},
 }
 
-// losesRedis reports whether faults of a kind lose data of Redis.
-func losesRedis(kind string) bool {
-	return slices.Contains([]string{"flush Redis", "failover of Redis", "freeze of Redis until its failover"}, kind)
+// failsOver reports whether faults of a kind replace a master of Redis.
+func failsOver(kind string) bool {
+	return slices.Contains([]string{"failover of Redis", "freeze of Redis until its failover"}, kind)
 }
 
 func one(*system) int            { return 1 }
