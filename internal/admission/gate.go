@@ -16,6 +16,9 @@ import (
 // maxRows bounds the rows of one script call, which blocks Redis while it runs.
 const maxRows = 500
 
+// maxLoaded bounds the vouchers that sawLoaded remembers. Those that are forgotten are recognized by their orders.
+const maxLoaded = 10_000
+
 // defaultBacklog takes the workers of a shard some seconds.
 const defaultBacklog = 10_000
 
@@ -83,6 +86,9 @@ func (g *Gate) Close() {
 func (g *Gate) sawLoaded(voucherID int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(g.loaded) >= maxLoaded {
+		clear(g.loaded)
+	}
 	g.loaded[voucherID] = true
 }
 
