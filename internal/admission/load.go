@@ -190,7 +190,7 @@ type load struct {
 	built     string // when the segment to be replaced was built; empty: load a cold one only
 	epoch     string // of the loans between the segments; empty for a gate of one segment
 	free      int64  // units that the replaced segment offered at the mark
-	lost      bool   // the gate was loaded before: if it is cold now, Redis has lost it
+	lost      bool   // if the segment is cold, Redis may have lost admissions with it
 }
 
 // loadingSince returns when the load with a token began, or the zero time for an empty token.

@@ -50,6 +50,12 @@ func TestOrdersProveThatGateWasLost(t *testing.T) {
 		defer started.Close()
 		require.NoError(t, started.Load(ctx, voucher, db.read))
 		require.Equal(t, []error{nil, errLacking}, reserve(t, started, admission(2, 11), admission(3, 12)))
+
+		// If all units are orders, no admission can be lost.
+		require.Empty(t, db.commit(admission(2, 11)))
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+		require.NoError(t, started.Load(ctx, voucher, db.read))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, started, admission(4, 12)))
 	})
 }
 

@@ -194,7 +194,6 @@ func TestNegativeStockRecovers(t *testing.T) {
 		db.stock[voucher] = 1
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		passLoss(t, rdb, voucherKeys)
 		requireLevel(t, g, Level{Stock: -2, Held: 3, Queued: 3, Backlog: 1})
 		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(4, 13)))
 		p := queue(t, g, voucher)[0]

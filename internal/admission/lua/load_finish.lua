@@ -9,7 +9,7 @@
 -- ARGV[6]  queued
 -- ARGV[7]  sum
 -- ARGV[8]  epoch of the loans; empty for a gate of one segment
--- ARGV[9]  1 if a cold gate was loaded before, so that Redis has lost it; otherwise 0
+-- ARGV[9]  1 if Redis may have lost admissions with a gate that is cold now; otherwise 0
 -- Returns
 --   {}                                 the gate is in place
 --   {users, stock, held, queued, sum}  notes are left: the number of users now in the table, and what to add to the
