@@ -281,7 +281,7 @@ var errUndecided = errors.New("the lane decides")
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
 // the user may have an active order. In lane queue it returns errUndecided where only the shortage is known: an earlier
 // request of the user may be admitted and not committed yet, and the gate knows that as cheaply.
-func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
+func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
@@ -292,11 +292,15 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		return domain.Order{}, false, domain.ErrSoldOut
 	}
 
+	var o domain.Order
+	var replayed bool
+	var err error
 	if sure {
 		o, replayed, err = s.answerListed(ctx, store, p, v)
 	} else {
 		o, replayed, err = s.answerUnsure(ctx, store, p, v, may)
 	}
+
 	if s.cfg.Queue != nil && errors.Is(err, domain.ErrSoldOut) {
 		err = errUndecided
 	}
@@ -306,14 +310,15 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 // answerListed is answerSoldOut for a user on the list of buyers.
 func (s *Orders) answerListed(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
-) (o domain.Order, replayed bool, err error) {
+) (domain.Order, bool, error) {
 	if p.Key != nil {
-		if o, replayed, err = s.replayOr(ctx, p, domain.ErrSoldOut); !errors.Is(err, domain.ErrSoldOut) {
+		o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
+		if !errors.Is(err, domain.ErrSoldOut) {
 			return o, replayed, err
 		}
 	}
 
-	if err = s.checkLimit(ctx, store, p, v); err != nil {
+	if err := s.checkLimit(ctx, store, p, v); err != nil {
 		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, domain.ErrSoldOut
@@ -324,7 +329,7 @@ func (s *Orders) answerListed(
 // key. If a lookup fails it is not, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
-) (o domain.Order, replayed bool, err error) {
+) (domain.Order, bool, error) {
 	mayCount = mayCount && s.startLookup(0)
 	if mayCount {
 		defer s.endLookup()
@@ -333,12 +338,14 @@ func (s *Orders) answerUnsure(
 		return domain.Order{}, false, domain.ErrSoldOut
 	}
 
-	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
+	o, err := s.findByKey(ctx, p)
+	if err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
 	}
 	if errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrSoldOut
 	}
+
 	if !mayCount {
 		return domain.Order{}, false, err
 	}

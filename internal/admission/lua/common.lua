@@ -38,7 +38,8 @@ end
 -- Returns whether the loaded gate may lack admissions that a worker will commit: it had to be loaded again, or another
 -- server has taken over, less than LOST_FOR ago.
 local function may_lack_admissions()
-  local run, seen, lost = server_run(), unpack(redis.call('HMGET', META, 'run', 'lost'))
+  local run = server_run()
+  local seen, lost = unpack(redis.call('HMGET', META, 'run', 'lost'))
   local time = tonumber(server_time_ms())
   if seen ~= run then
     redis.call('HSET', META, 'run', run)
