@@ -52,8 +52,9 @@ var ErrTooMany = errors.New("too many")
 //
 // The list is outdated as soon as a read of the sale shows that a unit has returned or was sold. It is kept, and
 // purchases of this process are added to it, but a user outside it may be a buyer of another process until the next
-// read of the list. In lane queue the gate decides about them. In the other lanes a repeated request is found by its
-// key; a user without a key is found by one of staleLookupsPerSecond queries, and is otherwise refused as sold out.
+// read of the list. In lane queue the gate decides about them, if it can (answerSoldOut). Otherwise a repeated request is
+// found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is otherwise refused as
+// sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //

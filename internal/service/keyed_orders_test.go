@@ -280,6 +280,20 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
 		}
 	})
+	// The lane could sell a unit to its former buyer, whom the snapshot does not show yet.
+	t.Run("queue with a limit of unpaid orders", func(t *testing.T) {
+		orders := occupied(soldOutOrders(t, &store{}))
+		orders.cfg.Queue = &ticketQueue{store: noList}
+		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+			v := openSale(0)
+			v.Sale.UnpaidLimit = new(1)
+			return v, nil
+		}})
+		_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+		require.ErrorIs(t, err, domain.ErrOverloaded)
+		_, err = orders.Place(t.Context(), 7, 1, 0)
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+	})
 }
 
 // A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.

@@ -279,8 +279,11 @@ var errUndecided = errors.New("the lane decides")
 
 // answerSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
-// the user may have an active order. In lane queue it returns errUndecided where only the shortage is known: an earlier
-// request of the user may be admitted and not committed yet, and the gate knows that as cheaply.
+// the user may have an active order.
+//
+// In lane queue it returns errUndecided where only the shortage is known: an earlier request of the user may be admitted
+// and not committed yet, and the gate knows that as cheaply. The gate may have a unit that returned after the snapshot,
+// whose former buyer the snapshot does not show. Sales that limit such buyers are therefore decided here.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
@@ -301,10 +304,15 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		o, replayed, err = s.answerUnsure(ctx, store, p, v, may)
 	}
 
-	if s.cfg.Queue != nil && errors.Is(err, domain.ErrSoldOut) {
+	if s.cfg.Queue != nil && errors.Is(err, domain.ErrSoldOut) && !limited(v.Sale) {
 		err = errUndecided
 	}
 	return o, replayed, err
+}
+
+// limited reports whether a sale refuses buyers because of their passes or their earlier orders.
+func limited(sale *domain.Sale) bool {
+	return sale.Entry.Mode != domain.EntryOpen || sale.MaxUnpaid() > 0
 }
 
 // answerListed is answerSoldOut for a user on the list of buyers.
@@ -325,8 +333,9 @@ func (s *Orders) answerListed(
 }
 
 // answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
-// are running, the user's orders are not counted: the answer is ErrSoldOut, outside lane queue after a search for the
-// key. If a lookup fails it is not, because the reply to an earlier request may be lost for the same reason.
+// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key. In lane queue
+// that costs a lookup as well; without one the answer to a purchase with a key is ErrOverloaded, unless the lane decides.
+// If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
 ) (domain.Order, bool, error) {
@@ -335,6 +344,9 @@ func (s *Orders) answerUnsure(
 		defer s.endLookup()
 	}
 	if s.cfg.Queue != nil && !mayCount {
+		if p.Key != nil && limited(v.Sale) {
+			return domain.Order{}, false, domain.ErrOverloaded
+		}
 		return domain.Order{}, false, domain.ErrSoldOut
 	}
 
