@@ -61,7 +61,7 @@ func windowTimes(window string) (begin, end time.Time) {
 	case "ended":
 		return year(2003), year(2004)
 	case "upcoming":
-		return year(8000), year(8001)
+		return year(2100), year(8001)
 	}
 	return year(2003), year(8001)
 }
