@@ -2,7 +2,8 @@ package repo
 
 import (
 	"context"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -11,23 +12,32 @@ import (
 
 // SaleRecords implements entry.UnpaidStore. An order that was cancelled at or after its deadline counts as expired:
 // whether the buyer or the closer comes first makes no difference.
+//
+// The query lists the users of each sale: with pairs of user and sale, the optimizer of MariaDB needs some 100 ms for 500
+// of them, and with one list of sales it would look up every combination.
 func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
-	var query strings.Builder
-	query.WriteString(`SELECT user_id, voucher_id, COUNT(slot), COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0),
+	q := &sqldb.Statement{}
+	q.Add(`SELECT user_id, voucher_id, COUNT(slot), COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0),
 			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END),
 			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END),
 			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END),
 			COALESCE(MAX(entry_round), 0)
-		FROM voucher_orders` + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE ")
-	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
-	for i, u := range of {
-		if i > 0 {
-			query.WriteString(" OR ")
-		}
-		query.WriteString("(user_id = ? AND voucher_id = ?)") // pairs, as in addActiveOrders
-		args = append(args, u.UserID, u.VoucherID)
+		FROM voucher_orders`+s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot)+" WHERE ",
+		domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled)
+	users := map[int64][]any{}
+	for _, u := range of {
+		users[u.VoucherID] = append(users[u.VoucherID], u.UserID)
 	}
-	rows, err := s.db.Reader(ctx).Raw(query.String()+" GROUP BY user_id, voucher_id", args...).Rows()
+	for i, voucherID := range slices.Sorted(maps.Keys(users)) {
+		if i > 0 {
+			q.Add(" OR ")
+		}
+		q.Add("voucher_id = ? AND user_id", voucherID)
+		q.In(users[voucherID])
+	}
+	q.Add(" GROUP BY user_id, voucher_id")
+
+	rows, err := q.Rows(s.db.Reader(ctx))
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"database/sql"
 	"strings"
 
 	"gorm.io/gorm"
@@ -25,9 +26,14 @@ func (q *Statement) In(values []any) {
 	q.Add(" IN (?"+strings.Repeat(",?", len(values)-1)+")", values...)
 }
 
+// Rows runs a query. The caller closes the rows.
+func (q *Statement) Rows(tx *gorm.DB) (*sql.Rows, error) {
+	return tx.Statement.ConnPool.QueryContext(tx.Statement.Context, q.sql.String(), q.args...)
+}
+
 // QueryRows runs a query and scans its rows.
 func QueryRows[T any](tx *gorm.DB, q *Statement) ([]T, error) {
-	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, q.sql.String(), q.args...)
+	rows, err := q.Rows(tx)
 	if err != nil {
 		return nil, err
 	}
