@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 	soldAgainDelay = time.Second
 	// maxNewBuyers bounds the purchases that are added to a list between two reads. With more, the list is dropped.
 	maxNewBuyers = 10_000
-	// maxLookups bounds the concurrent lookups of buyers' earlier orders, by key or by user.
+	// maxLookups bounds the concurrent lookups of buyers' earlier orders, apart from searches by key, which share queries.
 	maxLookups = 16
 	// staleLookupsPerSecond bounds the lookups per second for users missing from an outdated list.
 	staleLookupsPerSecond = 100
@@ -50,11 +52,11 @@ var ErrTooMany = errors.New("too many")
 // refused with sold_out, without a query. For a user on the list, the order is read and the answer is
 // duplicate_order.
 //
-// The list is outdated as soon as a read of the sale shows that a unit has returned or was sold. It is kept, and
-// purchases of this process are added to it, but a user outside it may be a buyer of another process until the next
-// read of the list. In lane queue the gate decides about them, if it can (answerSoldOut). Otherwise a repeated request is
-// found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is otherwise refused as
-// sold out.
+// The list is current while reads of the sale show the same last move of a unit as the read before the list. Otherwise
+// it is kept, and purchases of this process are added to it, but a user outside it may be a buyer of another process
+// until the next read of the list. In lane queue the gate decides about them, if it can (answerSoldOut). Otherwise a
+// repeated request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
+// otherwise refused as sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //
@@ -64,6 +66,7 @@ type buyerList struct {
 	users    []int64             // sorted; never modified, only replaced
 	loaded   bool                // users were read
 	began    time.Time           // the begin of that read
+	covers   time.Time           // when a unit last moved before that read
 	since    map[int64]time.Time // buyers of this process after that, and when they bought
 	returned time.Time           // when a returned unit was last seen
 	reading  chan struct{}       // closed when the running read ends; nil if none runs
@@ -78,14 +81,20 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 	if !ok {
 		return true, false
 	}
-	l := &e.buyers
-	may, sure, reading := l.find(ctx, store, voucherID, userID)
-	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
-		may, sure, _ = l.find(ctx, store, voucherID, userID)
+	// The sale comes first, so that the list has the buyers of all moves that this read shows. The snapshot is left
+	// alone: in lane queue it shows the shortage before the database does.
+	read := func(ctx context.Context) ([]int64, time.Time, error) {
+		v, err := s.read(ctx, voucherID)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		users, err := store.Holders(ctx, voucherID, maxBuyers)
+		return users, changedAt(&v), err
 	}
-	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
-	if !may && time.Since(e.current.Load().at) > soldAgainDelay {
-		sure = false
+	l := &e.buyers
+	may, sure, reading := l.find(ctx, e.current.Load(), read, userID)
+	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
+		may, sure, _ = l.find(ctx, e.current.Load(), read, userID)
 	}
 	if !may && !sure {
 		return s.staleLookups.Allow(), false
@@ -93,19 +102,24 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 	return may, sure
 }
 
-// find searches the list, and starts a read if one is due. Without a list it returns true and false, and the channel
-// that is closed at the end of the running read, if any.
+// readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
+type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
+
+// find searches the list, and starts a read if one is due. snap is the present snapshot of the sale. Without a list it
+// returns true and false, and the channel that is closed at the end of the running read, if any.
 func (l *buyerList) find(
-	ctx context.Context, store BuyerStore, voucherID, userID int64,
+	ctx context.Context, snap *snapshot, read readBuyers, userID int64,
 ) (may, sure bool, reading <-chan struct{}) {
 	l.mu.Lock()
 	now := time.Now()
-	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay))
+	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(&snap.voucher))
 	due := !current || now.Sub(l.began) >= buyersMaxAge
 	if l.reading == nil && due && !now.Before(l.next) {
 		l.reading = make(chan struct{})
-		go l.read(context.WithoutCancel(ctx), store, voucherID, now)
+		go l.read(context.WithoutCancel(ctx), read, now)
 	}
+	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
+	current = current && now.Sub(snap.began) <= soldAgainDelay
 	users, loaded, reading := l.users, l.loaded, l.reading
 	_, bought := l.since[userID]
 	l.mu.Unlock()
@@ -131,11 +145,19 @@ func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 	return false
 }
 
+// changedAt returns when a unit of the sale last moved.
+func changedAt(v *domain.Voucher) time.Time {
+	if v.Sale == nil {
+		return time.Time{}
+	}
+	return v.Sale.ChangedAt
+}
+
 // read replaces the list. If the read fails, the old list stays.
-func (l *buyerList) read(ctx context.Context, store BuyerStore, voucherID int64, began time.Time) {
+func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, buyersTimeout)
 	defer cancel()
-	users, err := store.Holders(ctx, voucherID, maxBuyers)
+	users, covers, err := read(ctx)
 	slices.Sort(users)
 	users = slices.Clip(slices.Compact(users))
 	l.mu.Lock()
@@ -147,7 +169,7 @@ func (l *buyerList) read(ctx context.Context, store BuyerStore, voucherID int64,
 	}
 	l.next = now.Add(max(pause, buyersPause))
 	if err == nil {
-		l.users, l.loaded, l.began = users, true, began
+		l.users, l.loaded, l.began, l.covers = users, true, began, covers
 		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })
 	}
 	close(l.reading)

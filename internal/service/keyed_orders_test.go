@@ -283,17 +283,87 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 	// The lane could sell a unit to its former buyer, whom the snapshot does not show yet.
 	t.Run("queue with a limit of unpaid orders", func(t *testing.T) {
 		orders := occupied(soldOutOrders(t, &store{}))
+		st := &orderKeyStore{store: noList, found: earlier}
+		orders.cfg.Store = st
 		orders.cfg.Queue = &ticketQueue{store: noList}
 		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
 			v := openSale(0)
 			v.Sale.UnpaidLimit = new(1)
 			return v, nil
 		}})
-		_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-		require.ErrorIs(t, err, domain.ErrOverloaded)
+		o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.EqualValues(t, 5, o.ID)
+		st.found = domain.Placed{Err: domain.ErrNotFound}
+		_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+		require.ErrorIs(t, err, domain.ErrSoldOut)
 		_, err = orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 	})
+}
+
+// emptyQueue is a queue in which nobody has an order.
+type emptyQueue struct{ *ticketQueue }
+
+func (emptyQueue) ActiveOrders(context.Context, int64, int64) (int, int64, error) { return 0, 0, nil }
+
+// Soon after the last unit is sold, a sold-out sale is answered from memory: without the lane and without a search for
+// the keys of buyers that have no order.
+func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
+	for _, lane := range []string{"batch", "queue"} {
+		t.Run(lane, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stock := int64(1)
+				changed := testNow
+				calls := 0
+				orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
+					calls++
+					if stock == 0 {
+						return domain.Order{}, domain.ErrSoldOut
+					}
+					stock = 0
+					changed = changed.Add(time.Millisecond)
+					return domain.Order{ID: 5}, nil
+				})
+				orders.cfg.Sales.Close()
+				orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+					v := openSale(stock)
+					v.Sale.ChangedAt = changed
+					return v, nil
+				}})
+				buyers := store{
+					users: func() ([]int64, error) {
+						time.Sleep(20 * time.Millisecond)
+						return []int64{1}, nil
+					},
+					active: func() (int, int64, error) { return 0, 0, nil },
+				}
+				st := &orderKeyStore{store: buyers, found: domain.Placed{Err: domain.ErrNotFound}}
+				orders.cfg.Store = st
+				if lane == "queue" {
+					orders.cfg.Queue = emptyQueue{&ticketQueue{store: buyers}}
+				}
+
+				place := func(user int64) error {
+					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
+					return err
+				}
+				require.NoError(t, place(1))
+				for user := range int64(3000) {
+					if user == 500 {
+						calls = 0
+						st.lookups.Store(0)
+					}
+					require.ErrorIs(t, place(100+user), domain.ErrSoldOut)
+					time.Sleep(time.Millisecond)
+				}
+				require.Zero(t, calls, "calls of the lane")
+				require.Zero(t, st.lookups.Load(), "searches for keys")
+				orders.cfg.Sales.Close()
+			})
+		})
+	}
 }
 
 // A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.

@@ -142,8 +142,8 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 //
 // If key is not nil, all requests with the key within domain.KeyLife have one effect, even if they are concurrent and
 // reach different processes. replayed reports that an earlier request placed the order, which is returned as it was
-// placed. Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched
-// only for users with a possible active order.
+// placed. Refusals are not stored: each request is decided anew. While the snapshot shows no stock and the list of buyers
+// is current, the key is searched only for users with a possible active order.
 //
 // If the sale needs passes, pass must be valid for the user. With an expired pass, only the order of an earlier request
 // with the key is returned.
@@ -333,9 +333,9 @@ func (s *Orders) answerListed(
 }
 
 // answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
-// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key. In lane queue
-// that costs a lookup as well; without one the answer to a purchase with a key is ErrOverloaded, unless the lane decides.
-// If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same reason.
+// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key, unless the lane
+// decides. If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same
+// reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
 ) (domain.Order, bool, error) {
@@ -343,10 +343,7 @@ func (s *Orders) answerUnsure(
 	if mayCount {
 		defer s.endLookup()
 	}
-	if s.cfg.Queue != nil && !mayCount {
-		if p.Key != nil && limited(v.Sale) {
-			return domain.Order{}, false, domain.ErrOverloaded
-		}
+	if s.cfg.Queue != nil && !mayCount && !limited(v.Sale) {
 		return domain.Order{}, false, domain.ErrSoldOut
 	}
 

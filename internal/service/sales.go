@@ -83,6 +83,7 @@ type sale struct {
 // snapshot is a voucher as it was read. Callers share it, so it is never modified.
 type snapshot struct {
 	voucher domain.Voucher
+	began   time.Time // when its read began
 	at      time.Time // when it was read
 	stale   bool      // the voucher was changed during or after the read
 	gone    bool      // the voucher does not exist any more
@@ -115,12 +116,13 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		return e, nil
 	}
 	return s.cache.Load(ctx, id, func(ctx context.Context) (*sale, error) {
+		began := time.Now()
 		v, err := s.read(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		first := &sale{}
-		first.current.Store(&snapshot{voucher: v, at: time.Now()})
+		first.current.Store(&snapshot{voucher: v, began: began, at: time.Now()})
 		return first, nil
 	})
 }
@@ -232,10 +234,11 @@ func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan str
 // reread reads the voucher and replaces the snapshot. If the voucher was changed during the read, the new snapshot is
 // stale from the beginning.
 func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
+	began := time.Now()
 	v, err := s.read(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := &snapshot{voucher: v, at: time.Now(), stale: e.changes != changes}
+	next := &snapshot{voucher: v, began: began, at: time.Now(), stale: e.changes != changes}
 	e.failing, e.err = err != nil && !errors.Is(err, domain.ErrNotFound), nil
 	switch {
 	case e.failing:
@@ -245,23 +248,13 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 		e.current.Store(next)
 		s.cache.Delete(id)
 	default:
-		before := e.current.Load()
 		e.current.Store(next)
-		if unitsMoved(&before.voucher, &v) {
+		if v.Sale == nil || v.Sale.Stock > 0 {
 			e.buyers.unitReturned()
 		}
 	}
 	close(e.reading)
 	e.reading = nil
-}
-
-// unitsMoved reports whether a unit may have been sold between two reads, or is for sale now.
-func unitsMoved(before, now *domain.Voucher) bool {
-	if before.Sale == nil || now.Sale == nil || now.Sale.Stock > 0 {
-		return true
-	}
-
-	return !now.Sale.ChangedAt.Equal(before.Sale.ChangedAt)
 }
 
 // await waits up to saleWait for a read and returns the snapshot that is current then.
