@@ -75,6 +75,18 @@ func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(6, 11)))
 }
 
+// A failover that ended long ago does not delay the end of a sale.
+func TestFailoverBeforeTheEndOfASaleIsOver(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	g, _ := withStock(t, rdb, 3)
+	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
+	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+	passLoss(t, rdb, voucherKeys)
+
+	require.Equal(t, []error{nil}, reserve(t, g, admission(2, 11)))
+	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(3, 12), admission(4, 13)))
+}
+
 // passLoss lets the time pass in which admissions that a gate has lost may be committed.
 func passLoss(t *testing.T, rdb *redis.Client, k gateKeys) {
 	t.Helper()

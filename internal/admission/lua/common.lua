@@ -35,20 +35,19 @@ local function server_run()
   return known and string.match(info, 'run_id:(%w+)') or ''
 end
 
--- Returns whether the loaded gate may lack admissions that a worker will commit: it had to be loaded again, or another
--- server has taken over, less than LOST_FOR ago.
+-- Returns whether the gate may lack admissions that a worker will commit: less than LOST_FOR ago it was loaded after a
+-- loss of data, or this function first saw that another server has taken over.
 local function may_lack_admissions()
   local run = server_run()
   local seen, lost = unpack(redis.call('HMGET', META, 'run', 'lost'))
-  local time = tonumber(server_time_ms())
   if seen ~= run then
     redis.call('HSET', META, 'run', run)
     if seen then -- otherwise an earlier version has loaded the gate
-      lost = time
+      lost = server_time_ms()
       redis.call('HSET', META, 'lost', lost)
     end
   end
-  return lost and time - tonumber(lost) < LOST_FOR
+  return lost and server_time_ms() - (tonumber(lost) or 0) < LOST_FOR
 end
 
 -- The next functions work on a buyer's comma-separated list of order ids.

@@ -50,7 +50,9 @@ local function find_keyed_order(record, user, key, request)
   return order, earlier == request
 end
 
-local no_unit -- the refusal of buyers for whom no unit is left
+-- The refusal of buyers for whom no unit is left. It is found out in every call, so that a failover counts from the first
+-- call after it, and is over when the last unit is sold.
+local no_unit = may_lack_admissions() and 'unsure' or 'sold_out'
 local units = tonumber(redis.call('GET', STOCK))
 local free_tickets = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
 local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
@@ -69,7 +71,6 @@ for i = 1, buyers do
     elseif count_orders(list) >= tonumber(limit) then
       refuse(i, newest_order(list))
     elseif #rows >= units then
-      no_unit = no_unit or may_lack_admissions() and 'unsure' or 'sold_out'
       refuse(i, no_unit)
     elseif #rows >= free_tickets then
       refuse(i, 'overloaded')
