@@ -66,17 +66,20 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 	}
 	i.view.Cold = true
 	for _, k := range i.segments {
-		var left *redis.IntCmd
+		var buyers *redis.IntCmd
+		var counters *redis.BoolCmd // an unloaded gate has other fields
 		var loader *redis.SliceCmd
 		_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			left, loader = p.Exists(ctx, k.buyers, k.meta), p.MGet(ctx, k.loading)
+			buyers = p.Exists(ctx, k.buyers)
+			counters = p.HExists(ctx, k.meta, "held")
+			loader = p.MGet(ctx, k.loading)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 		token, _ := loader.Val()[0].(string)
-		i.view.Leftovers = i.view.Leftovers || left.Val() > 0
+		i.view.Leftovers = i.view.Leftovers || buyers.Val() > 0 || counters.Val()
 		i.view.Loading = i.view.Loading || time.Since(loadingSince(token)) < maxLoadingAge
 	}
 	return nil

@@ -99,6 +99,10 @@ func TestInspectColdGate(t *testing.T) {
 			return db.read(ctx, v, inFlight)
 		}))
 		require.False(t, inspect(t, g, stranger).Cold)
+
+		// An unloaded gate has nothing left but what it knows about a loss.
+		require.NoError(t, g.Unload(t.Context(), voucher))
+		require.False(t, inspect(t, g, voucher).Leftovers)
 	})
 }
 

@@ -143,13 +143,16 @@ func (ls *loads) rebuild(ctx context.Context) (all table, err error) {
 			return all, err
 		}
 	}
-	// Nothing in Redis tells the first load of a sale from one after a loss of data. If no unit is free, no admission was
-	// lost: each of them holds a unit that would count as free here.
+
+	// If Redis has no key of the gate, nothing there tells the first load of a sale from one after a loss of data. If no
+	// unit is free, no admission was lost now: it would hold a unit that counts as free here. One that was lost earlier may
+	// compete with admissions in the stream for its unit, but then the gate has a mark, which the finish keeps.
 	var free int64
 	for _, t := range tables {
 		free += t.stock
 	}
 	lost := free > 0 && (ls.gate.wasLoaded(ls.voucherID) || len(state.Holders) > 0)
+
 	for i, l := range ls.segments {
 		l.lost = lost
 		if err := l.finish(ctx, tables[i]); err != nil {

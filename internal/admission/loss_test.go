@@ -87,6 +87,59 @@ func TestFailoverBeforeTheEndOfASaleIsOver(t *testing.T) {
 	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(3, 12), admission(4, 13)))
 }
 
+// A gate that was unloaded on purpose has lost nothing, whatever segments it has then.
+func TestUnloadIsNoLoss(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		for _, n := range [][2]int{{1, 1}, {4, 4}, {4, 1}, {1, 4}} {
+			require.NoError(t, rdb.FlushDB(t.Context()).Err())
+			segments := map[int64]int{voucher: n[0]}
+			g, db := segmented(rdb, segments), newDatabase()
+			db.stock[voucher] = 2
+			require.NoError(t, g.Load(t.Context(), voucher, db.read))
+			require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+			require.Empty(t, db.commit(admission(1, 10)))
+			settle(t, g, queue(t, g, voucher)[0])
+
+			segments[voucher] = n[1]
+			require.NoError(t, g.Unload(t.Context(), voucher))
+			require.NoError(t, g.Load(t.Context(), voucher, db.read))
+			require.Equal(t, []error{nil}, reserve(t, g, admission(2, 11)))
+			for user := int64(12); user < 32; user++ {
+				require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(user, user)), "segments %v", n)
+			}
+		}
+	})
+}
+
+// A gate that is unloaded after a loss still knows of it, even if the lost units were sold again.
+func TestUnloadKeepsLoss(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		g, db := withStock(t, rdb, 1)
+		inHand := admission(1, 10)
+		require.Equal(t, []error{nil}, reserve(t, g, inHand))
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+		require.NoError(t, g.Load(ctx, voucher, db.read))
+		require.Equal(t, []error{nil, errLacking}, reserve(t, g, admission(2, 12), admission(3, 10)))
+
+		require.NoError(t, g.Unload(ctx, voucher))
+		require.NoError(t, g.Load(ctx, voucher, db.read))
+		require.Equal(t, []error{errLacking}, reserve(t, g, admission(4, 10)))
+		require.Empty(t, db.commit(inHand))
+	})
+}
+
+// A gate that is loaded again on a server that has taken over may lack admissions.
+func TestLoadFindsFailover(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	g, db := withStock(t, rdb, 1)
+	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+	require.NoError(t, g.Unload(t.Context(), voucher))
+	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
+	require.NoError(t, g.Load(t.Context(), voucher, db.read))
+	require.Equal(t, []error{errLacking}, reserve(t, g, admission(2, 11)))
+}
+
 // passLoss lets the time pass in which admissions that a gate has lost may be committed.
 func passLoss(t *testing.T, rdb *redis.Client, k gateKeys) {
 	t.Helper()

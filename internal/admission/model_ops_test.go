@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -303,7 +304,6 @@ func (m *model) loaded(v int64) {
 		slices.Sort(orders)
 	}
 	m.gates[v] = gate
-	m.lost[v] = m.wasLoaded[v]
 	m.wasLoaded[v] = true
 }
 
@@ -406,6 +406,7 @@ func (m *model) flush(int64) {
 	clear(m.gates)
 	clear(m.letters)
 	clear(m.tickets)
+	maps.Copy(m.lost, m.wasLoaded)
 }
 
 // lend models a process that dies after it has lent units of one segment to another: they are on their way, and count
@@ -440,5 +441,6 @@ func (m *model) loseSegment(v int64) {
 	_, err := m.g.Level(m.t.Context(), v)
 	require.ErrorIs(m.t, err, domain.ErrGateCold)
 	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
+	m.lost[v] = true
 	m.loaded(v)
 }

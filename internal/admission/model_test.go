@@ -31,7 +31,7 @@ type model struct {
 	versions map[int64]int64
 
 	wasLoaded map[int64]bool
-	lost      map[int64]bool     // vouchers whose gate was loaded again
+	lost      map[int64]bool     // vouchers whose gate Redis has lost
 	past      []domain.Admission // all that were passed to Reserve
 	nextID    int64
 }

@@ -148,7 +148,7 @@ func TestSettleWithColdGate(t *testing.T) {
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
 		require.Empty(t, queue(t, g, voucher))
-		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11))
+		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11), voucherKeys.meta)
 	})
 }
 

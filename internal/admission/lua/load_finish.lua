@@ -9,7 +9,7 @@
 -- ARGV[6]  queued
 -- ARGV[7]  sum
 -- ARGV[8]  epoch of the loans; empty for a gate of one segment
--- ARGV[9]  1 if Redis may have lost admissions with a gate that is cold now; otherwise 0
+-- ARGV[9]  1 if Redis has lost a cold gate that does not name its server any more; otherwise 0
 -- Returns
 --   {}                                 the gate is in place
 --   {users, stock, held, queued, sum}  notes are left: the number of users now in the table, and what to add to the
@@ -55,10 +55,10 @@ local version = string.format('%s%06d', t[1], tonumber(t[2]))
 redis.call('SET', STOCK, stock)
 redis.call('INCRBY', STOCK, delta.stock)
 redis.call('HSET', META, 'held', held, 'queued', queued, 'sum', sum, 'version', version, 'built', version)
-if not loaded then
-  redis.call('HSET', META, 'run', server_run())
-  if lost == '1' then redis.call('HSET', META, 'lost', server_time_ms()) end
+if not loaded and lost == '1' and redis.call('HEXISTS', META, 'run') == 0 then
+  redis.call('HSET', META, 'lost', server_time_ms())
 end
+may_lack_admissions() -- stores the server, and compares it with that of a gate that was unloaded
 redis.call('HINCRBY', META, 'held', delta.held)
 redis.call('HINCRBY', META, 'queued', delta.queued)
 redis.call('HINCRBY', META, 'sum', delta.sum)
