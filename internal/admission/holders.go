@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed" // the script
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,22 +30,14 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	if err != nil {
 		return nil, err
 	}
-	count := int64(0)
-	for _, k := range segments {
-		n, err := g.run(ctx, countBuyersScript, k.list()).Int64()
-		switch {
-		case errors.Is(err, redis.Nil):
-			return nil, domain.ErrGateCold
-		case err != nil:
-			return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
-		case n < 0:
-			return nil, errLacking
-		}
-		count += n
+	count, built, err := g.countBuyers(ctx, voucherID, segments)
+	if err != nil {
+		return nil, err
 	}
 	if count > int64(most) {
 		return nil, service.ErrTooMany
 	}
+
 	users := make([]int64, 0, count)
 	for _, k := range segments {
 		err = g.scan(ctx, k.buyers, func(user, _ string) {
@@ -55,7 +49,37 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 			return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
 		}
 	}
+
+	// The list is complete only if it was read from one gate, and nothing was lost meanwhile.
+	_, after, err := g.countBuyers(ctx, voucherID, segments)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(after, built) {
+		return nil, fmt.Errorf("%w: gate: voucher %d was loaded while its buyers were read", domain.ErrUnavailable, voucherID)
+	}
 	return users, nil
+}
+
+// countBuyers returns the number of buyers, and when each segment was built. Errors: domain.ErrGateCold,
+// ErrUnavailable (also if the gate may lack buyers).
+func (g *Gate) countBuyers(ctx context.Context, voucherID int64, segments []gateKeys) (int64, []int64, error) {
+	count := int64(0)
+	built := make([]int64, len(segments))
+	for i, k := range segments {
+		reply, err := g.run(ctx, countBuyersScript, k.list()).Int64Slice()
+		switch {
+		case errors.Is(err, redis.Nil):
+			return 0, nil, domain.ErrGateCold
+		case err != nil:
+			return 0, nil, unavailable(err, "count the buyers of voucher %d", voucherID)
+		case len(reply) == 0:
+			return 0, nil, errLacking
+		}
+		count += reply[0]
+		built[i] = reply[1]
+	}
+	return count, built, nil
 }
 
 // ActiveOrders implements service.BuyerStore. It includes queued admissions. An empty cold gate knows of no order.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -138,6 +139,57 @@ func TestLoadFindsFailover(t *testing.T) {
 	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
 	require.NoError(t, g.Load(t.Context(), voucher, db.read))
 	require.Equal(t, []error{errLacking}, reserve(t, g, admission(2, 11)))
+}
+
+// The data may be lost while the list of buyers is read.
+func TestHoldersFindsLossDuringTheRead(t *testing.T) {
+	lose := map[string]func(t *testing.T, rdb *redis.Client){
+		"flush": func(t *testing.T, rdb *redis.Client) { require.NoError(t, rdb.FlushDB(t.Context()).Err()) },
+		"flush and load": func(t *testing.T, rdb *redis.Client) {
+			require.NoError(t, rdb.FlushDB(t.Context()).Err())
+			other := newGate(rdb)
+			defer other.Close()
+			db := newDatabase()
+			db.stock[voucher] = 1
+			require.NoError(t, other.Load(t.Context(), voucher, db.read))
+		},
+		"failover": func(t *testing.T, rdb *redis.Client) {
+			require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
+			require.NoError(t, rdb.HDel(t.Context(), voucherKeys.buyers, "10").Err())
+		},
+	}
+	for name, lose := range lose {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				watched := redis.NewClient(rdb.Options())
+				defer func() { _ = watched.Close() }()
+				g, _ := withStock(t, watched, 1)
+				require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+				watched.AddHook(beforeScan(func() { lose(t, rdb) }))
+
+				users, err := g.Holders(t.Context(), voucher, 10)
+				require.Error(t, err, "a list of %v", users)
+			})
+		})
+	}
+}
+
+// beforeScan is a hook that calls a function before each HSCAN.
+type beforeScan func()
+
+func (beforeScan) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (beforeScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (do beforeScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hscan" {
+			do()
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // passLoss lets the time pass in which admissions that a gate has lost may be committed.

@@ -1,6 +1,6 @@
 -- Counts the buyers of a gate, for a complete list of them.
 -- KEYS     those of common.lua
--- Returns their number, -1 if the gate may lack some of them, or nil if it is cold.
+-- Returns {number, built}; {} if the gate may lack some of them; nil if it is cold.
 if not loaded then return false end
-if may_lack_admissions() then return -1 end
-return redis.call('HLEN', BUYERS)
+if may_lack_admissions() then return {} end
+return {redis.call('HLEN', BUYERS), tonumber(redis.call('HGET', META, 'built') or '') or 0}
