@@ -42,7 +42,8 @@ var errLacking = fmt.Errorf("%w: gate: Redis has lost admissions that may still 
 // Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
 // is domain.ErrSoldOut, *domain.DuplicateOrderError (with the newest order that the user holds),
 // *domain.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full) or
-// ErrUnavailable (no unit is left, but Redis has lost data in the last seconds). All admissions must be of voucherID, with a limit of at least 1 and no queue position (Place).
+// ErrUnavailable (no unit is left, but Redis may have lost data in the last seconds). All admissions must be of
+// voucherID, with a limit of at least 1 and no queue position (Place).
 //
 // An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
 // itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.
