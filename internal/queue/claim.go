@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -62,11 +63,11 @@ func parseClaimed(item any) (entry, error) {
 	return e, nil
 }
 
-// renewClaims renews the claim on entries that the reader keeps in memory, and returns those that are still in the
-// stream. The others were settled, or Redis lost them. Lost admissions must not be committed later, because their
-// buyers see them as failed after a while, and the gate counts on it. It retries until ctx ends; then it returns all
-// entries and an error.
-func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, error) {
+// renewClaims renews the claim on entries that the reader keeps in memory. It returns those that are still in the stream,
+// and a time before Redis looked for them. The others were settled, or Redis lost them. Lost admissions must not be
+// committed later, because their buyers see them as failed after a while, and the gate counts on it. renewClaims retries
+// until ctx ends; then it returns all entries and an error.
+func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, time.Time, error) {
 	args := make([]any, 0, 2+len(entries))
 	args = append(args, r.w.cfg.Group, r.w.cfg.Consumer)
 	for _, e := range entries {
@@ -74,17 +75,20 @@ func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, err
 	}
 
 	var gone []string
+	var asked time.Time
 	err := r.persist(ctx, func() error {
 		var err error
+		asked = time.Now()
 		gone, err = renewScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
 		return err
 	})
 	if err != nil {
-		return entries, err
+		return entries, asked, err
 	}
 
 	if len(gone) > 0 {
 		r.log.WarnContext(ctx, "queue: dropping entries that are not in the stream any more", slog.Int("entries", len(gone)))
 	}
-	return slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) }), nil
+	rest := slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) })
+	return rest, asked, nil
 }

@@ -13,8 +13,9 @@ import (
 // maxDeliveries is the limit for an entry that crashes every process before its tries are counted.
 const maxDeliveries = 100
 
-// handle commits and settles entries. It returns early only if ctx ends; then the rest stays pending.
-func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
+// handle commits and settles entries, which Redis has shown at seen or later. It returns early only if ctx ends; then the
+// rest stays pending.
+func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen time.Time) {
 	if len(entries) == 0 {
 		return
 	}
@@ -22,28 +23,32 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	start := time.Now()
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
-	for renewed := start; len(todo) > 0; {
+	for len(todo) > 0 {
+		// No commit begins later than that after its entries were seen in the stream, not even while Redis is away: LOST_FOR
+		// of the gate relies on it.
+		if time.Since(seen) > r.w.cfg.MinIdle/4 {
+			var err error
+			todo, seen, err = r.renewClaims(ctx, todo)
+			if err != nil {
+				b.Pending += admissions(todo)
+				break
+			}
+			if len(todo) == 0 {
+				break
+			}
+		}
+
 		n := countWithin(todo, r.w.cfg.BatchSize)
 		again, unavailable := r.commitEntries(ctx, todo[:n], b)
 		todo = append(again, todo[n:]...)
 		if unavailable == nil {
 			pause.reset(ctx, r.log, "queue: database available again")
-		} else {
-			pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
-			if pause.wait(ctx) != nil {
-				b.Pending += admissions(todo)
-				break
-			}
+			continue
 		}
-		// An entry is not committed later than that after it was seen in the stream, not even while Redis is away:
-		// LOST_FOR of the gate relies on it.
-		if time.Since(renewed) > r.w.cfg.MinIdle/4 {
-			var err error
-			if todo, err = r.renewClaims(ctx, todo); err != nil {
-				b.Pending += admissions(todo)
-				break
-			}
-			renewed = time.Now()
+		pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
+		if pause.wait(ctx) != nil {
+			b.Pending += admissions(todo)
+			break
 		}
 	}
 	b.Took = time.Since(start)

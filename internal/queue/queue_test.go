@@ -191,7 +191,7 @@ func TestRenewKeepsClaims(t *testing.T) {
 				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
 		}
 		renew := func(r *reader) []entry {
-			rest, err := r.renewClaims(t.Context(), entries)
+			rest, _, err := r.renewClaims(t.Context(), entries)
 			require.NoError(t, err)
 			return rest
 		}
@@ -259,16 +259,103 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 		a := readerOf(r, "a")
 		a.w.cfg.Redis, a.w.cfg.MinIdle = away, time.Nanosecond
 		a.w.cfg.Commit = func(ctx context.Context, as []domain.Admission) []error {
+			require.Zero(t, renewals.left, "a commit while Redis is away")
 			if r.commitCalls(1) == 0 {
+				renewals.left = 3
 				return r.refuse(as, domain.ErrUnavailable)
 			}
-			require.Zero(t, renewals.left, "a commit while Redis is away")
 			return r.commit(ctx, as)
 		}
-		a.handle(t.Context(), entries, false)
+		a.handle(t.Context(), entries, false, time.Now())
 		require.Zero(t, renewals.left)
 		r.requireOrders(1, 20)
 	})
+}
+
+// A worker that was stopped between the reply of Redis and the commit, or waited for the gate meanwhile, looks for its
+// entries again before it commits them.
+func TestFirstCommitIsNotLate(t *testing.T) {
+	late := map[string]func(r *rig, a *reader, lose func()){
+		"after a read": func(r *rig, a *reader, lose func()) {
+			a.claimAt = time.Now().Add(time.Hour)
+			a.w.cfg.Redis.(*redis.Client).AddHook(&afterReply{name: "xreadgroup", do: lose})
+			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
+		},
+		"after a claim": func(r *rig, a *reader, lose func()) {
+			r.deliver("dead")
+			for _, e := range entriesOf(r) {
+				require.NoError(r.t, r.rdb.Do(r.t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, e.Entry,
+					"IDLE", time.Hour.Milliseconds()).Err())
+			}
+			require.NoError(r.t, claimScript.Load(r.t.Context(), r.rdb).Err())
+			a.w.cfg.Redis.(*redis.Client).AddHook(&afterReply{name: "evalsha", do: lose})
+			require.True(r.t, noGroup(a.cycle(r.t.Context(), r.t.Context())), "the read after the claim")
+		},
+		"after a dead letter": func(r *rig, a *reader, lose func()) {
+			a.claimAt = time.Now().Add(time.Hour)
+			a.w.cfg.Gate = gateWithDeadLetters{r.gate, lose}
+			require.NoError(r.t, r.rdb.XAdd(r.t.Context(), &redis.XAddArgs{
+				Stream: r.stream(), Values: []string{"note", "written by hand"},
+			}).Err())
+			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
+		},
+	}
+	for name, late := range late {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				r := newRig(t, rdb, 100)
+				r.reserve(1, 20)
+				client := another(rdb)
+				defer func() { _ = client.Close() }()
+				a := readerOf(r, "a")
+				a.w.cfg.Redis, a.w.cfg.MinIdle = client, 200*time.Millisecond
+				require.NoError(t, a.createGroup(t.Context()))
+
+				lost := false
+				late(r, a, func() {
+					require.NoError(t, rdb.FlushDB(t.Context()).Err())
+					time.Sleep(a.w.cfg.MinIdle / 2)
+					lost = true
+				})
+				require.True(t, lost)
+				r.requireOrders(1, 0)
+			})
+		})
+	}
+}
+
+// afterReply is a hook that calls a function once, after the first reply to a command with this name.
+type afterReply struct {
+	name string
+	do   func()
+}
+
+func (*afterReply) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*afterReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *afterReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == h.name && h.do != nil {
+			h.do()
+			h.do = nil
+		}
+		return err
+	}
+}
+
+// gateWithDeadLetters is a gate that moves no entry to the dead letters, but calls a function.
+type gateWithDeadLetters struct {
+	*admission.Gate
+	do func()
+}
+
+func (g gateWithDeadLetters) MoveToDeadLetters(context.Context, string, string, string, int64) error {
+	g.do()
+	return nil
 }
 
 // failingScripts is a hook that lets some scripts fail as if Redis were away.

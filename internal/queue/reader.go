@@ -47,21 +47,24 @@ func (r *reader) run(reading, working context.Context) {
 
 // cycle handles stale entries if a claim is due, and then new entries.
 func (r *reader) cycle(reading, working context.Context) error {
-	if now := time.Now(); !now.Before(r.claimAt) {
+	asked := time.Now()
+	if !asked.Before(r.claimAt) {
 		stale, err := r.claim(reading)
 		if err != nil {
 			return err
 		}
 		if len(stale) < r.w.cfg.ReadSize {
-			r.claimAt = now.Add(r.w.cfg.ClaimEvery)
+			r.claimAt = asked.Add(r.w.cfg.ClaimEvery)
 		}
-		r.handle(working, stale, true)
+		r.handle(working, stale, true, asked)
 	}
+
+	asked = time.Now()
 	fresh, err := r.read(reading)
 	if err != nil {
 		return err
 	}
-	r.handle(working, fresh, false)
+	r.handle(working, fresh, false, asked)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (w *simWorker) handleHand(f fate) {
 	defer w.stop()
 	w.fate, w.dead = f, false
 	hand := w.hand
-	w.handle(ctx, hand, w.claimed)
+	w.handle(ctx, hand, w.claimed, time.Now())
 	w.hand = nil
 }
 
