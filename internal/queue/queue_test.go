@@ -358,6 +358,23 @@ func (g gateWithDeadLetters) MoveToDeadLetters(context.Context, string, string, 
 	return nil
 }
 
+// A server that refuses writes still shows that the entries are in the stream.
+func TestRenewNeedsNoWrite(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	r := newRig(t, rdb, 100)
+	r.reserveApart(1, 2)
+	r.deliver("a")
+	entries := entriesOf(r)
+	require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
+
+	require.NoError(t, rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	require.ErrorContains(t, rdb.Set(t.Context(), "any", 1, 0).Err(), "NOREPLICAS")
+	gone, err := renewScript.Run(t.Context(), rdb, []string{r.stream()},
+		admission.Group, "a", entries[0].Entry, entries[1].Entry).StringSlice()
+	require.NoError(t, err)
+	require.Equal(t, []string{entries[1].Entry}, gone)
+}
+
 // failingScripts is a hook that lets some scripts fail as if Redis were away.
 type failingScripts struct{ left int }
 
