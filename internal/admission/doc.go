@@ -40,8 +40,9 @@
 //
 // An entry that Redis has lost may be in the hands of a worker, which commits it after the gate was loaded again. The
 // gate knows neither the unit nor the buyer. Therefore it refuses nobody as sold out for some seconds after it was
-// loaded again or another server has taken over (may_lack_admissions in lua/common.lua): the buyer may be the one with
-// the order.
+// loaded without its earlier data, or first saw that another server has taken over (may_lack_admissions in
+// lua/common.lua): the buyer may be the one with the order. That is in vain if the worker is stopped in the middle of a
+// commit for longer, or still reads from the old server.
 //
 // # Outcomes
 //

@@ -3,7 +3,8 @@
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, oldest first
 -- KEYS[3]  meta     hash: held, queued, version, sum (of checksum_part() of the orders held), line (the last queue
 --                   position assigned), built (the version of the last load), run (the server_run() that the gate was
---                   last seen on), lost (the time in ms at which a loss of data showed; see may_lack_admissions())
+--                   last seen on), lost (the time in ms at which a loss of data showed; see may_lack_admissions());
+--                   an unloaded gate has only the last two
 -- KEYS[4]  loading  string: the token of the running load, on a cold gate or beside a loaded one
 -- KEYS[5]  notes    list: changes of the gate during a load, oldest first; see add_notes()
 -- KEYS[6]  stream   the shard's admissions; an entry has the rows of one voucher
