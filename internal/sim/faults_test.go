@@ -39,10 +39,8 @@ func TestLifeFindsFaults(t *testing.T) {
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
-	s := stack{
-		rdb:  redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true}),
-		open: emptySQLite(t),
-	}
+	s := stack{open: emptySQLite(t)}
+	s.rdb = redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = s.rdb.Close() })
 	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {

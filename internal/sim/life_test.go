@@ -133,11 +133,11 @@ type stack struct {
 // eachStack runs a test on the embedded default and on real servers.
 func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		s := stack{rdb: rdb, open: emptySQLite(t)}
+		open := emptySQLite
 		if filepath.Base(t.Name()) == "redis" {
-			s.open = emptyServer(t)
+			open = emptyServer
 		}
-		fn(t, s)
+		fn(t, stack{rdb: rdb, open: open(t)})
 	})
 }
 
