@@ -178,10 +178,14 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if _, err := lockRoom(tx, voucherID); err != nil {
 			return err
 		}
-		left := make(map[int64]domain.RoomPlace, len(places))
+		type key struct {
+			user   int64
+			number uint32
+		}
+		left := make(map[key]domain.RoomPlace, len(places))
 		users := make([]int64, len(places))
 		for i, p := range places {
-			left[p.UserID] = p
+			left[key{p.UserID, p.Number}] = p
 			users[i] = p.UserID
 		}
 		var found []placeRow
@@ -189,7 +193,10 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			return err
 		}
 		// A user with another number has a newer place, or has left before.
-		found = slices.DeleteFunc(found, func(p placeRow) bool { return left[p.UserID].Number != p.Number })
+		found = slices.DeleteFunc(found, func(p placeRow) bool {
+			_, leaves := left[key{p.UserID, p.Number}]
+			return !leaves
+		})
 		bought, err := boughtSince(tx, voucherID, found)
 		if err != nil {
 			return err
@@ -199,7 +206,7 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		var unused []int64
 		var numbers []uint32
 		for _, p := range found {
-			place := left[p.UserID]
+			place := left[key{p.UserID, p.Number}]
 			used := bought[p.UserID] || place.Bought
 			// The event takes a waiting place out of the line, and frees the unit of a pass.
 			if !place.Over || place.Pass && !used {

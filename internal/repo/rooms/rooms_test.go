@@ -241,6 +241,12 @@ func TestLeavingAfterPurchase(t *testing.T) {
 		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
 		r, _ = room(t, s, 3)
 		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+			{UserID: waiting, Number: 9}, {UserID: waiting, Number: waiting},
+		}))
+		r, _ = room(t, s, 3)
+		require.Len(t, r.Events, 1, "beside one of the present place")
+		require.Equal(t, []uint32{9}, r.Events[0].Numbers)
 	})
 }
 
