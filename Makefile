@@ -42,7 +42,6 @@ race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sql
 shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
 models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations
 sequential := seckill|bundle|catalog|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
-clusters := TestTortureOfClusters
 
 submake = $(MAKE) --no-print-directory --keep-going
 # The groups of one line run at once, at the same priority: on a busy machine others would starve one that yields to them.
@@ -60,26 +59,27 @@ test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MySQL, MariaDB,
 $(groups): $(GOBIN)/gotestsum
 test-mysql $(groups): export GOFLAGS += -vet=off
 test-mysql $(groups): export SECKILL_TEST_REQUIRE = 1
+test-mysql $(groups): export SECKILL_TEST = full
 $(groups): export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
 gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $(if $(results),--jsonfile $(results)/$@)
 
 race:
-	@$(gotestsum) -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|handler|lock|$(sequential))$$')
+	@$(gotestsum) -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|torture|handler|lock|$(sequential))$$')
 
 handler-race:
 	@$(GOBIN)/gotestsum --format pkgname --hide-summary skipped,output -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler
 
 models:
-	@$(gotestsum) -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo,sim}
+	@$(gotestsum) -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo} ./test/sim
 
 plain:
 	@$(gotestsum) -- -parallel 12 -timeout 30m ./internal/handler $$(go list ./... | grep -E '/($(sequential))$$')
 
 clusters:
-	@$(gotestsum) -- -timeout 30m -run '$(clusters)' ./internal/e2e
+	@$(gotestsum) -- -timeout 30m ./test/torture
 
 e2e:
-	@$(gotestsum) -- -parallel 8 -timeout 30m -skip '$(clusters)' ./internal/e2e
+	@$(gotestsum) -- -parallel 8 -timeout 30m ./test/e2e
 
 # The chart is outside of the module, so a cached result would not notice its changes.
 chart:
@@ -87,7 +87,7 @@ chart:
 
 # The packages whose tests use a database server. make test runs on both servers what depends on statements or transactions;
 # this runs all of it on MySQL, and nothing on SQLite.
-on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./internal/sim ./internal/e2e
+on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./test/sim ./test/e2e
 test-mysql: deps $(GOBIN)/gotestsum ## everything that uses a database server, on MySQL; SECKILL_TEST_MYSQL_DSN='root:root@tcp(127.0.0.1:3306)/' names a running one
 	@SECKILL_TEST_DATABASE=mysql $(gotestsum) -- -parallel 8 -timeout 30m $(on-mysql)
 
@@ -127,7 +127,7 @@ load: deps ## k6 against private MariaDB and Redis servers; BUYERS=2000 STOCK=20
 	go run ./loadtest/stack loadtest/run.sh
 
 torture: deps ## a fault a second while 10,000 orders are placed; TORTURE='--orders 100000 --lane queue --seed 7'
-	go run ./cmd/seckill torture $(TORTURE)
+	go run ./test/torture $(TORTURE)
 
 up: compose .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
 	@VERSION=$${VERSION:-$$(git describe --tags --always --dirty 2>/dev/null)} docker compose up -d --build --wait || { docker compose logs --tail 20; exit 1; }

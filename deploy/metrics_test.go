@@ -23,7 +23,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/cli"
 	"seckill/internal/rush"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // The program must publish every metric and label that the dashboard and the alerts use.
@@ -69,8 +69,8 @@ func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 
 // TestAlertRules runs the unit tests of the alerts, which must show of every alert that it fires and that it is silent.
 func TestAlertRules(t *testing.T) {
-	testenv.Long(t)
-	promtool := testenv.Promtool(t)
+	testenv.Full(t)
+	promtool := testenv.Program(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "prometheus/alerts.yml"}, {"test", "rules", "prometheus/alerts_test.yml"}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		require.NoError(t, err, string(out))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // BenchmarkOrder reserves, reads and settles admissions of 200 buyers at a time, without a transaction. One op is one

@@ -12,7 +12,7 @@ import (
 
 	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // deadLetterAll settles all admissions of an entry as dead letters.

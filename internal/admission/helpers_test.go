@@ -16,7 +16,7 @@ import (
 
 	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {

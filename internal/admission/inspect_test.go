@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func inspect(t *testing.T, g *Gate, voucherID int64) domain.GateView {

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A load is exact although the gate and the database change between its mark and its finish, before or after its
 // snapshot.
 func TestLoadIsExactDuringChanges(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	type world struct {
 		g  *Gate
 		db *database

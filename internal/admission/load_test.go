@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // during returns a reader of db that calls before and after, if not nil, around its first snapshot. reads counts its

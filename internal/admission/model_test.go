@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // model is a model of the gate in Go. It and the real gate go through the same random operations.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // The number of segments changes while admissions of an earlier window are queued, so that they are settled in other

@@ -16,7 +16,7 @@ import (
 
 	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // segmentsWithStock returns a gate of n segments that is loaded with units of voucher, and its database.
@@ -256,7 +256,7 @@ func (h *loseReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Many more buyers than units arrive at once, and some steps of loans fail. Every unit is sold once, no user gets two,
 // and no buyer is refused while a unit is left.
 func TestSegmentsSellEveryUnitOnce(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const units, users, rounds = 200, 150, 4
 		g, db := segmentsWithStock(t, rdb, 16, units)

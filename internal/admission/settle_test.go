@@ -11,7 +11,7 @@ import (
 
 	"seckill/internal/admission/tracking"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // failed is the End of a rejected admission.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // storm is a gate and its database under concurrent changes.

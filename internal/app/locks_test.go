@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // TestUserLocksCloseTheirNodes: the connections to lock nodes end with the locks; those to the Redis of the sales do not.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }

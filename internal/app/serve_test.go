@@ -11,7 +11,7 @@ import (
 	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/repo"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // TestReplicaIsNotReady: a Redis that became the replica of another one answers PING and refuses every purchase. An ACL

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // TestSolutionIsUsedUpOnce checks that two servers do not accept the same solution, and that it is forgotten later.

@@ -36,7 +36,6 @@ type cli struct {
 	Room        roomCmd        `cmd:"" help:"Check the waiting room of a sale."`
 	Version     versionCmd     `cmd:"" help:"Print the version of the program."`
 	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
-	Torture     tortureCmd     `cmd:"" help:"Fault campaign: start private servers, a database and a Redis, let them fail once a second under buyers, and check the invariants. Exit code 1: a violation; 2: the campaign was not possible."`
 }
 
 // rushSettings are the variables of the settings that the rush command needs. The others are accepted, because they may be set for
@@ -53,14 +52,14 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
-// failureCode returns the exit code for an error without a code of its own. For verify, reconcile, doctor,
-// room verify and torture it is ExitUnchecked, because their exit code 1 means that the check ran and found something.
+// failureCode returns the exit code for an error without a code of its own. For verify, reconcile, doctor
+// and room verify it is ExitUnchecked, because their exit code 1 means that the check ran and found something.
 func failureCode(command *kong.Context, err error) int {
 	var parseErr *kong.ParseError
 	if errors.As(err, &parseErr) {
 		command = parseErr.Context
 	}
-	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor", "room verify", "torture"}, command.Command()) {
+	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor", "room verify"}, command.Command()) {
 		return ExitUnchecked
 	}
 	return 1

@@ -98,7 +98,6 @@ func TestSizesAreBounded(t *testing.T) {
 		"seed --tokens - --users 10000001":      "--users must be between 1 and 10000000",
 		"rush --buyers 1000001":                 "--buyers must be between 1 and 1000000",
 		"rush --parallel 10001":                 "--parallel between 1 and 10000",
-		"torture --orders 5000001":              "--orders between 30 and 5000000",
 		"dead-letters list --limit 501":         "--limit must be between 1 and 500",
 	} {
 		var stdout, stderr bytes.Buffer
@@ -144,7 +143,7 @@ func TestUnusablePortChangesNothing(t *testing.T) {
 
 func TestHelpBeginsWithOwnFlags(t *testing.T) {
 	for command, own := range map[string]string{
-		"rush": "--buyers", "seed": "--users", "doctor": "--instances", "reconcile": "--apply", "torture": "--seed", "room verify": "--number", "admin enroll": "--phone",
+		"rush": "--buyers", "seed": "--users", "doctor": "--instances", "reconcile": "--apply", "room verify": "--number", "admin enroll": "--phone",
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Zero(t, Run(t.Context(), append(strings.Fields(command), "--help"), &stdout, &stderr, app.Tuning{}))

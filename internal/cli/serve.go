@@ -1,19 +1,8 @@
 package cli
 
-import (
-	"time"
+import "seckill/internal/app"
 
-	"seckill/internal/app"
-)
-
-type serveCmd struct {
-	ClockOffset time.Duration `hidden:"" help:"Difference of the server's clock from that of the machine, for torture."`
-}
+type serveCmd struct{}
 
 // Run runs the server until the context ends.
-func (s serveCmd) Run(e *app.Env) error {
-	if s.ClockOffset != 0 {
-		e.Tuning.Now = func() time.Time { return time.Now().Add(s.ClockOffset) }
-	}
-	return app.Serve(e)
-}
+func (serveCmd) Run(e *app.Env) error { return app.Serve(e) }

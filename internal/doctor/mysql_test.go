@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // dial opens a pool without the session settings of the program.
@@ -116,7 +116,7 @@ func TestWellConfiguredDatabase(t *testing.T) {
 
 // Every setting of the server is wrong.
 func TestMisconfiguredDatabase(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		db := kind.Start(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
@@ -194,7 +194,7 @@ var replicationSQL = map[testenv.Kind]struct {
 
 // The replica is attached asynchronously at first, then semi-synchronously.
 func TestReplication(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		statements := replicationSQL[kind]
@@ -291,7 +291,7 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 }
 
 func TestUnreachableDatabase(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		db := kind.Start(t)
@@ -473,7 +473,7 @@ func TestSchema(t *testing.T) {
 
 // MySQL caches the sizes of tables for a day.
 func TestMemoryCheckReadsPresentSize(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	pool := dial(t, testenv.MySQL.DSN(t))
 	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_buffer_pool_size": "8388608"}}
@@ -490,7 +490,7 @@ func TestMemoryCheckReadsPresentSize(t *testing.T) {
 }
 
 func TestRedoLogSwitchedOff(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	pool := dial(t, testenv.MySQL.Start(t).DSN(t))
 	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // check runs the checks of a server. The edits change what the program expects.
@@ -161,7 +161,7 @@ func TestRedisVersions(t *testing.T) {
 }
 
 func TestReplicas(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	master, replica := testenv.StartRedis(t), testenv.StartRedis(t)
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -210,7 +210,7 @@ func TestClusterOfRedis(t *testing.T) {
 }
 
 func TestUnreachableRedis(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	r := testenv.StartRedis(t, "--requirepass", "hunter2hunter2")
 	reach := func(limit time.Duration, edits ...func(*redis.Options)) Finding {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestZooKeeperEnsemble(t *testing.T) {

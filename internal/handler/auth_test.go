@@ -18,7 +18,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 const phone = "13800000001"
@@ -182,7 +182,7 @@ func TestLogoutEverywhere(t *testing.T) {
 // TestSessionEndsAfterNinetyDays: even if it is refreshed every day.
 func TestSessionEndsAfterNinetyDays(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite)
 	token := e.login(phone).login.RefreshToken
 	for range 89 {
@@ -319,7 +319,7 @@ func TestCodeCooldown(t *testing.T) {
 
 func TestCodesPerDayAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite, func(s *setup) { s.limits = true })
 	var sent []time.Time
 	for range 48 * 12 {

@@ -19,7 +19,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/ratelimit"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func limited(s *setup) { s.rateLimit = true }
@@ -105,7 +105,7 @@ func TestAdminListsAreLimited(t *testing.T) {
 // TestManyPeopleBehindOneAddress: answers from memory cost visitors nothing.
 func TestManyPeopleBehindOneAddress(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite, limited)
 	v, guest := e.sale(5), e.guest()
 	for range 1500 { // more than the bucket of the address has
@@ -119,7 +119,7 @@ func TestManyPeopleBehindOneAddress(t *testing.T) {
 // TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
 func TestVisitorsReadsAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite, limited)
 	guest := e.guest()
 	e.sale(5)
@@ -201,7 +201,7 @@ var rowRoutes = []string{
 // TestThreeServersAllowWhatOneDoes: the limits of stored rows hold over all servers, for at least an hour.
 func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	rdb := testenv.StartRedis(t).Client(t)
 	e := newEnv(t, sqlite, sharedLimits(rdb))
 	for _, route := range rowRoutes {
@@ -229,7 +229,7 @@ func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 // bounded number of rows.
 func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	rdb := testenv.StartRedis(t).Client(t)
 	e := newEnv(t, sqlite, sharedLimits(rdb))
 	e.buyer(1)

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/rush"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // admissionView is the answer to POST entry.
@@ -184,7 +184,7 @@ func (a answer) solved() map[string]any {
 // A buyer solves a challenge before the start and enters with it after the start, once.
 func TestEntryWithChallenge(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite)
 	challenged := func(b map[string]any) {
 		b["entry"] = map[string]any{"mode": "pass", "challenge": "on"}

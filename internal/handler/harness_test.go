@@ -30,11 +30,11 @@ import (
 	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
-	"seckill/internal/repo/dbtest"
 	"seckill/internal/salestats"
 	"seckill/internal/search"
 	"seckill/internal/service"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -121,7 +121,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
 	})
 	t.Run(string(testenv.OneKind(t)), func(t *testing.T) {
 		t.Parallel()
-		testenv.Long(t)
+		testenv.Full(t)
 		test(t, server)
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // TestHmdpSessionIsExtendedByUse: requests extend the idle timeout of the session, even on routes without login.
@@ -40,7 +40,7 @@ func TestHmdpSessionIsExtendedByUse(t *testing.T) {
 // TestHmdpSessionEndsAfterSevenDays: even if it is used all the time.
 func TestHmdpSessionEndsAfterSevenDays(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite)
 	p := e.pageOf(phone)
 	for range 7*24*60/14 - 1 { // twice in an idle timeout: on a busy machine one extension may fail

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 const imagesPath = "/api/v1/admin/images"
@@ -99,7 +99,7 @@ func TestPictureOfVoucher(t *testing.T) {
 // TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
 func TestHostileUploads(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	bomb := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x06\x00\x00\x00\x1f\x21\xc8\xba" // 60000 × 60000

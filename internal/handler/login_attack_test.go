@@ -12,7 +12,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/ratelimit"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // behindProxy makes X-Forwarded-For the client's address.
@@ -67,7 +67,7 @@ func (p *person) login(sent answer, code string) answer {
 // stranger behind the owner's address also uses up the logins of that address twice, when the owner's device is known.
 func TestStrangerCannotLockOwnerOut(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	rdb := testenv.StartRedis(t).Client(t)
 	shared := &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: slog.New(slog.DiscardHandler)}
 	for name, tc := range map[string]struct {
@@ -152,7 +152,7 @@ func TestStrangersCannotUseUpOwnersCodes(t *testing.T) {
 // codes of a day.
 func TestCodesOfOneAddressAreBounded(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite, behindProxy, func(s *setup) { s.limits = true })
 	sent := 0
 	send := func() {

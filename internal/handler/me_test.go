@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 type exportView struct {
@@ -156,7 +156,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 
 // The export of a user with many orders has several pages.
 func TestExportOfManyOrders(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	e := newEnv(t, sqlite)
 	v, c := e.sale(1000), e.buyer(1)

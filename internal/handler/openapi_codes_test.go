@@ -15,7 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // operation is an operation of the document with a request that is valid, except that its objects do not exist.
@@ -122,7 +122,7 @@ var testedElsewhere = map[string][]string{
 // in the document. Other tests cover the codes of single operations.
 func TestDocumentListsReturnedCodes(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newQueueEnv(t, db)
 		returned := map[string]map[string]bool{}

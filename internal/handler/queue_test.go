@@ -19,7 +19,7 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // queueEnv is an env in lane queue with a separate Redis. The test acts as the worker.

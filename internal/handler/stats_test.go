@@ -17,7 +17,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 type countsView struct {
@@ -256,7 +256,7 @@ func TestSaleStream(t *testing.T) {
 
 // TestSaleStreamReportsBrokenInvariants damages rows and repairs them while a stream is open.
 func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
@@ -297,7 +297,7 @@ func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 // TestSaleStreamReportsUndersell: I5 is broken if the gate has fewer units than the database. Reservations in the queue
 // are not missing units, and for a cold gate the invariant is unknown.
 func TestSaleStreamReportsUndersell(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		q := newQueueEnv(t, db)
@@ -352,7 +352,7 @@ func (q *queueEnv) stockKey(voucherID string) string {
 
 // TestSlowStreamClientIsDisconnected: a client that does not read is disconnected when the socket buffers are full.
 func TestSlowStreamClientIsDisconnected(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)

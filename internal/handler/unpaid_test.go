@@ -13,7 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // with returns a change of a voucher's body.
@@ -153,7 +153,7 @@ func TestPauseAfterCancellation(t *testing.T) {
 // Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
 func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
 	t.Parallel()
-	testenv.Long(t)
+	testenv.Full(t)
 	e := newEnv(t, sqlite)
 	user := e.buyer(1)
 	first := user.place(e.sale(9))

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // idAt composes an id as described in the package documentation.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 var errDown = errors.New("the master of the counter is down")

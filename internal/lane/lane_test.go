@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {

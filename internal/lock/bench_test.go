@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // workers is the number of goroutines of a benchmark.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // faulty returns a Client behind a proxy. Its connection is open and the scripts are loaded, so that the next requests
@@ -108,7 +108,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 
 // No renewal is executed: the hold ends before the server frees the lock, and the waiter acquires the lock.
 func TestClientFailedRenewalsEndHold(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -309,7 +309,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 
 // The server is paused for longer than the lease.
 func TestServerPausedBeyondLease(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestNewValidates(t *testing.T) {
@@ -81,7 +81,7 @@ func TestClose(t *testing.T) {
 }
 
 func TestCloseWhileServerHangs(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	c := newLocks(t, server.Addr)

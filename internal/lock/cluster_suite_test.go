@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // clusters holds the running clusters by the address of their first node.

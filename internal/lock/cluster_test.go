@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // Locks of many names are spread over all nodes. Waiters are woken on whichever node their client is subscribed. A dead

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A system is an implementation of exclusive locks with its servers. Every Locker has to pass the tests of this file,
@@ -272,7 +272,7 @@ func TestRevokedLockIsLost(t *testing.T) {
 
 // The renewed hold outlives its lease by far.
 func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSystem(t, func(t *testing.T, s system) {
 		h, err := persistent{s.connect(t, 6*time.Second, ignore)("a")}.Lock(soon(t))
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestExclusive(t *testing.T) {
@@ -70,7 +70,7 @@ func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 }
 
 func TestClientWatchdogRenews(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr, WithWatchdog(6*time.Second))
@@ -230,7 +230,7 @@ func TestTryLockIsNeverQueued(t *testing.T) {
 
 // A dead waiter's place expires, and delays the others only a little.
 func TestDeadWaiterIsSkipped(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")
@@ -302,7 +302,7 @@ func TestKindsAreIndependent(t *testing.T) {
 // Thousands of uses by several clients: never two holders at a time, increasing tokens, at most three commands each,
 // and nothing left behind.
 func TestManyContendedUses(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		const uses, contenders = 1000, 24
 		ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 var echo = newScript(`return ARGV[5]`)
@@ -167,7 +167,7 @@ func TestBatchedCommandsFailSeparately(t *testing.T) {
 // While the server hangs, a caller that leaves before its command is sent cancels it, a command that is queued too long
 // fails as not sent, and a command beyond the queue's limit fails at once.
 func TestExecutorWhileServerHangs(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	e := newTestExecutor(t, server.Addr)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 const always = 1 << 30
@@ -67,7 +67,7 @@ func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
 
 // Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
 func TestUndoAfterServerRecovers(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // handingOver are the kinds whose release hands the lock over to a waiter of the same client.
@@ -20,7 +20,7 @@ var handingOver = append(slices.Clip(exclusiveKinds), exclusiveKind{rwWriteKind,
 // A release hands the lock over to the first waiter if that is of the same client. The waiter gets it with the reply of
 // the release, without a message or another command, with its own lease and its own token.
 func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for _, k := range handingOver {
 		ctx := soon(t)
@@ -166,7 +166,7 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 
 // The same holds for the lease of a successor.
 func TestSuccessorsShortLeaseWakesNextWaiter(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for _, k := range handingOver {
 		server := testenv.StartRedis(t)
@@ -284,7 +284,7 @@ func TestCloseDuringHandoff(t *testing.T) {
 
 // The waiters' connection is lost again and again while locks are handed over.
 func TestPubSubKilledDuringHandoffs(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for _, k := range handingOver {
 		server := testenv.StartRedis(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // longTimeout bounds waits for events that are expected soon, even on a busy machine.
@@ -51,7 +51,7 @@ func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
-	t.Run("redis", func(t *testing.T) { testenv.Long(t); t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
+	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
 }
 
 // serverKinds is onEachServer or onSingleServers.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func setCount(t testing.TB, l *Latch, n int64) {
@@ -261,7 +261,7 @@ func TestCountDownContinuesAfterContextEnds(t *testing.T) {
 }
 
 func TestLatchFaults(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestPermitsAreRenewed(t *testing.T) {
@@ -213,7 +213,7 @@ func TestDeletedHoldersKeyFreesPermits(t *testing.T) {
 
 // The server is paused for longer than the lease: the hold ends before the server frees the permits.
 func TestPermitsLostDuringServerPause(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)

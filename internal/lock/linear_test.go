@@ -16,7 +16,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // envSeed repeats a round of the linearizability tests. The players then do the same, except for their speed.
@@ -275,7 +275,7 @@ func scriptOf(source string) *script {
 
 // The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	addr := testenv.SharedRedis(t).Addr
 	for _, m := range mutants {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func startNodes(t *testing.T, n int) (nodes []*testenv.Redis, addrs []string) {
@@ -121,7 +121,7 @@ func TestThreeNodesTwoDead(t *testing.T) {
 
 // A node that lost its data is outvoted; a second one ends the hold.
 func TestThreeNodesLosingData(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	ctx := context.Background()
 	_, addrs := startNodes(t, 3)
@@ -173,7 +173,7 @@ func TestReleaseInParts(t *testing.T) {
 
 // The node timeout holds for clients with their default timeouts and retries.
 func TestHangingNodeIsBounded(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	ctx := context.Background()
 	nodes, addrs := startNodes(t, 3)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // envHolder, the addresses of the servers, makes TestHolderProcess a holder of a lock of the system envSystem. It writes
@@ -70,7 +70,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A paused process cannot notice that its lease has ended. When it continues, its next write arrives after that of the
 // next holder, and only the token distinguishes them. It notices the loss soon afterwards.
 func TestPausedHolder(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for system, start := range map[string]func(t *testing.T) string{
 		"redis":     func(t *testing.T) string { return testenv.StartRedis(t).Addr },

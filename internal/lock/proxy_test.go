@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/servers"
+	"seckill/test/servers"
 )
 
 // Parts of the two commands of a cycle, as they are on the wire.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestDowngrade(t *testing.T) {

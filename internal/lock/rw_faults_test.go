@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestRWAcquireReplyLost(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 
 // No renewal is executed: the hold ends before the server frees the lock, and the waiter acquires it.
 func TestRWFailedRenewalsEndHold(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, p := rwFaulty(t, addr, WithWatchdog(12*time.Second))

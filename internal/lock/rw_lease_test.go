@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // Each hold has a lease of its own: the hold of a dead process ends, and the longest lease counts.
@@ -63,7 +63,7 @@ func TestRWLeases(t *testing.T) {
 
 // A hold whose lease has ended is over even if others of its kind continue. Holds that are never released expire.
 func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		me := owned(t)
 		c := newLocks(t, addr)

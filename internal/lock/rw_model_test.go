@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // An rwActor is a claim with its state in the model.
@@ -224,7 +224,7 @@ func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.
 
 // One command at a time, at random, compared with the model.
 func TestRWModel(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		ctx := context.Background()

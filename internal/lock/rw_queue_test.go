@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A reader does not pass a waiting writer, even with TryLock.
@@ -198,7 +198,7 @@ func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
 
 // Thousands of uses by several clients: never a writer beside another holder, and nothing left behind.
 func TestManyContendedUsesOfRW(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	const uses, contenders = 1000, 24
 	server := testenv.StartRedis(t)

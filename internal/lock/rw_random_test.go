@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // rwOccupancy records the current holders, as observed by the players.
@@ -161,7 +161,7 @@ func (p *rwPlayer) release(h *Hold) {
 // Thirty players for a while: at every moment the lock is in the state that they observe, and in the end nothing is
 // left.
 func TestRWRandomUse(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // An rwSideOf is one side of a read-write lock.
@@ -37,7 +37,7 @@ func eachSide(t *testing.T, on serverKinds, test func(t *testing.T, addr string,
 // eachSideOnRedis is eachSide for what only a real Redis supports. The tests run in parallel.
 func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, side rwSideOf)) {
 	t.Helper()
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for _, side := range rwSides {
 		t.Run(side.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), side) })

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // Permits are neither lost nor created, whatever happens to callers and replies: waits are cut short at random, replies
 // are lost at random, and in the end as many are available as were set.
 func TestPermitsAreConserved(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		const permits, workers = 10, 30
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do

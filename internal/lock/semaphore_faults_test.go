@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // faultyPermits returns a Client behind a proxy. Its connection is open, the scripts are loaded, and the permits of "a"
@@ -157,7 +157,7 @@ func TestUndoIsIdempotent(t *testing.T) {
 
 // The caller's context ends while the server is silent.
 func TestPermitsCancelDuringCommandReturnsAtOnce(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		requireOneWithin(t, cancelBound, func() time.Duration { return leavePermits(t, addr, k) })
 	})
@@ -282,7 +282,7 @@ func serverFaults(t *testing.T, server *testenv.Redis, key string) map[string]fu
 }
 
 func TestPermitsFaultsWhileWaiting(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -368,7 +368,7 @@ func TestPermitsAreLostWithTheKey(t *testing.T) {
 
 // All keys of a name are in one slot, including those of requests.
 func TestPermitsAndLatchInACluster(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	ctx := soon(t)
 	c, err := New(testenv.StartRedisCluster(t).Client(t))

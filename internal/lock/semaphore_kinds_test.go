@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A permitSource is either semaphore.
@@ -85,7 +85,7 @@ func eachSemaphore(t *testing.T, on serverKinds, test func(t *testing.T, addr st
 // eachSemaphoreOnRedis is eachSemaphore for what only a real Redis supports.
 func eachSemaphoreOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k permitKind)) {
 	t.Helper()
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	for _, k := range permitKinds {
 		t.Run(k.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), k) })

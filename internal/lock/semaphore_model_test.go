@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A line models a semaphore's queue and records which waiters were woken.
@@ -93,7 +93,7 @@ func (l *line) check(step int) {
 
 // After any sequence of changes, every admissible waiter was woken since its last acquire.
 func TestNoWakeIsLost(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A request for many permits is not overtaken by requests for few.
@@ -211,7 +211,7 @@ func TestCancelledSemaphoreWaitLeavesQueue(t *testing.T) {
 
 // A waiter whose process died delays the others for some seconds.
 func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		rdb := newClient(t, addr)
 		s := k.of(newLocks(t, addr), "a")
@@ -232,7 +232,7 @@ func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
 
 // The waiters behind it retry at the moment when it counts as dead, not later.
 func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		c := newLocks(t, addr)
 		set(t, k.of(c, "a"), 1)
@@ -251,7 +251,7 @@ func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
 
 // Thousands of uses by several clients: never more permits out than exist, and nothing left except keys that expire.
 func TestManyContendedPermits(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
 		const uses, contenders, permits = 1000, 24, 5
 		ctx := context.Background()

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // newZooKeeper connects with a long request timeout, so that a busy machine does not fail a test; opts can shorten it.
@@ -284,7 +284,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 // The connection of a holder breaks for longer than its session lives. Its context ends before the server gives the lock
 // to the next holder. Afterwards it gets a new session by itself, and so does its waiter.
 func TestZooKeeperSessionExpires(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
@@ -318,7 +318,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 // The connection breaks for less than a session lives, but for longer than a hold relies on it. The hold is lost and the
 // session continues: it must not keep the lock.
 func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))

@@ -9,7 +9,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // readerOf returns a reader that is not running.

@@ -13,7 +13,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // poisons are the ways in which order 3 makes a commit fail. at is its index, and errs are the results without the
@@ -28,7 +28,7 @@ var poisons = map[string]func(errs []error, at int) []error{
 // Poison is dead-lettered after the fifth try. Other admissions of its batch become orders, and none of them is
 // dead-lettered.
 func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	for name, poison := range poisons {
 		t.Run(name, func(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

@@ -16,7 +16,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestWorkersCommitAdmissions(t *testing.T) {
@@ -136,7 +136,7 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 
 // While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
 func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)

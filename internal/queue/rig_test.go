@@ -15,7 +15,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {

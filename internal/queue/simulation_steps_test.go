@@ -18,7 +18,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
-	"seckill/internal/sim"
+	"seckill/test/sim"
 )
 
 func (s *simulation) anyVoucher(t *rapid.T) simVoucher {

@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/reconcile"
-	"seckill/internal/repo/dbtest"
-	"seckill/internal/sim"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/sim"
+	"seckill/test/testenv"
 )
 
 // simulation runs the queue lane from a purchase to the database: the real lane, gate, workers, committer and store, in
@@ -67,7 +67,7 @@ func TestSimulation(t *testing.T) {
 // TestSimulationFindsForgottenLoss requires that the simulation finds a buyer with an order who was answered sold_out, if
 // the gate does not know that Redis has lost admissions which a worker has in hand.
 func TestSimulationFindsForgottenLoss(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	setRapid(t, "checks", 200)
 	setRapid(t, "steps", 160)
 	setRapid(t, "nofailfile", true)

@@ -13,7 +13,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/lane"
-	"seckill/internal/sim"
+	"seckill/test/sim"
 )
 
 // simWorker drives the real reader of a stream step by step. It can die at every call of the gate and the database.

@@ -19,7 +19,7 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/repo"
 	"seckill/internal/service"
-	"seckill/internal/sim"
+	"seckill/test/sim"
 )
 
 // simUsers is the number of buyers before conclude. It is small, so that users buy repeatedly.

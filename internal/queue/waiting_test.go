@@ -17,7 +17,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/lane"
 	"seckill/internal/service"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // 5,000 buyers wait for their orders while no worker runs. All are answered within 5 s, even if Redis hangs. The time

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ratelimit"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // manualClock is the clock of a local quota.

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/ratelimit"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {

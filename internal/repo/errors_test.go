@@ -11,7 +11,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // The name of the violated index distinguishes a taken order id from a second purchase.

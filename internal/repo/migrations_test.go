@@ -14,8 +14,8 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/dbtest"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/testenv"
 )
 
 // manyOrders is the size of a large sale.
@@ -24,7 +24,7 @@ const manyOrders = 1_000_000
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
 // stay as they are, and an interrupted migration is continued.
 func TestMigrationsOfMillionOrders(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")
@@ -74,7 +74,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 // A migration cannot begin or end while another transaction uses its table, such as the check of a large sale. Buyers
 // place orders meanwhile.
 func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)

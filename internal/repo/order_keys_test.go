@@ -13,7 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/dbtest"
+	"seckill/test/dbtest"
 )
 
 // keyedOrder returns an order of a request with an Idempotency-Key. body stands for its contents.

@@ -14,7 +14,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/search"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // The pages of each kind of search contain every order once, the newest first.
@@ -82,7 +82,7 @@ func TestFindOrdersPages(t *testing.T) {
 // The query plans with many orders must use an index that begins with the searched column. Only the few orders of a
 // single user may be sorted.
 func TestFindOrdersUsesIndexes(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	onEach(t, func(t *testing.T, s *Store) {
 		insertMany(t, s, 20_000)
 		manyUsers := make([]int64, 1000)

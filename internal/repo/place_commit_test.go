@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to

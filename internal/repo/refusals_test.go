@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // plant makes the next inserts or updates of orders fail with an error code. It returns a function that plants, and one

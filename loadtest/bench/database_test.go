@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/repo"
-	"seckill/internal/testenv"
 	"seckill/loadtest/bench/loadgen"
 	"seckill/loadtest/bench/report"
+	"seckill/test/testenv"
 )
 
 // filled returns a stack without servers whose database has 30 users with 100 old orders.
@@ -37,7 +37,7 @@ func filled(t *testing.T) (*stack, *repo.Store) {
 }
 
 func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	s, store := filled(t)
 	totals, err := store.SaleTotals(t.Context())
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
 }
 
 func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	s, _ := filled(t)
 	ctx := t.Context()
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/servers"
 	"seckill/loadtest/bench/loadgen"
 	"seckill/loadtest/bench/reference"
 	"seckill/loadtest/bench/report"
 	"seckill/loadtest/bench/sysinfo"
+	"seckill/test/servers"
 )
 
 // embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the

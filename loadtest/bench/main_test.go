@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/rush"
-	"seckill/internal/servers"
+	"seckill/test/servers"
 )
 
 // stack is a database, a Redis, the users, and the servers that are compared.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/servers"
+	"seckill/test/servers"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"seckill/internal/servers"
+	"seckill/test/servers"
 )
 
 func main() {

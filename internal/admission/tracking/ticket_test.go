@@ -14,7 +14,7 @@ import (
 
 	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // queued returns a queued admission with the first queue position.

@@ -22,7 +22,7 @@ import (
 
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }

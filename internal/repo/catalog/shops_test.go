@@ -8,10 +8,10 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
 	"seckill/internal/shop"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
-	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/testenv"
+	"seckill/test/dbtest"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }

@@ -13,15 +13,15 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/servers"
-	"seckill/internal/testenv"
 	"seckill/migrations"
+	"seckill/test/servers"
+	"seckill/test/testenv"
 )
 
 // Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	run := func(t *testing.T, open func(t *testing.T) func() (*DB, error)) {
 		t.Helper()
 		for range 5 {
@@ -75,7 +75,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 // Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
 // database has the maximum length, which also tests the name of the lock.
 func TestInterruptedMigrationIsContinued(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		cfg, err := mysqldriver.ParseDSN(kind.DSN(t))
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 
 // Schema changes of large tables take longer than mysqlIOTimeout.
 func TestMigrationsHaveNoIOTimeout(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	db, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // wrongGlobals are values of the variables that would break the program, for those that are not checked elsewhere.
@@ -132,7 +132,7 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 
 // All connections use TLS if the DSN says so. The server has signed its certificate itself.
 func TestTLS(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	server := testenv.MySQL.Start(t)
 	plain := "root@tcp(" + server.Addr + ")/mysql"
 	admin, err := sql.Open("mysql", plain)

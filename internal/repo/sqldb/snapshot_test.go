@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 // A read of a whole sale may take longer than mysqlIOTimeout, and ends with its context.
 func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
-	testenv.Long(t)
+	testenv.Full(t)
 	t.Parallel()
 	db, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/testenv"
+	"seckill/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }

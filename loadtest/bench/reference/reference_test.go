@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/testenv"
 	"seckill/loadtest/bench/loadgen"
+	"seckill/test/testenv"
 )
 
 func TestReserveScript(t *testing.T) {

@@ -1,0 +1,226 @@
+// Package dbtest opens databases for the tests of the repository and of the packages above it.
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/repo/sqldb"
+	"seckill/test/testenv"
+)
+
+// OnEach runs a test on a new database of each kind, so that all of them pass the same suite.
+func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
+	t.Run("sqlite", func(t *testing.T) {
+		db, err := sqldb.OpenSQLite(SQLiteFile(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		fn(t, db)
+	})
+	OnEachServer(t, fn)
+}
+
+// OnEachServer is OnEach without SQLite.
+func OnEachServer(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
+	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+		db, err := sqldb.OpenMySQL(DSN(t, kind))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		fn(t, db)
+	})
+}
+
+// The migrations run once in a test process, and each database copies their result: a single run needs 0.2 s of processor
+// time, with the race detector half a second.
+var (
+	sqliteTemplate  = sync.OnceValues(migratedFile)
+	serverTemplates = struct {
+		sync.Mutex
+		statements map[testenv.Kind][]string
+	}{statements: map[testenv.Kind][]string{}}
+)
+
+// SQLiteFile returns the path of a new SQLite database with the newest schema.
+func SQLiteFile(tb testing.TB) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "test.db")
+	CreateSQLite(tb, file)
+	return file
+}
+
+// CreateSQLite creates a SQLite database with the newest schema.
+func CreateSQLite(tb testing.TB, file string) {
+	tb.Helper()
+	testenv.UsesSQLite(tb)
+	data, err := sqliteTemplate()
+	require.NoError(tb, err)
+	require.NoError(tb, os.WriteFile(file, data, 0o600))
+}
+
+// DSN returns the DSN of a new database with the newest schema on the shared server of a kind.
+func DSN(tb testing.TB, kind testenv.Kind) string {
+	tb.Helper()
+	return createTables(tb, kind, kind.DSN(tb))
+}
+
+// MySQLDSN is DSN on the server of [testenv.OneKind].
+func MySQLDSN(tb testing.TB) string {
+	tb.Helper()
+	return DSN(tb, testenv.OneKind(tb))
+}
+
+// ServerDSN returns the DSN of a new database with the newest schema on a private server.
+func ServerDSN(tb testing.TB, server *testenv.Database) string {
+	tb.Helper()
+	return createTables(tb, server.Kind, server.DSN(tb))
+}
+
+// createTables gives an empty database on a server of a kind the newest schema, and returns its DSN.
+func createTables(tb testing.TB, kind testenv.Kind, dsn string) string {
+	tb.Helper()
+	serverTemplates.Lock()
+	defer serverTemplates.Unlock()
+	if serverTemplates.statements[kind] == nil {
+		statements, err := migratedSchema(tb.Context(), dsn)
+		require.NoError(tb, err)
+		serverTemplates.statements[kind] = statements
+		return dsn
+	}
+
+	require.NoError(tb, onConnection(tb.Context(), dsn, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(tb.Context(), strings.Join(serverTemplates.statements[kind], ";\n"))
+		return err
+	}))
+	return dsn
+}
+
+// migratedFile returns the content of a SQLite database file after all migrations.
+func migratedFile() (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "seckill-dbtest")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "template.db")
+	db, err := sqldb.OpenSQLite(file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.MigrateUp(context.Background())
+	if err := errors.Join(err, db.Close()); err != nil { // Close merges the write-ahead log into the file
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// migratedSchema runs all migrations on an empty database and returns the statements that repeat their result.
+func migratedSchema(ctx context.Context, dsn string) (statements []string, err error) {
+	db, err := sqldb.OpenMySQL(dsn)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.MigrateUp(ctx)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	err = onConnection(ctx, dsn, func(conn *sql.Conn) error {
+		tables, err := column(ctx, conn, "SHOW TABLES")
+		if err != nil {
+			return err
+		}
+		for _, table := range tables {
+			var create string
+			if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE `"+table+"`").Scan(&table, &create); err != nil {
+				return err
+			}
+			statements = append(statements, create)
+		}
+		versions, err := column(ctx, conn, "SELECT CONCAT_WS(', ', id, version_id, is_applied) FROM goose_db_version")
+		for _, version := range versions {
+			statements = append(statements, "INSERT INTO goose_db_version (id, version_id, is_applied) VALUES ("+version+")")
+		}
+		return err
+	})
+	return statements, err
+}
+
+func column(ctx context.Context, conn *sql.Conn, query string) (values []string, err error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var v string
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, rows.Err()
+}
+
+// onConnection runs fn on a connection that accepts several statements at once.
+func onConnection(ctx context.Context, dsn string, fn func(conn *sql.Conn) error) (err error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return err
+	}
+	cfg.MultiStatements = true
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return fn(conn)
+}
+
+// RequireBlocked waits until a writer of the table waits for another writer. A test can call it once.
+func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
+	t.Helper()
+	var name string
+	if db.Dialect() == "mysql" {
+		require.NoError(t, db.Reader(t.Context()).Raw("SELECT DATABASE()").Scan(&name).Error)
+	}
+	require.Eventually(t, func() bool {
+		if db.Dialect() == "sqlite" { // there is one write connection
+			return db.Pools()["write"].Stats().WaitCount > 0
+		}
+		// information_schema.processlist of MySQL cannot have a statement with the bytes of a hash (error 3854).
+		var threads []struct{ DB, State, Info string }
+		err := db.Reader(t.Context()).Raw("SHOW FULL PROCESSLIST").Scan(&threads).Error
+		return err == nil && slices.ContainsFunc(threads, func(r struct{ DB, State, Info string }) bool {
+			return r.DB == name && r.State != "" && strings.Contains(r.Info, table)
+		})
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// Numbers returns a subquery with the numbers n of that many decimal digits, leading zeros included.
+func Numbers(digits int) string {
+	const digit = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 " +
+		"UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	n, from := "0", []string{}
+	for i := range digits {
+		n = fmt.Sprintf("10 * (%s) + d%d.d", n, i)
+		from = append(from, fmt.Sprintf("%s d%d", digit, i))
+	}
+	return "(SELECT " + n + " AS n FROM " + strings.Join(from, ", ") + ")"
+}

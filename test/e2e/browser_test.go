@@ -1,0 +1,349 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto"
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
+)
+
+// pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
+const pageTimeout = 90 * time.Second
+
+// chromium is the browser that all tests share. Visitors are isolated by their profiles.
+var chromium struct {
+	sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+// startBrowser returns the shared Chromium and starts it on first use.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	testenv.Full(t)
+	path := testenv.Chromium(t)
+	chromium.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(path),
+			chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
+			chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+			chromedp.Flag("force-prefers-reduced-motion", true), // a page that turns a wheel while it waits is drawn 60 times a second
+		)
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		browser, closeBrowser := chromedp.NewContext(allocator)
+		chromium.ctx, chromium.stop = browser, func() { closeBrowser(); stop() }
+		chromium.err = chromedp.Do(browser)
+	})
+	require.NoError(t, chromium.err)
+	return chromium.ctx
+}
+
+// stopBrowser stops the shared Chromium after all tests.
+func stopBrowser() {
+	if chromium.stop != nil {
+		chromium.stop()
+	}
+}
+
+// visitor is a user with a separate browser profile: visitors share no cookies and no storage.
+type visitor struct {
+	t        *testing.T
+	browser  context.Context // parent of all tabs
+	profile  cdp.BrowserContextID
+	url      string
+	language string
+	*tab
+}
+
+// tab is a browser tab. Errors and warnings in the console, exceptions, violations of the Content-Security-Policy,
+// dialogs and requests to another server fail the test.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// visit returns a new visitor of a server, with one empty tab.
+func visit(t *testing.T, browser context.Context, url, language string) *visitor {
+	t.Helper()
+	v := &visitor{t: t, browser: browser, url: url, language: language}
+	created, err := chromedp.CallBrowser(browser, target.CreateBrowserContext, target.CreateBrowserContextParams{})
+	require.NoError(t, err)
+	v.profile = created.BrowserContextID
+	t.Cleanup(func() {
+		_, err := chromedp.CallBrowser(browser, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: v.profile})
+		require.NoError(t, err)
+	})
+	v.tab = v.newTab()
+	return v
+}
+
+// newTab opens another tab of the visitor. It begins at a document of the server without scripts: Chromium would end the
+// process of about:blank at the first page, and start another, which costs a fifth of a second of processor time.
+func (v *visitor) newTab() *tab {
+	v.t.Helper()
+	ownWindow := true
+	opened, err := chromedp.CallBrowser(v.browser, target.CreateTarget, target.CreateTargetParams{
+		URL: v.url + "/healthz", BrowserContextID: v.profile, NewWindow: &ownWindow,
+	})
+	require.NoError(v.t, err)
+	b := &tab{t: v.t, url: v.url}
+	ctx, cancel := chromedp.NewContext(v.browser, chromedp.WithTargetID(opened.TargetID), chromedp.WithListener(b.watch))
+	b.ctx = ctx
+	v.t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		require.Empty(v.t, b.problems)
+	})
+	v.t.Cleanup(cancel)
+	// Chromium throttles tabs without focus. With the emulation all tabs have it.
+	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	require.NoError(v.t, err)
+	version, err := chromedp.CallBrowser(v.browser, cdpbrowser.GetVersion, cdp.Empty{})
+	require.NoError(v.t, err)
+	_, err = chromedp.Call(ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
+		UserAgent: version.UserAgent, AcceptLanguage: v.language,
+	})
+	require.NoError(v.t, err)
+	b.before(`addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber))`)
+	return b
+}
+
+// before runs a script in every page of the tab before the scripts of the page.
+func (b *tab) before(script string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	require.NoError(b.t, err)
+}
+
+// watch collects the problems of the tab from its events.
+func (b *tab) watch(event any) {
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
+			text, _ := json.Marshal(e.Args)
+			b.problem("console.%s: %s", e.Type, text)
+		}
+	case *runtime.EventExceptionThrown:
+		text, _ := json.Marshal(e.ExceptionDetails)
+		b.problem("exception: %s", text)
+	case *log.EventEntryAdded:
+		// Chromium logs a rejected API request as an error, but it is not an error of the page.
+		api := e.Entry.Source == "network" && strings.HasPrefix(e.Entry.URL, b.url+"/api/")
+		if e.Entry.Level == "error" && !api {
+			b.problem("log: %s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.url+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+			b.problem("a request to another server: %s", e.Request.URL)
+		}
+	case *page.EventJavascriptDialogOpening:
+		b.problem("a dialog: %s", e.Message)
+	}
+}
+
+// expectProblems waits until the browser has reported problems with these texts, and forgets them.
+func (b *tab) expectProblems(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		eventually(b.t, "a problem: "+text, func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			i := slices.IndexFunc(b.problems, func(p string) bool { return strings.Contains(p, text) })
+			if i >= 0 {
+				b.problems = slices.Delete(b.problems, i, i+1)
+			}
+			return i >= 0
+		})
+	}
+}
+
+func (b *tab) problem(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = append(b.problems, fmt.Sprintf(format, args...))
+}
+
+// do runs steps within pageTimeout.
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
+}
+
+// goTo loads a page and waits for its heading.
+func (b *tab) goTo(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url + path))
+	b.until(`document.querySelector("main h1")`)
+}
+
+// evaluate returns the value of an expression in the page of a tab. It awaits a promise.
+func evaluate[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(b.t, err, expression)
+	return value
+}
+
+// until waits until an expression is true. It polls from outside, because the Content-Security-Policy of the pages
+// forbids the polling of chromedp, less and less often, because a poll can cost a layout of the page.
+func (b *tab) until(expression string, args ...any) {
+	b.t.Helper()
+	expression = fmt.Sprintf(expression, args...)
+	deadline := time.Now().Add(pageTimeout)
+	pause := 30 * time.Millisecond
+	for !evaluate[bool](b, "(async () => Boolean("+expression+"))()") {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("not true within %s: %s\nText of the page:\n%s", pageTimeout, expression, evaluate[string](b, `document.body.innerText`))
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 200*time.Millisecond)
+	}
+}
+
+// click waits for an element and clicks it with the mouse. It tries again if the page replaced or moved the element
+// meanwhile, so that the click missed it, or if Chromium does not answer.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	deadline := time.Now().Add(pageTimeout)
+	for !b.tryClick(selector) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("no click reaches %s: %s", selector, evaluate[string](b, fmt.Sprintf(`(() => {
+				const r = document.querySelector(%q).getBoundingClientRect();
+				return JSON.stringify(r) + " of " + innerHeight + ": " + document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.outerHTML;
+			})()`, selector)))
+		}
+	}
+}
+
+// tryClick reports whether a click has reached an element.
+func (b *tab) tryClick(selector string) bool {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
+		addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
+	// Away from the header, which stays at the top. Otherwise the mouse could meet that, and open a dialog over the page.
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({ block: "center" })`, selector)))
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout/6)
+	defer cancel()
+	_, err := chromedp.Call(ctx, page.BringToFront, cdp.Empty{})
+	if err == nil {
+		err = chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	}
+	if isGone(err) {
+		return false
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		require.NoError(b.t, err, selector)
+	}
+	ctx, cancel = context.WithTimeout(b.ctx, pageTimeout)
+	defer cancel()
+	missed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.missedClick === true`)) // false on another page
+	if !isGone(err) {
+		require.NoError(b.t, err, selector)
+	}
+	return !missed
+}
+
+// isGone reports whether Chromium returned an error because the node or the page was replaced. For a click it returns
+// that before it moves the mouse.
+func isGone(err error) bool {
+	var chromium *cdproto.Error
+	return errors.As(err, &chromium) && chromium.Code == -32000
+}
+
+// text waits for an element and returns its text.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)`, selector)
+	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
+}
+
+// reads waits until the text of an element contains the given text.
+func (b *tab) reads(selector, text string) {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text)
+}
+
+// key sends keys to the focused element.
+func (b *tab) key(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}
+
+// Selectors of the storefront.
+
+func card(sale string) string   { return fmt.Sprintf(`.sale[data-voucher="%s"]`, sale) }
+func buyOf(sale string) string  { return card(sale) + " button.buy" }
+func linkOf(sale string) string { return card(sale) + " a.buy" }
+
+// canBuy is an expression that is true if the button of a sale is enabled and buys.
+func canBuy(sale string) string {
+	return fmt.Sprintf(`(b => b?.checkVisibility() && b.getAttribute("aria-disabled") !== "true" && b.dataset.do !== "ready")(document.querySelector(%q))`, buyOf(sale))
+}
+
+const (
+	anOrder = "li.order"
+	payIt   = `li.order [data-do="pay"]`
+	dialog  = "dialog[open]"
+)
+
+// pay presses "Pay now" and confirms the amount.
+func (b *tab) pay() {
+	b.t.Helper()
+	b.click(payIt)
+	b.click(dialog + " button.primary")
+}
+
+// orderIs waits until the only order on the page has a status.
+func (b *tab) orderIs(status string) {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.dataset.status === %q`, anOrder, status)
+}
+
+// login completes the login dialog with the code that the demo mode returns.
+func (b *tab) login(phone string) {
+	b.t.Helper()
+	b.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	b.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	b.click(`dialog[open] button[type=submit]`)
+	b.until(`document.querySelector("dialog[open] input[name=code]")?.value.length === 6`)
+	b.click(`dialog[open] button[type=submit]`)
+	b.until(`!document.querySelector("dialog")`)
+}
+
+// buy clicks the button of a sale, logs in and waits for the link to the order.
+func (b *tab) buy(sale, phone string) {
+	b.t.Helper()
+	b.until(canBuy(sale))
+	b.click(buyOf(sale))
+	b.login(phone)
+	b.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+}

@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/redisconn"
+	"seckill/internal/rush"
+	"seckill/test/testenv"
+)
+
+// clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
+func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
+	cluster := testenv.StartRedisCluster(t)
+	rdb := cluster.Client(t)
+	s := serverStack(t, testenv.MySQLDSN(t))
+	s.env = append(s.env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
+	s.redis = nil
+	s.flush = func() error {
+		return rdb.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
+			return node.FlushAll(ctx).Err()
+		})
+	}
+	return s, cluster
+}
+
+// eachLaneOnCluster runs a test in lanes lock and queue, each on a separate cluster.
+func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *testenv.RedisCluster)) {
+	for _, lane := range lockAndQueue {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s, cluster := clusterStack(t)
+			fn(t, s.in(lane), cluster)
+		})
+	}
+}
+
+// TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
+func TestRushOnCluster(t *testing.T) {
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
+		servers := []*server{s.serve(t), s.serve(t)}
+		tokens := s.tokens(t, 400)
+		var (
+			sales   [4]*rush.Buyers
+			reports [4]*rush.Report
+			wg      sync.WaitGroup
+		)
+		for i := range sales {
+			sales[i] = buyersOf(servers[0].sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
+			wg.Go(func() { reports[i] = sales[i].Run(t.Context()) })
+		}
+		wg.Wait()
+		for i, c := range sales {
+			requireExactSale(t, c, reports[i])
+			requireInvariants(t, s, c, reports[i])
+		}
+		requireOneOrder(t, servers[0].sale(t, 10), tokens[0], servers...)
+	})
+}
+
+// TestHotVoucherOnCluster sells one voucher of 16 segments on two servers. The busiest master executes at most 1.2 times
+// the average of the commands.
+func TestHotVoucherOnCluster(t *testing.T) {
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	s = s.in("queue")
+	servers := []*server{s.serve(t), s.serve(t)}
+	sale := servers[0].segmentedSale(t, 2000)
+	c := buyersOf(sale, 2000, s.tokens(t, 2500), servers...)
+	commands := func() (all []int64) {
+		for _, node := range cluster.Nodes {
+			text := node.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
+			n, err := strconv.ParseInt(text, 10, 64)
+			require.NoError(t, err)
+			all = append(all, n)
+		}
+		return all
+	}
+	before := commands()
+	r := c.Run(t.Context())
+	requireExactSale(t, c, r)
+	requireInvariants(t, s, c, r)
+	var busiest, sum int64
+	after := commands()
+	for i := range after {
+		after[i] -= before[i]
+		busiest, sum = max(busiest, after[i]), sum+after[i]
+	}
+	t.Logf("commands per master: %v; the busiest has %.2f times the average", after, float64(3*busiest)/float64(sum))
+	require.LessOrEqual(t, 30*busiest, 12*sum, "commands per master: %v", after)
+}
+
+// segmentedSale publishes a sale of 16 segments.
+func (p *server) segmentedSale(t *testing.T, stock int) string {
+	t.Helper()
+	now := time.Now().UTC()
+	body, err := json.Marshal(map[string]any{
+		"shop_id": "1", "title": "hot", "pay_value": 100, "actual_value": 200, "stock": stock, "segments": 16,
+		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+	})
+	require.NoError(t, err)
+	return p.postUntilAnswered(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), strconv.Itoa(stock), string(body)}).field(t, "id")
+}
+
+// TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
+func TestClusterNodeKilledInMidRush(t *testing.T) {
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+		p := s.serve(t)
+		sale := p.segmentedSale(t, 800) // segments have no effect in the other lanes
+		c := buyersOf(sale, 800, s.tokens(t, 1000), p)
+		wait := longRush(t, s, c, 6*time.Second)
+		for _, node := range cluster.Nodes {
+			node.Kill()
+			require.NoError(t, node.Restart())
+			requireReady(t, p)
+		}
+		r := wait()
+		cluster.WaitFormed(t) // lane batch does not wait for it
+		if s.lane == "queue" {
+			retryUnserved(t, s, c, r)
+		}
+		requireSoldOut(t, s, c, r)
+		requireInvariants(t, s, c, r)
+	})
+}
+
+// TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
+// server may have executed.
+func TestClusterClient(t *testing.T) {
+	t.Parallel()
+	// A frozen node must keep its slots.
+	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
+	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})
+	require.NoError(t, err)
+	rdb := opened.(*redis.ClusterClient)
+	t.Cleanup(func() { _ = rdb.Close() })
+	script := redis.NewScript("return redis.call('INCR', KEYS[1])")
+	increments := map[string]func(ctx context.Context, key string) error{
+		"command": func(ctx context.Context, key string) error { return rdb.Incr(ctx, key).Err() },
+		"script":  func(ctx context.Context, key string) error { return script.Run(ctx, rdb, []string{key}).Err() },
+		"pipeline": func(ctx context.Context, key string) error {
+			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
+			return err
+		},
+		"transaction": func(ctx context.Context, key string) error {
+			_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
+			return err
+		},
+	}
+	key := func(name string) string { return name + ":{slot}" } // all keys are in one slot
+	holder := func() *testenv.Redis {
+		master, err := rdb.MasterForKey(t.Context(), key(""))
+		require.NoError(t, err)
+		i := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == master.Options().Addr })
+		return cluster.Nodes[i]
+	}
+
+	// The slot moves to another master after the client has cached its location.
+	was := holder()
+	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n != was })]
+	id := to.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val()
+	slot := rdb.ClusterKeySlot(t.Context(), key("")).Val()
+	for _, n := range []*testenv.Redis{to, was} {
+		require.NoError(t, n.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
+	}
+	for name, increment := range increments { // this also loads the script
+		require.NoError(t, increment(t.Context(), key(name)), name)
+	}
+	require.Eventually(t, func() bool { return holder() == to }, time.Minute, 20*time.Millisecond)
+
+	// A frozen master executes the commands when it resumes, after the client has given up on them.
+	var wg sync.WaitGroup
+	for range 32 { // concurrently, so that the pool has connections for a retry
+		wg.Go(func() { rdb.Do(t.Context(), "BLPOP", key("empty"), "0.1") })
+	}
+	wg.Wait()
+	require.NoError(t, to.Pause())
+	for name, increment := range increments {
+		wg.Go(func() {
+			if err := increment(t.Context(), key(name)); err == nil {
+				t.Errorf("%s: a frozen server answered", name)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, to.Resume())
+	require.Eventually(t, func() bool { return redisconn.Ping(t.Context(), rdb) == nil }, time.Minute, 20*time.Millisecond)
+	for name := range increments {
+		n, err := rdb.Get(t.Context(), key(name)).Int()
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, 2, name)
+	}
+}

@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+	"seckill/test/dbtest"
+)
+
+const million = 1_000_000
+
+// TestSaleWithMillionOrders covers lane queue: buyers are admitted again after Redis lost all data, reconcile restores a
+// lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
+// checks need seconds of both processors.
+func TestSaleWithMillionOrders(t *testing.T) {
+	s := withoutBackgroundRepair(realStack(t).ownDatabase(t, "--innodb-buffer-pool-size=512M",
+		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
+	p := s.serve(t)
+	tokens := s.tokens(t, 2000)
+	buy := func() answer {
+		token := tokens[0]
+		tokens = tokens[1:]
+		return p.click(t, token, s.setting("SALE"))
+	}
+	const left = 5000
+	s = s.with("SALE=" + p.sale(t, million+left))
+	sellMillion(t, s, s.setting("SALE"))
+
+	// Loading a million orders takes 4 s, and ten times as long on a busy machine.
+	const limit = 3 * time.Minute
+	untilAdmitted := func(when string) {
+		start := time.Now()
+		for a := buy(); a.status != http.StatusAccepted; a = buy() {
+			require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+			require.NotEmpty(t, a.header.Get("Retry-After"))
+			require.Less(t, time.Since(start), limit)
+		}
+		t.Log("admitted", when, "after", time.Since(start))
+	}
+	untilAdmitted("first")
+	require.NoError(t, s.flush())
+	untilAdmitted("after FLUSHALL")
+
+	rdb := s.client(t)
+	loseUnit(t, rdb, s.setting("SALE"))
+	start := time.Now()
+	repaired := make(chan string, 1)
+	go func() {
+		defer close(repaired)
+		code, out := s.check(t, "reconcile", "--apply")
+		assert.Zero(t, code, out)
+		repaired <- out
+	}()
+	var report string
+	for running := true; running; {
+		a := buy()
+		assert.Equal(t, http.StatusAccepted, a.status, "buyers are admitted during a repair: %v", a.body)
+		select {
+		case report = <-repaired:
+			running = false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	require.Contains(t, report, "stock_low")
+	require.Contains(t, report, ": 1 finding repaired, 0 left")
+	t.Log("repaired after", time.Since(start))
+
+	requireSettled(t, s)
+	id, err := strconv.ParseInt(s.setting("SALE"), 10, 64)
+	require.NoError(t, err)
+	level, err := admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id)
+	require.NoError(t, err)
+	require.EqualValues(t, million+left, level.Stock+level.Held)
+	start = time.Now()
+	s.verify(t)
+	t.Log("verified in", time.Since(start))
+}
+
+// sellMillion inserts 1,000,000 paid orders of different users and takes their units from the stock. The table of orders must
+// be empty, so that MariaDB fills it in bulk.
+func sellMillion(t *testing.T, s *stack, sale string) {
+	t.Helper()
+	start := time.Now()
+	s.query(t, func(db *sql.DB) {
+		db.SetMaxOpenConns(1)
+		for _, statement := range []string{
+			"SET SESSION unique_checks = 0, foreign_key_checks = 0",
+			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
+				SELECT %s + 1 + n, 1000001 + n, %s, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`,
+				unusedOrderID, sale, dbtest.Numbers(6)),
+			fmt.Sprintf("UPDATE seckill_vouchers SET stock = stock - %d WHERE voucher_id = %s", million, sale),
+		} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	})
+	t.Log("1,000,000 orders written in", time.Since(start))
+}

@@ -1,0 +1,493 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cdpfetch "github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/chromedp"
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/stretchr/testify/require"
+)
+
+// interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
+// /api/v1/orders", and `delays` its timers. A test may define answer(request, options, real) to respond in place of the
+// server. problem builds an error response; load returns a module of the page.
+const interceptFetch = `{
+	const real = fetch, later = setTimeout;
+	window.requested = [];
+	window.delays = [];
+	window.count = (part) => requested.filter((a) => a.includes(part)).length;
+	window.fetch = (url, o = {}) => {
+		const what = o.method + " " + url;
+		requested.push(what);
+		return window.answer?.(what, o, () => real(url, o)) || real(url, o);
+	};
+	window.setTimeout = (f, ms, ...rest) => { delays.push(ms); return later(f, ms, ...rest); };
+	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
+	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
+	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
+	window.load = async (path) => modules[path];
+	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
+	window.me = async () => (await load("lib/session.js")).session.user().id;
+}`
+
+// TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
+func TestPagesWithLateOrFailedResponses(t *testing.T) {
+	t.Parallel()
+	browser := startBrowser(t)
+	p := embeddedStack(t).serve(t).shop(t)
+	for name, test := range map[string]func(*testing.T, *shop, func(url string) *visitor){
+		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
+		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,
+		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "clock after sleep": clockAfterSleep,
+		"truncated response": truncatedResponse, "order missing": orderMissing, "late refusal": lateRefusal,
+		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
+		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
+		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
+		"lost renewals": lostRenewals, "stream of an expired token": streamOfExpiredToken,
+		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
+		"another site": anotherSite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p, func(url string) *visitor {
+				v := visit(t, browser, url, "en")
+				v.intercept()
+				return v
+			})
+		})
+	}
+}
+
+// openShop returns a bundle of the shop's pages that has their modules in window.modules: those in the server's bundle
+// cannot be reached.
+var openShop = sync.OnceValues(func() ([]byte, error) {
+	static := os.DirFS("../../internal/web/static")
+	var entry strings.Builder
+	entry.WriteString("window.modules = {};\n")
+	for _, pattern := range []string{"lib/*.js", "proof/*.js", "shop/*.js"} {
+		names, err := fs.Glob(static, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			if path.Base(name) != "main.js" && !strings.HasSuffix(name, ".bundle.js") {
+				fmt.Fprintf(&entry, "import * as %[1]s%[2]d from %[3]q; modules[%[4]q] = %[1]s%[2]d;\n", path.Dir(name), i, "../"+name, name)
+			}
+		}
+	}
+	entry.WriteString(`import "./main.js"`)
+	built := api.Build(api.BuildOptions{
+		Stdin:  &api.StdinOptions{Contents: entry.String(), ResolveDir: "../../internal/web/static/shop"},
+		Bundle: true, Format: api.FormatESModule, Target: api.ESNext,
+	})
+	if len(built.Errors) > 0 {
+		return nil, errors.New(built.Errors[0].Text)
+	}
+	return built.OutputFiles[0].Contents, nil
+})
+
+// intercept makes the pages of a tab run interceptFetch and openShop.
+func (b *tab) intercept() {
+	b.t.Helper()
+	script, err := openShop()
+	require.NoError(b.t, err)
+	b.before(interceptFetch)
+	requests := make(chan *cdpfetch.EventRequestPaused, 8)
+	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
+		if e, ok := event.(*cdpfetch.EventRequestPaused); ok {
+			requests <- e
+		}
+	}))
+	go func() {
+		for {
+			select {
+			case <-b.ctx.Done():
+				return
+			case e := <-requests:
+				// An error means that the tab has left the page.
+				_, _ = chromedp.Call(b.ctx, cdpfetch.FulfillRequest, cdpfetch.FulfillRequestParams{
+					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: script,
+					ResponseHeaders: []*cdpfetch.HeaderEntry{{Name: "Content-Type", Value: "text/javascript"}},
+				})
+			}
+		}
+	}()
+	_, err = chromedp.Call(b.ctx, cdpfetch.Enable, cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}})
+	require.NoError(b.t, err)
+}
+
+// run runs statements in a tab's page; they may use await.
+func (b *tab) run(script string, args ...any) {
+	b.t.Helper()
+	evaluate[bool](b, "(async () => {"+fmt.Sprintf(script, args...)+"; return true })()")
+}
+
+// loginNewUser logs in a new user without the dialog.
+func (b *tab) loginNewUser() {
+	b.t.Helper()
+	b.goTo("/")
+	b.run(`const { session } = await load("lib/session.js"); const phone = %q; await session.login(phone, (await session.sendCode(phone)).demo)`, newPhone())
+}
+
+// waitForState waits until a purchase has a state.
+func (b *tab) waitForState(sale, is string) {
+	b.t.Helper()
+	b.until(`(await state(%q)).is === %q`, sale, is)
+}
+
+// notStartedYet: the server stores a refusal under its key, so each retry uses a new key.
+func notStartedYet(t *testing.T, p *shop, visit func(string) *visitor) {
+	f := p.startFront(t)
+	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	v := visit(f.URL)
+	v.loginNewUser()
+	v.run(`await (await load("shop/buy.js")).press(%q)`, sale)
+	keys := map[string]bool{}
+	for _, key := range f.keysSeen() {
+		keys[key] = true
+	}
+	require.Len(t, f.keysSeen(), 6)
+	require.Len(t, keys, 6)
+}
+
+// endedMeanwhile: the page shows why a purchase failed, even if it still showed stock.
+func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.loginNewUser()
+	// The next reads never end, so the page keeps its old stock.
+	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
+	v.click(buyOf(sale))
+	v.reads(card(sale)+" .note", "The sale has ended.")
+	v.run(`window.answer = (a, o) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && never(o)`)
+	v.click(buyOf(sale))
+	v.reads(card(sale)+" .note", "Sold out.")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	v.run(`window.answer = null; `)
+	v.do(chromedp.Evaluate[chromedp.Void](`void dispatchEvent(new Event("online"))`))
+	v.until(canBuy(sale)) // a later read corrects the stock
+}
+
+// queuedOrderFails: the card of a sale says that a queued order takes long, and that it has failed.
+func queuedOrderFails(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`window.order = { id: "77", voucher_id: %q, user_id: await me(), status: "queued", ahead: 0, created_at: new Date((await load("lib/clock.js")).now() - 11_000) }; window.answer = (a) =>
+		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
+		a.endsWith("/orders/77/events") ? Promise.resolve(new Response(null, { status: 204 })) :
+		a.endsWith("/orders/77") && Promise.resolve(new Response(JSON.stringify(order)))`, sale)
+	v.click(buyOf(sale))
+	v.reads(card(sale)+" .note", "This is taking longer than usual.")
+	v.run(`order.status = "failed"; order.reason = "sold_out"`)
+	v.reads(card(sale)+" .note", "Sold out.")
+}
+
+// loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
+func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
+	v.click(buyOf(sale))
+	v.waitForState(sale, "waiting")
+	v.run(`await (await load("lib/session.js")).session.logout()`)
+	v.waitForState(sale, "idle")
+	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
+	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
+
+	v.click(`[data-do="login"]`)
+	v.login(newPhone())
+	code := evaluate[string](v.tab, fmt.Sprintf(`load("lib/api.js").then((api) => api.postMine("/vouchers/%s/orders", { as: "1" })).catch((p) => p.code)`, sale))
+	require.Equal(t, "other_user", code)
+	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
+	v.run(`(await load("shop/mine.js")).put({ id: "5", voucher_id: %q, user_id: "1", status: "paid" })`, sale)
+	require.Empty(t, evaluate[string](v.tab, `load("shop/mine.js").then((m) => m.order("5")?.status ?? "")`), "an order of another user is not stored")
+}
+
+// logoutOfOldToken: a logout with an expired access token is repeated and ends the session on the server.
+func logoutOfOldToken(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`window.answer = (a) => a.endsWith("/auth/logout") && count("/auth/logout") === 1 && problem(401, "token_expired")`)
+	v.click(`[data-do="logout"]`)
+	v.until(`document.querySelector('[data-do="login"]')`)
+	require.Equal(t, 2, evaluate[int](v.tab, `count("/auth/logout")`))
+}
+
+// renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
+// later.
+func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.goTo("/")
+	v.run(`window.answer = (a, o, real) => {
+		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
+		if (!a.endsWith("/auth/refresh") || count("/auth/refresh") > 4) return;
+		if (count("/auth/refresh") > 1) return Promise.reject(new TypeError("gone"));
+		return new Promise((_, no) => o.signal.addEventListener("abort", () => no(new TypeError("too late"))));
+	}`)
+	v.click(`[data-do="login"]`)
+	v.login(newPhone())
+	v.until(`count("/auth/refresh") > 4`)
+	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
+	v.reads("#account", "Log out")
+}
+
+// lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
+func lostRenewals(t *testing.T, p *shop, visit func(string) *visitor) {
+	f := p.startFront(t)
+	v := visit(f.URL)
+	v.loginNewUser()
+	f.watch("/api/v1/auth/refresh")
+	f.respondWith("lost", "half")
+	v.do(chromedp.Reload())
+	v.reads("#account", "Log out")
+	require.Len(t, f.keysSeen(), 3)
+	v.do(chromedp.Reload()) // with the cookie of the answer that arrived
+	v.reads("#account", "Log out")
+}
+
+// streamOfExpiredToken: the page reopens the stream at once where it ended, and shows no event of its own.
+func streamOfExpiredToken(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.goTo("/")
+	v.run(`window.seen = []; window.resumed = []; window.end = new AbortController();
+		window.answer = (a, o) => {
+			if (!a.endsWith("/x/events")) return;
+			resumed.push(new Headers(o.headers).get("Last-Event-ID"));
+			if (resumed.length > 1) return never(o);
+			return Promise.resolve(new Response("event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n"));
+		};
+		Math.random = () => 1;
+		delays.length = 0;
+		(await load("lib/session.js")).session.token = async () => "x";
+		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent: (e) => seen.push(e.event) })`)
+	v.until(`resumed.length === 2`)
+	require.Equal(t, []string{"order"}, evaluate[[]string](v.tab, `seen`))
+	require.Equal(t, "5", evaluate[string](v.tab, `resumed[1]`))
+	require.False(t, evaluate[bool](v.tab, `delays.includes(3000)`), "without the pause after a broken connection")
+	v.run(`end.abort()`)
+}
+
+// buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
+func buyDuringRenewal(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.loginNewUser()
+	two := v.newTab()
+	two.intercept()
+	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(real)`)
+	two.goTo("/")
+	two.until(canBuy(sale))
+	two.until(`window.go`)
+	two.click(buyOf(sale))
+	two.until(`(await state(%q)).is === "buying" || document.querySelector("dialog")`, sale)
+	require.False(t, evaluate[bool](two, `Boolean(document.querySelector("dialog"))`))
+	two.run(`go()`)
+	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+}
+
+// clockAfterSleep: performance.now() may stop while a device sleeps; the next answer corrects the clock.
+func clockAfterSleep(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.goTo("/")
+	for name, observe := range map[string]string{
+		"an answer": `c.observe(new Date(at + 3600_000).toISOString(), now - 200, now)`,
+		"a Date":    `c.observeDate(new Date(at + 3600_000).toUTCString(), now - 200, now)`,
+	} {
+		off := evaluate[float64](v.tab, fmt.Sprintf(`load("lib/clock.js").then((c) => {
+			const at = Date.parse("2030-01-01T00:00:00Z"), now = performance.now();
+			for (let i = 0; i < 8; i++) c.observe(new Date(at).toISOString(), now - 2, now);
+			%s;
+			return Math.abs(c.now() - (performance.now() - now) - at - 3600_000);
+		})`, observe))
+		require.LessOrEqual(t, off, 1000.0, name)
+	}
+}
+
+// truncatedResponse: a response that never ends is treated as lost and repeated.
+func truncatedResponse(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
+		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
+	sale := p.publish(t, offer{Stock: 5})
+	v.goTo("/")
+	v.until(canBuy(sale))
+}
+
+// orderMissing: a queued order has not failed if it is missing for less than 5 seconds, and recovers if it appears
+// after that.
+func orderMissing(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`window.mine = await load("shop/mine.js"); window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() }`)
+	require.True(t, evaluate[bool](v.tab, `(async () => {
+		const since = performance.now();
+		mine.put(order);
+		await mine.fetchOne("99");
+		return mine.order("99").status === "queued" || performance.now() - since >= 5000;
+	})()`))
+	v.until(`mine.order("99").status === "failed"`)
+	v.run(`mine.put({ ...order, status: "pending_payment" })`)
+	require.Equal(t, "pending_payment", evaluate[string](v.tab, `mine.order("99").status`))
+}
+
+// lateRefusal: the refusal of a renewal does not end a session that began after it.
+func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.loginNewUser()
+	phone := newPhone()
+	v.run(`const { session } = await load("lib/session.js");
+		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
+		const { demo: code, login_id } = await session.sendCode(%q);
+		const renewal = session.renew().catch(() => {});
+		while (!window.go) await new Promise((done) => setTimeout(done, 20));
+		const login = session.login(%q, code, login_id);
+		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
+		go();
+		await Promise.all([renewal, login])`, phone, phone)
+	v.reads("#account", phone[len(phone)-4:])
+}
+
+// purchaseExpires: a purchase is not retried after the device has slept too long.
+func purchaseExpires(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
+		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
+	v.click(buyOf(sale))
+	v.until(`window.go`)
+	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
+	v.waitForState(sale, "refused")
+	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`state(%q).then((s) => s.open)`, sale)))
+	v.reads(card(sale), "Try again to find out")
+}
+
+// reloadDuringPurchase: a purchase after a reload reuses the key of the one with an unknown outcome.
+func reloadDuringPurchase(t *testing.T, p *shop, visit func(string) *visitor) {
+	f := p.startFront(t)
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(f.URL)
+	v.loginNewUser()
+	f.respondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
+	v.click(buyOf(sale))
+	v.waitForState(sale, "waiting")
+	v.do(chromedp.Reload())
+	first := f.keysSeen()
+	f.respondWith()
+	v.until(canBuy(sale))
+	v.click(buyOf(sale))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	require.Equal(t, first[0], f.keysSeen()[0])
+	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
+}
+
+// codeBeforeReload: a code that was sent before a reload can still be entered.
+func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
+	phone := newPhone()
+	v := visit(p.url)
+	v.goTo("/")
+	v.click(`[data-do="login"]`)
+	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.click(`dialog[open] button[type=submit]`)
+	v.until(`document.querySelector("dialog[open] input[name=code]")?.value`)
+	code := evaluate[string](v.tab, `document.querySelector("dialog[open] input[name=code]").value`)
+	p.login(t, phone) // another client has a newer code sent
+
+	v.do(chromedp.Reload())
+	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // the limit of demo mode is less strict
+	v.click(`[data-do="login"]`)
+	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.click(`dialog[open] button[type=submit]`)
+	v.reads(dialog, "A code was sent to this number moments ago.")
+	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), code))
+	v.click(`dialog[open] button[type=submit]`)
+	v.reads("#account", "Log out")
+}
+
+// anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
+func anotherSite(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	for path, refusal := range map[string]string{
+		"/user/code?phone=" + newPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
+	} {
+		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.url, path)
+		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
+		v.click("button")
+		v.until(`document.body.innerText.includes(%q)`, refusal)
+	}
+}
+
+// failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.
+func failedReadNotRepeated(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.goTo("/")
+	v.run(`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
+		const { one } = await load("shop/sales.js");
+		for (let i = 0; i < 50; i++) { one("77"); await new Promise((done) => setTimeout(done)); }`)
+	require.Equal(t, 1, evaluate[int](v.tab, `count("/vouchers/77")`))
+}
+
+// streamsForPendingChanges: event streams are opened for orders with a pending change and for pinned orders only.
+func streamsForPendingChanges(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.loginNewUser()
+	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
+		window.answer = (a, o) => a.endsWith("/events") && never(o);
+		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
+		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`)
+	v.until(`count("/orders/62/events") > 0`)
+	require.Zero(t, evaluate[int](v.tab, `count("/orders/61/events")`))
+	v.run(`(await load("shop/mine.js")).pin("61")`)
+	v.until(`count("/orders/61/events") > 0`)
+}
+
+// orderUnreadable: the page of an order shows an error and recovers without a reload.
+func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url)
+	v.goTo("/")
+	v.buy(sale, newPhone())
+	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
+	two := v.newTab()
+	two.intercept()
+	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
+	two.goTo(path)
+	two.reads(".banner", "Something went wrong on our side.")
+	two.run(`window.well = true`)
+	two.orderIs("pending_payment")
+	two.until(`!document.querySelector(".banner").checkVisibility()`)
+
+	v.goTo("/orders/%FF")
+	v.reads(".empty", "Order not found.")
+}
+
+// jitter: pages that receive the same information at the same moment spread their next requests.
+func jitter(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	v.before(`Math.random = () => 0`)
+	p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
+	v.goTo("/")
+	v.until(`delays.includes(2100)`) // not every second, although the sale starts soon
+	v.run(`Math.random = () => 1; window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));
+		window.end = new AbortController();
+		(await load("lib/session.js")).session.token = async () => "x";
+		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent() {} })`)
+	v.until(`delays.includes(3000)`)
+	v.run(`end.abort()`)
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
+)
+
+// documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
+func documentedACL(t *testing.T, user string) []any {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/deployment.md")
+	require.NoError(t, err)
+	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
+	require.True(t, found)
+	command, _, _ = strings.Cut(command, "```")
+	words := []any{"ACL", "SETUSER", user}
+	for _, word := range strings.Fields(command) {
+		words = append(words, word)
+	}
+	return words
+}
+
+// addUser creates a user with the documented rights and the password s3cret/@pass.
+func addUser(t *testing.T, rdb *redis.Client, user string) {
+	t.Helper()
+	require.NoError(t, rdb.Do(t.Context(), documentedACL(t, user)...).Err())
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "resetpass", ">s3cret/@pass").Err())
+}
+
+// requireNothingDenied requires that no command was refused for lack of rights.
+func requireNothingDenied(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	denied, err := rdb.ACLLog(t.Context(), 100).Result()
+	require.NoError(t, err)
+	for _, d := range denied {
+		require.Equal(t, "auth", d.Reason, "%+v", d) // a wrong password
+	}
+}
+
+// TestRedisWithTLSAndUser runs a sale and the commands with TLS, a test CA, a database number and a user with the
+// documented rights. The password appears in no output, in which a process includes the messages of go-redis.
+func TestRedisWithTLSAndUser(t *testing.T) {
+	t.Parallel()
+	testenv.Full(t)
+	certificates := testenv.NewCertificates(t)
+	rds := testenv.StartTLSRedis(t, certificates)
+	admin := rds.Client(t)
+	addUser(t, admin, "seckill")
+	for i, lane := range lockAndQueue {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
+			s.redis = nil
+			url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/" + string(rune('3'+i))
+			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_LOG_LEVEL=debug")
+			p := s.spawn(t, "")
+			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
+			r := c.Run(t.Context())
+			requireExactSale(t, c, r)
+			requireInvariants(t, s, c, r)
+			code, out := s.runProcess(t, "reconcile", "--apply")
+			if code == exitUnchecked { // a server did not answer in time
+				code, out = s.runProcess(t, "reconcile", "--apply")
+			}
+			require.Zero(t, code, out)
+			found := s.doctorReports(t, rds.Announced, "--json")
+
+			requireNothingDenied(t, admin)
+
+			bad := strings.Replace(url, "s3cret", "wr0ng", 1)
+			refused := s.with("SECKILL_REDIS_ADDRS="+bad).doctorReports(t, "WRONGPASS")
+			for _, text := range []string{p.log.String(), out, found, refused} {
+				require.NotContains(t, text, "s3cret")
+				require.NotContains(t, text, "wr0ng")
+				require.NotContains(t, text, "NOPERM")
+			}
+			s.with("SECKILL_REDIS_CA=").doctorReports(t, "certificate")
+		})
+	}
+}
+
+// TestClusterAndSentinelWithTLSAndUser runs sales on a cluster, and through Sentinels, whose servers the program reaches
+// with TLS and a user only.
+func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
+	t.Parallel()
+	testenv.Full(t)
+	certificates := testenv.NewCertificates(t)
+	sell := func(t *testing.T, servers []*testenv.Redis, found string, settings ...string) {
+		t.Helper()
+		for _, rds := range servers {
+			addUser(t, rds.Client(t), "seckill")
+		}
+		for _, lane := range []string{"lock", "queue"} {
+			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
+			s.redis = nil
+			s = s.with(settings...).with("SECKILL_REDIS_CA="+certificates.CAFile,
+				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
+			p := s.spawn(t, "")
+			c := buyersOf(p.segmentedSale(t, 50), 50, s.tokens(t, 80), p)
+			r := c.Run(t.Context())
+			requireExactSale(t, c, r)
+			requireInvariants(t, s, c, r)
+			require.NotContains(t, s.doctorReports(t, found, "--json"), "NOPERM")
+		}
+		for _, rds := range servers {
+			requireNothingDenied(t, rds.Client(t))
+		}
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := testenv.StartTLSRedisCluster(t, certificates)
+		first, second := cluster.Nodes[0].Announced, cluster.Nodes[1].Announced // the third is discovered
+		sell(t, cluster.Nodes, cluster.Nodes[2].Announced, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		sentinel := testenv.StartTLSRedisSentinel(t, certificates, 2*time.Second)
+		for _, n := range sentinel.Sentinels {
+			addUser(t, n.Client(t), "watcher")
+		}
+		url := "rediss://watcher:s3cret%2F%40pass@"
+		sell(t, []*testenv.Redis{sentinel.Master}, "3 Sentinels agree on the master",
+			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
+		for _, n := range sentinel.Sentinels {
+			requireNothingDenied(t, n.Client(t))
+		}
+	})
+}

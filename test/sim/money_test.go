@@ -1,0 +1,285 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"seckill/internal/domain"
+	"seckill/test/sim"
+)
+
+func (l *life) pay(t *rapid.T, at *server, of target) action {
+	l.bank.createFault = sim.Evenly(t, "bank", "", "", "", "", "", "", bankRefuses, bankLosesReply)
+	return l.payAt(t, at, of)
+}
+
+// payAt begins a payment.
+func (l *life) payAt(t *rapid.T, at *server, of target) action {
+	name, absent := sim.Evenly(t, "provider", "sandbox", "other"), l.absentCode(of)
+	silent := l.bank.createFault != ""
+	return action{name: "pay", at: at, do: func() string {
+		_, p, err := at.payments.Pay(l.ctx, nil, of.user, of.id, name)
+		if err != nil {
+			return errorCode(err)
+		}
+		return "ok " + p.Ref
+	}, effect: func(m model, now *snapshot) string {
+		if !m.owned(of.user, of.id) {
+			return absent
+		}
+		ref, code := m.pay(of.id, name, now)
+		switch {
+		case code != "ok":
+			return code
+		case silent:
+			return "unavailable"
+		}
+		return "ok " + ref
+	}}
+}
+
+func (l *life) refund(_ *rapid.T, at *server, of target) action {
+	absent := l.absentCode(of)
+	return action{name: "refund", at: at, do: func() string {
+		_, err := at.payments.Refund(l.ctx, nil, of.user, of.id)
+		return errorCode(err)
+	}, effect: func(m model, _ *snapshot) string {
+		if !m.owned(of.user, of.id) {
+			return absent
+		}
+		return m.refund(of.user, of.id)
+	}}
+}
+
+// notify calls the webhook.
+func (l *life) notify(at *server, provider, signature string, n domain.PaymentNotice, delivered func()) action {
+	return action{name: "webhook", at: at, do: func() string {
+		body, err := json.Marshal(n)
+		if err != nil {
+			return err.Error()
+		}
+		s, err := at.payments.Webhook(l.ctx, provider, signature, body)
+		if err != nil {
+			return errorCode(err)
+		}
+		delivered()
+		return "ok " + s.Payment.Status.String() + " " + s.Order.Status.String()
+	}, effect: func(m model, _ *snapshot) string {
+		switch {
+		case provider != "sandbox" && provider != "other":
+			return "not_found"
+		case signature != "signed":
+			return "unauthenticated"
+		}
+		return m.settle(provider, n)
+	}}
+}
+
+// deliver delivers a notice of the bank.
+func (l *life) deliver(at *server, n *notice) action {
+	return l.notify(at, n.provider, "signed", n.PaymentNotice, func() { n.delivered.Store(true) })
+}
+
+// webhook delivers any notice that exists: late, out of order or again.
+func (l *life) webhook(t *rapid.T) {
+	at, notices := l.anyServer(t), l.bank.notices
+	undelivered := slices.DeleteFunc(slices.Clone(notices), func(n *notice) bool { return n.delivered.Load() })
+	if len(undelivered) > 0 && rapid.Bool().Draw(t, "undelivered") {
+		notices = undelivered
+	}
+	l.performWithFaults(t, 1, l.deliver(at, sim.Evenly(t, "notice", notices...)))
+}
+
+// forge delivers a defective notice. A wrong amount or order is what the bank actually recorded: it has the money.
+func (l *life) forge(t *rapid.T) {
+	n := domain.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, domain.OrderPendingPayment).id, Succeeded: true}
+	refs := slices.Sorted(maps.Keys(l.model.payments))
+	open := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return l.model.payments[ref].status != domain.PaymentPending })
+	if len(open) > 0 && rapid.Bool().Draw(t, "open") {
+		refs = open
+	}
+	if len(refs) > 0 {
+		n.Ref = sim.Evenly(t, "ref", refs...)
+	}
+	name, signature := "sandbox", "signed"
+	p, known := l.model.payments[n.Ref]
+	if known {
+		name = p.provider
+	}
+	wrong := sim.Evenly(t, "what", "amount", "order", "signature", "provider")
+	if wrong == "amount" && known {
+		n.OrderID = p.order
+	}
+	if wrong == "order" && (!known || p.order == n.OrderID) {
+		n.OrderID = 12345
+	}
+	n.Amount = l.model.orders[n.OrderID].amount
+	switch wrong {
+	case "amount":
+		n.Amount++
+	case "order":
+		n.Amount = max(n.Amount, 1)
+	case "signature":
+		signature = "forged"
+	case "provider":
+		name = "unknown"
+	}
+	if (wrong == "amount" || wrong == "order") && (!known || p.order == n.OrderID && p.provider == name) {
+		a := l.bank.find(n.Ref)
+		if a == nil {
+			a = &account{provider: name, ref: n.Ref, order: n.OrderID}
+			l.bank.accounts = append(l.bank.accounts, a)
+		}
+		if !a.taken {
+			a.amount, a.taken = n.Amount, true
+			l.bank.notices = append(l.bank.notices, &notice{provider: name, PaymentNotice: n})
+		}
+	}
+	l.performWithFaults(t, 1, l.notify(l.anyServer(t), name, signature, n, func() {}))
+}
+
+// unpaid returns the accounts of the bank without money.
+func (l *life) unpaid() []*account {
+	return slices.DeleteFunc(slices.Clone(l.bank.accounts), func(a *account) bool { return a.taken })
+}
+
+func (l *life) unpaidOrders() bool { return len(l.with(domain.OrderPendingPayment)) > 0 }
+
+// with returns the ids of the orders in a status, sorted.
+func (l *life) with(status domain.OrderStatus) []int64 {
+	return slices.DeleteFunc(l.targets(), func(id int64) bool { return l.model.orders[id].status != status })
+}
+
+// payAndDeliver is the common case: the buyer pays and every notice of the order is delivered.
+func (l *life) payAndDeliver(t *rapid.T) {
+	id := sim.Evenly(t, "order", l.with(domain.OrderPendingPayment)...)
+	l.perform(l.payAt(t, l.servers[0], target{l.owner(id), id}))
+	l.check()
+	for _, a := range l.unpaid() {
+		if a.order == id {
+			a.taken = true
+			l.bank.notify(a, true)
+		}
+	}
+	for _, n := range l.bank.notices { // including payments made earlier
+		if n.OrderID == id {
+			l.perform(l.deliver(l.servers[1], n))
+			l.check()
+		}
+	}
+}
+
+// payAtBank completes a payment at the bank at the first or second attempt, or abandons it.
+func (l *life) payAtBank(t *rapid.T) {
+	a := sim.Evenly(t, "account", l.unpaid()...)
+	if oneIn(t, "fails", 2) {
+		l.bank.notify(a, false)
+	}
+	if a.taken = !oneIn(t, "gives up", 4); a.taken {
+		l.bank.notify(a, true)
+	}
+}
+
+func (b *bank) notify(a *account, succeeded bool) {
+	b.notices = append(b.notices, &notice{provider: a.provider, PaymentNotice: domain.PaymentNotice{
+		Ref: a.ref, OrderID: a.order, Amount: a.amount, Succeeded: succeeded,
+	}})
+}
+
+// payUnsolicited creates money for an order at the bank without a payment that the product began.
+func (l *life) payUnsolicited(t *rapid.T) {
+	id := l.anyTarget(t, 0).id
+	if o, stored := l.model.orders[id]; stored {
+		a := &account{provider: "sandbox", ref: "unasked " + strconv.Itoa(len(l.bank.accounts)), order: id, amount: o.amount, taken: true}
+		l.bank.accounts = append(l.bank.accounts, a)
+		l.bank.notify(a, true)
+	}
+}
+
+// refunding reports whether money is being returned.
+func (l *life) refunding() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(l.model.payments)), func(p payment) bool { return p.status == domain.PaymentRefunding })
+}
+
+// returnMoney makes some refunds due and lets one or both servers request them from the bank.
+func (l *life) returnMoney(t *rapid.T) {
+	l.bank.refundFaults = map[string]string{}
+	due := map[string]bool{}
+	for _, ref := range slices.Sorted(maps.Keys(l.model.payments)) {
+		if l.model.payments[ref].status != domain.PaymentRefunding {
+			continue
+		}
+		next := farAhead
+		if due[ref] = !oneIn(t, "not due", 4); due[ref] {
+			next = longAgo
+			l.bank.refundFaults[ref] = sim.Evenly(t, "bank", "", "", "", bankRefuses, bankLosesReply)
+		} else {
+			delete(due, ref)
+		}
+		_, err := l.db.ExecContext(l.ctx, "UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", next, ref)
+		require.NoError(l, err)
+	}
+	if oneIn(t, "both", 3) {
+		l.perform(l.returnDue(l.servers[0], due, l.servers[1]))
+		return
+	}
+	l.performWithFaults(t, 3, l.returnDue(l.anyServer(t), due))
+}
+
+// returnDue requires one refund request per due payment and that each confirmed refund is recorded. The first
+// transaction selects the due refunds; each later one records one payment. They run concurrently, so which payment a
+// fault affects is open. Other servers may do the same at the same time and share the work.
+func (l *life) returnDue(at *server, due map[string]bool, others ...*server) action {
+	var code string
+	return action{name: "return money", at: at, whole: true, do: func() string {
+		errs := make([]error, 1+len(others))
+		var all sync.WaitGroup
+		for i, s := range append([]*server{at}, others...) {
+			all.Go(func() { errs[i] = s.payments.RefundDue(l.ctx) })
+		}
+		all.Wait()
+		code = errorCode(errors.Join(errs...))
+		return code
+	}, effect: func(m model, now *snapshot) string {
+		requested, silent, missing := map[string]bool{}, false, 0
+		for _, call := range l.bank.refunds {
+			require.True(l, due[call.ref] && !requested[call.ref], "refund of payment %s: not due or requested twice", call.ref)
+			requested[call.ref] = true
+			switch {
+			case !call.confirmed:
+				silent = true
+			case now.payments[call.ref].status == domain.PaymentRefunded:
+				m.finishRefund(call.ref)
+			default:
+				missing++
+			}
+		}
+		injected, crashed := l.injected.Load(), l.crashed.Load()
+		if !crashed {
+			lost := 0
+			if injected && l.fault.at > 1 && !l.fault.done() {
+				lost = 1
+			}
+			require.Equal(l, lost, missing, "payments that the bank returned and the database does not record")
+		}
+		if cut := crashed || injected && l.fault.at == 1; !cut {
+			require.Equal(l, due, requested, "refunds requested from the bank")
+		}
+		switch {
+		case injected && silent && code == "bank_unavailable": // both failed, one error is returned
+			return code
+		case injected:
+			return "unavailable"
+		case silent:
+			return "bank_unavailable"
+		}
+		return "ok"
+	}}
+}

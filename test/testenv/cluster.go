@@ -1,0 +1,79 @@
+package testenv
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/test/servers"
+)
+
+// RedisCluster is a Redis Cluster of three masters of a test, without replicas unless AddReplicas was called.
+type RedisCluster struct {
+	*servers.RedisCluster
+
+	Nodes    []*Redis // masters at the start
+	Replicas []*Redis // the replica of each, or empty
+}
+
+// StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
+func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
+	tb.Helper()
+	return startCluster(tb, nil, args...)
+}
+
+// startCluster is StartRedisCluster with servers that start in another way, if it is not nil.
+func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *RedisCluster {
+	tb.Helper()
+	Full(tb)
+	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
+	need(tb, err)
+	stopAtCleanup(tb, s)
+	c := &RedisCluster{RedisCluster: s}
+	for _, n := range s.Nodes {
+		c.Nodes = append(c.Nodes, &Redis{Redis: n})
+	}
+	return c
+}
+
+// Client returns a client that is closed at cleanup. It sends every command once and follows redirections, and a
+// context can end a command in flight. edits change its options first.
+func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	tb.Helper()
+	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
+	for _, n := range c.Nodes {
+		opts.Addrs = append(opts.Addrs, n.Addr)
+	}
+	for _, edit := range edits {
+		edit(opts)
+	}
+	rdb := redis.NewClusterClient(opts)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// WaitFormed returns when every node of the start reports that the cluster is complete.
+func (c *RedisCluster) WaitFormed(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	need(tb, c.Formed(ctx))
+}
+
+// AddReplicas starts a replica of each master and returns when all have their master's data.
+func (c *RedisCluster) AddReplicas(tb testing.TB) {
+	tb.Helper()
+	need(tb, c.RedisCluster.AddReplicas(tb.Context()))
+	for _, n := range c.RedisCluster.Replicas {
+		c.Replicas = append(c.Replicas, &Redis{Redis: n})
+	}
+}
+
+// Verdict waits until the replica of node i has taken over its slots.
+func (c *RedisCluster) Verdict(tb testing.TB, i int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	need(tb, c.Replicas[i].Promoted(ctx))
+}

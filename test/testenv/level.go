@@ -1,0 +1,48 @@
+package testenv
+
+import (
+	"os"
+	"testing"
+
+	"seckill/test/servers"
+)
+
+// EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full].
+const EnvLevel = "SECKILL_TEST"
+
+// IsFull reports whether all tests run, as in make test-all.
+func IsFull() bool { return os.Getenv(EnvLevel) == "full" }
+
+// Full marks a test that only make test-all runs: it shows what the tests of make test do not promise, or shows it once
+// more on another system. It skips the test unless [EnvLevel] is full.
+func Full(tb testing.TB) {
+	tb.Helper()
+	if !IsFull() {
+		tb.Skipf("only with %s=full", EnvLevel)
+	}
+}
+
+// NoRace skips a test under the race detector, which multiplies the time of code by five. The test runs without it as well.
+func NoRace(tb testing.TB, why string) {
+	tb.Helper()
+	if raceDetector {
+		tb.Skip("not under the race detector: " + why)
+	}
+}
+
+// server skips a test that needs a server with -short.
+func server(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("needs a server, and -short starts none")
+	}
+}
+
+// Program returns the path of a program on this machine. Without it the test is skipped, or fails if [EnvRequire] is 1.
+func Program(tb testing.TB, name string) string {
+	tb.Helper()
+	server(tb)
+	path, err := servers.FindBinary(name)
+	need(tb, err)
+	return path
+}

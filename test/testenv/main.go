@@ -1,0 +1,172 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+
+	"seckill/test/servers"
+)
+
+const (
+	// EnvRequire is the variable that, set to 1, makes a missing program fail the test instead of skipping it. CI sets
+	// it so that it cannot pass without testing anything.
+	EnvRequire = "SECKILL_TEST_REQUIRE"
+	// EnvMySQLDSN is the variable with the go-sql-driver DSN of a running server that takes the place of the shared
+	// [MySQL]. Its user must be allowed to create and drop databases.
+	EnvMySQLDSN = "SECKILL_TEST_MYSQL_DSN"
+	// EnvDatabase is the variable with the only kind of database server that the tests use, mysql or mariadb. Tests that
+	// would use SQLite are skipped then.
+	EnvDatabase = "SECKILL_TEST_DATABASE"
+)
+
+const startTimeout = servers.StartTimeout
+
+// Main runs the tests of a package, stops the shared servers, runs the checks and exits. On Linux the temporary
+// directories of the tests are in memory, see doc.go. A check that fails after passing tests makes the run fail, as in
+//
+//	testenv.Main(m, func() error { return goleak.Find() })
+//
+// A package whose TestMain cannot call Main still works: its shared servers end with the process.
+func Main(m *testing.M, checks ...func() error) {
+	flag.Parse()
+	var removeTemp func() error
+	if bench := flag.Lookup("test.bench"); bench == nil || bench.Value.String() == "" { // benchmarks stay on the disk
+		removeTemp = servers.TempInMemory()
+	}
+	code := m.Run()
+	err := stopShared()
+	if removeTemp != nil {
+		err = errors.Join(err, removeTemp())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		code = max(code, 1)
+	}
+	for _, check := range checks {
+		if code != 0 {
+			break // a failed test may leave goroutines behind; its own message matters more
+		}
+		if err := check(); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv: after the tests:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+var (
+	sharedRedis     lazy[*Redis]
+	sharedMariaDB   lazy[*Database]
+	sharedMySQL     lazy[*Database]
+	sharedZooKeeper lazy[*ZooKeeper]
+)
+
+// SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
+// whole.
+func SharedRedis(tb testing.TB) *Redis {
+	tb.Helper()
+	server(tb)
+	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
+	need(tb, err)
+	return r
+}
+
+// SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
+func SharedZooKeeper(tb testing.TB) *ZooKeeper {
+	tb.Helper()
+	Full(tb)
+	z, err := sharedZooKeeper.get(runZooKeeper)
+	need(tb, err)
+	return z
+}
+
+// StartZooKeeper starts a private ensemble and stops it at cleanup.
+func StartZooKeeper(tb testing.TB) *ZooKeeper {
+	tb.Helper()
+	Full(tb)
+	z, err := runZooKeeper(tb.Context())
+	need(tb, err)
+	stopAtCleanup(tb, z)
+	return z
+}
+
+func runZooKeeper(ctx context.Context) (*ZooKeeper, error) {
+	z, err := servers.RunZooKeeper(ctx)
+	return &ZooKeeper{z}, err
+}
+
+// StartRedis starts a private Redis and stops it at cleanup. args are as for [servers.RunRedis].
+func StartRedis(tb testing.TB, args ...string) *Redis {
+	tb.Helper()
+	server(tb)
+	r, err := runRedis(tb.Context(), args...)
+	need(tb, err)
+	stopAtCleanup(tb, r)
+	return r
+}
+
+func runRedis(ctx context.Context, args ...string) (*Redis, error) {
+	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
+	return &Redis{Redis: r}, err
+}
+
+func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
+	tb.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+}
+
+// need skips or fails the test if err is not nil: it skips if a program is missing and not required.
+func need(tb testing.TB, err error) {
+	tb.Helper()
+	if err == nil {
+		return
+	}
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv(EnvRequire) != "1" {
+		tb.Skip(err)
+	}
+	tb.Fatal(err)
+}
+
+// lazy starts a server on first use. It remembers a failed start, because a retry would cost each test the same
+// timeout.
+type lazy[S interface{ Stop() error }] struct {
+	mu      sync.Mutex
+	tried   bool
+	running S
+	err     error
+}
+
+func (l *lazy[S]) get(run func(context.Context) (S, error)) (S, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tried {
+		// The context of the first test would cancel the start for all others when that test ends.
+		l.running, l.err = run(context.Background())
+		l.tried = true
+	}
+	return l.running, l.err
+}
+
+func (l *lazy[S]) stop() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tried || l.err != nil {
+		return nil
+	}
+	l.tried = false
+	return l.running.Stop()
+}
+
+func stopShared() error {
+	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop(), sharedMySQL.stop(), sharedZooKeeper.stop())
+}

@@ -1,0 +1,91 @@
+package testenv
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"seckill/test/servers"
+)
+
+// redisDatabases is the number of Redis databases, after which numbers are reused. An empty one takes a few hundred
+// bytes.
+const redisDatabases = 10_000
+
+// Redis is a redis-server process of a test.
+type Redis struct {
+	*servers.Redis
+
+	handedOut atomic.Int64 // number of calls of database
+}
+
+// Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
+// a command in flight. edits change its options first.
+func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Client {
+	tb.Helper()
+	opts := servers.RedisOptions(r.Addr)
+	for _, edit := range edits {
+		edit(opts)
+	}
+	rdb := redis.NewClient(opts)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// database returns a client for an empty database number. No other test uses it while fewer than redisDatabases are in
+// use.
+func (r *Redis) database(tb testing.TB) *redis.Client {
+	tb.Helper()
+	n := 1 + int(r.handedOut.Add(1)-1)%(redisDatabases-1) // clients without a number use 0
+	rdb := r.Client(tb, func(o *redis.Options) { o.DB = n })
+	if err := rdb.FlushDB(tb.Context()).Err(); err != nil {
+		tb.Fatalf("empty database %d: %v", n, err)
+	}
+	return rdb
+}
+
+// expiryTick is how often miniredis expires keys.
+const expiryTick = 100 * time.Millisecond
+
+// StartMiniredis starts a Redis inside the test process and stops it at cleanup. Its keys expire with a delay of up to
+// 100 ms, or longer if the process stalls; miniredis alone never expires a key.
+func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
+	tb.Helper()
+	m := miniredis.RunT(tb)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(expiryTick)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				now := time.Now()
+				m.FastForward(min(now.Sub(last), expiryTick)) // a key of the time since last must not expire early
+				last = now
+			}
+		}
+	}()
+	tb.Cleanup(func() { close(stop); <-stopped })
+	return m
+}
+
+// EachRedis runs fn as the subtests "miniredis" and "redis", each with an empty database of its own. rdb.Options()
+// serves to create more clients for the same database. Use FLUSHDB, never FLUSHALL. Pub/sub channels are shared with
+// the other tests of the process.
+func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		rdb := redis.NewClient(servers.RedisOptions(StartMiniredis(t).Addr()))
+		t.Cleanup(func() { _ = rdb.Close() })
+		fn(t, rdb)
+	})
+	t.Run("redis", func(t *testing.T) {
+		fn(t, SharedRedis(t).database(t))
+	})
+}

@@ -1,0 +1,68 @@
+package testenv
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"seckill/internal/loop"
+	"seckill/test/servers"
+)
+
+// SentinelMaster is the name of the master of a RedisSentinel.
+const SentinelMaster = servers.SentinelMaster
+
+// RedisSentinel is a Redis master with a replica, watched by three Sentinels, of a test.
+type RedisSentinel struct {
+	*servers.RedisSentinel
+
+	Master, Replica *Redis // their roles at the start
+	Sentinels       []*Redis
+}
+
+// StartRedisSentinel starts the servers and returns when a failover is possible. It stops them at cleanup. downAfter is
+// the time without an answer after which a Sentinel considers the master down.
+func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
+	tb.Helper()
+	return startSentinel(tb, downAfter, nil)
+}
+
+// startSentinel is StartRedisSentinel with servers that start in another way, if it is not nil.
+func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *RedisSentinel {
+	tb.Helper()
+	Full(tb)
+	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
+	need(tb, err)
+	stopAtCleanup(tb, s)
+	all := &RedisSentinel{RedisSentinel: s, Master: &Redis{Redis: s.Nodes[0]}, Replica: &Redis{Redis: s.Nodes[1]}}
+	for _, n := range s.Sentinels {
+		all.Sentinels = append(all.Sentinels, &Redis{Redis: n})
+	}
+	return all
+}
+
+// Verdict waits until a Sentinel names the replica as the master.
+func (s *RedisSentinel) Verdict(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := s.Promoted(ctx, 1); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// StopReplication keeps further writes of the master from the replica, which can still be promoted, and returns when the
+// replica is disconnected.
+func (s *RedisSentinel) StopReplication(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master, replica := s.Master.Client(tb), s.Replica.Client(tb)
+	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err()) // the replica may not connect again
+	need(tb, master.ClientKillByFilter(ctx, "TYPE", "replica").Err())
+	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
+		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
+			tb.Fatal("the replica is still connected")
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package testenv
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"seckill/test/servers"
+)
+
+// Certificates are a certificate authority, and a certificate for 127.0.0.1 that it signed, in files.
+type Certificates struct {
+	CAFile string // in PEM
+
+	certFile, keyFile string
+}
+
+// NewCertificates creates certificates that are removed at cleanup.
+func NewCertificates(tb testing.TB) Certificates {
+	tb.Helper()
+	dir := tb.TempDir()
+	c := Certificates{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	if err := writeCertificates(c.CAFile, c.certFile, c.keyFile); err != nil {
+		tb.Fatalf("create certificates: %v", err)
+	}
+	return c
+}
+
+// StartTLSRedis starts a private Redis that also listens with TLS, and stops it at cleanup. args are as in StartRedis.
+func StartTLSRedis(tb testing.TB, c Certificates, args ...string) *Redis {
+	tb.Helper()
+	addr, settings := c.listen(tb)
+	r := StartRedis(tb, append(settings, args...)...)
+	r.Announced = addr
+	return r
+}
+
+// StartTLSRedisCluster is StartRedisCluster with nodes that use TLS between each other.
+func StartTLSRedisCluster(tb testing.TB, c Certificates) *RedisCluster {
+	tb.Helper()
+	return startCluster(tb, c.starter(tb), "--tls-cluster", "yes")
+}
+
+// StartTLSRedisSentinel is StartRedisSentinel with servers that use TLS between each other.
+func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duration) *RedisSentinel {
+	tb.Helper()
+	return startSentinel(tb, downAfter, c.starter(tb))
+}
+
+// starter returns a function that starts servers that use TLS between each other.
+func (c Certificates) starter(tb testing.TB) servers.RedisStarter {
+	return func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
+		addr, settings := c.listen(tb) //nolint:contextcheck // the address is reserved until the end of the test
+		r, err := run(ctx, append(settings, args...)...)
+		if err == nil {
+			r.Announced = addr
+		}
+		return r, err
+	}
+}
+
+// listen reserves an address until cleanup and returns it with the arguments for a redis-server that listens there with
+// TLS, and uses TLS for replication.
+func (c Certificates) listen(tb testing.TB) (addr string, args []string) {
+	tb.Helper()
+	addr, release, err := servers.ReserveAddr(tb.Context())
+	need(tb, err)
+	tb.Cleanup(func() {
+		if err := release(); err != nil {
+			tb.Error(err)
+		}
+	})
+	_, port, err := net.SplitHostPort(addr)
+	need(tb, err)
+	return addr, []string{
+		"--tls-port", port, "--tls-cert-file", c.certFile, "--tls-key-file", c.keyFile, "--tls-ca-cert-file", c.CAFile,
+		"--tls-auth-clients", "no", "--tls-replication", "yes",
+	}
+}
+
+// writeCertificates creates a certificate authority, and a certificate for 127.0.0.1 with its key.
+func writeCertificates(ca, cert, key string) error {
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	server := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test Redis"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	if err != nil {
+		return err
+	}
+	certDER, err := x509.CreateCertificate(rand.Reader, server, authority, serverKey.Public(), authorityKey)
+	if err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(serverKey)
+	if err != nil {
+		return err
+	}
+	for path, block := range map[string]*pem.Block{
+		ca: {Type: "CERTIFICATE", Bytes: caDER}, cert: {Type: "CERTIFICATE", Bytes: certDER}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/test/testenv"
+)
+
+// TestMain runs the tests, or the seckill that a campaign of theirs starts.
+func TestMain(m *testing.M) {
+	if isSeckill(os.Args) {
+		main()
+	}
+	testenv.Main(m, func() error { return goleak.Find() })
+}
+
+// TestTorture runs a short fault campaign, in which every kind of fault occurs, on one database and a Redis with Sentinel.
+func TestTorture(t *testing.T) {
+	requireServers(t)
+	t.Parallel()
+	requireNoViolation(t, "lock")
+}
+
+// TestTortureOfClusters is TestTorture on a Galera cluster and a Redis Cluster. It begins before the tests that run at the
+// same time: on a busy machine the scripts with which a node of Galera joins take minutes.
+func TestTortureOfClusters(t *testing.T) {
+	requireServers(t)
+	requireNoViolation(t, "queue", "--redis", "cluster", "--database", "galera")
+}
+
+// requireServers skips a test without the programs that a campaign starts.
+func requireServers(t *testing.T) {
+	t.Helper()
+	testenv.Full(t)
+	testenv.Program(t, "mariadbd")
+	testenv.Program(t, "redis-server")
+}
+
+// requireNoViolation runs a campaign without violations. It repeats one in which a fault was not injected, because a server
+// did not answer in time again.
+func requireNoViolation(t *testing.T, lane string, systems ...string) {
+	t.Helper()
+	args := append([]string{"--orders", "600", "--rate", "60", "--lane", lane}, systems...)
+
+	code, out := torture(t, args...)
+	if code == exitUnchecked {
+		t.Log(out)
+		code, out = torture(t, args...)
+	}
+
+	require.Zero(t, code, out)
+	require.Contains(t, out, "lane `"+lane+"`")
+	require.Regexp(t, `\n[6-9][0-9]{2} orders of 840 buyers`, out, "every unit was sold")
+	require.NotRegexp(t, `\n\| [a-zA-Z].* \| 0 \| 0 \| 0.0 s`, out, "every kind of fault was injected")
+	t.Log(out)
+}
+
+// torture runs a campaign and returns its exit code and its output.
+func torture(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	var out buffer
+	code = run(context.WithoutCancel(t.Context()), args, &out, &out)
+	return code, out.String()
+}
+
+// TestTortureFindsPlantedViolations breaks three promises by hand in the database of a campaign: it deletes an order that
+// was answered and returns its unit, adds a unit to the stock, and gives five users a second order with a unit.
+func TestTortureFindsPlantedViolations(t *testing.T) {
+	requireServers(t)
+	t.Parallel()
+
+	var out buffer
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"--orders", "400", "--rate", "60", "--lane", "batch", "--seed", "2"}
+		ended <- run(context.WithoutCancel(t.Context()), args, &out, &out)
+	}()
+
+	dsn := regexp.MustCompile(`database (\S+)\n`)
+	eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
+	db, err := openDatabase(dsn.FindStringSubmatch(out.String())[1])
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+
+	for _, statements := range violations() {
+		eventually(t, "the database accepts the violation", func() bool { return plant(db, statements) == nil })
+	}
+
+	require.Equal(t, exitViolation, <-ended, out.String())
+	for _, want := range []string{
+		"I6 Order IDs are unique | holds", "I2 One order per user | **BROKEN**", "I3 Conservation | **BROKEN**", "I4 Answers are true | **BROKEN**",
+		"is not in the database", "users hold more active orders than allowed", "units in total",
+	} {
+		require.Contains(t, out.String(), want)
+	}
+}
+
+// violations returns transactions that each break a promise.
+func violations() [][]string {
+	planted := [][]string{
+		{
+			"SELECT user_id, voucher_id INTO @user, @voucher FROM voucher_orders WHERE status = 1 ORDER BY id LIMIT 1 FOR UPDATE",
+			"DELETE FROM voucher_orders WHERE user_id = @user",
+			"UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = @voucher",
+		},
+		{"UPDATE seckill_vouchers SET stock = stock + 1 ORDER BY voucher_id DESC LIMIT 1"},
+	}
+	for n := range 5 { // some of these users may cancel their first order before the end
+		planted = append(planted, []string{
+			fmt.Sprintf("SELECT id INTO @id FROM voucher_orders WHERE status = 1 AND id > 99 ORDER BY id DESC LIMIT 1 OFFSET %d FOR UPDATE", n),
+			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, updated_at, expires_at)
+			 SELECT %d, user_id, voucher_id, 2, status, amount, currency, created_at, updated_at, expires_at FROM voucher_orders WHERE id = @id`, n+1),
+		})
+	}
+	return planted
+}
+
+// plant executes statements in one transaction. It fails while the campaign has no order, or keeps the database from
+// working.
+func plant(db *sql.DB, statements []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it has no effect
+
+	for _, statement := range statements {
+		res, err := tx.ExecContext(ctx, statement)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return sql.ErrNoRows
+		}
+	}
+	return tx.Commit()
+}
+
+// TestCommandLine checks what needs no campaign.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+
+	code, out := torture(t, "--orders", "5000001")
+	require.Equal(t, exitUnchecked, code)
+	require.Contains(t, out, "--orders between 30 and 5000000")
+
+	code, out = torture(t, "--lane", "fast")
+	require.Equal(t, exitUnchecked, code)
+	require.Contains(t, out, "--lane must be one of")
+
+	code, out = torture(t, "--help")
+	require.Zero(t, code)
+	require.Contains(t, out, "--seed")
+}
+
+// buffer is a bytes.Buffer for concurrent use.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// eventually waits up to a minute for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)
+}
