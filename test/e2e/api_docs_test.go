@@ -3,9 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"regexp"
 	"testing"
 
@@ -120,24 +118,4 @@ func problemOf(t *testing.T, p *shop, path string) problemView {
 	var out problemView
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
 	return out
-}
-
-// TestProblemTypesResolve requests the page of every problem type in the API document.
-func TestProblemTypesResolve(t *testing.T) {
-	t.Parallel()
-	p := embeddedStack(t).serve(t).shop(t)
-	base, err := url.Parse(p.url + "/api/v1/vouchers")
-	require.NoError(t, err)
-	for code := range codesOf(p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body) {
-		page, err := base.Parse("/problems/" + code)
-		require.NoError(t, err)
-		res, err := http.Get(page.String())
-		require.NoError(t, err)
-		text, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Equal(t, http.StatusOK, res.StatusCode, code)
-		require.Contains(t, string(text), "<code>"+code+"</code>")
-	}
-	require.Equal(t, problemView{"/problems/not_found", "not_found"}, problemOf(t, p, "/problems/no_such_code"))
 }

@@ -30,11 +30,11 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 	browser := startBrowser(t)
 	onEach(t, []string{"lock/embedded", "queue/mariadb"}, false, func(t *testing.T, s *stack) {
 		p := s.serve(t).shop(t)
-		s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
+		buyInBrowser(t, s, p, visit(t, browser, p.url, "en"))
 	})
 }
 
-func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
+func buyInBrowser(t *testing.T, s *stack, p *shop, v *visitor) {
 	t.Helper()
 	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
 	phone := newPhone()
