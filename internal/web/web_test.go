@@ -193,7 +193,7 @@ func TestLargeAssetIsSentCompressed(t *testing.T) {
 
 // TestVendoredFilesAreAsReleased: the manifests have every third-party file, with its hash.
 func TestVendoredFilesAreAsReleased(t *testing.T) {
-	for _, folder := range []string{"static/vendor", "../../test/e2e/testdata/vendor"} {
+	for _, folder := range []string{"static/vendor", "../../test/e2e/browser/testdata/vendor"} {
 		files, hashes := os.DirFS(folder), map[string]string{}
 		require.NoError(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || d.Name() == "MANIFEST" {

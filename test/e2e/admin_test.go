@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"image"
 	"image/color"
 	"net/http"
@@ -18,61 +20,39 @@ var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`
 // TestAdminCommands gives and takes a role while a server runs.
 func TestAdminCommands(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t)
-	p := s.serve(t)
-	code, out := s.run(t, "admin", "enroll", "--phone", "13900000002")
+	s := rig.EmbeddedStack(t)
+	p := s.Serve(t)
+	code, out := s.Run(t, "admin", "enroll", "--phone", "13900000002")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "has the role operator")
 	require.Equal(t, otpauth.FindString(out), readTerminalQR(t, out))
-	code, out = s.run(t, "admin", "enroll", "--phone", "13900000003", "--role", "viewer")
+	code, out = s.Run(t, "admin", "enroll", "--phone", "13900000003", "--role", "viewer")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "otpauth")
-	code, out = s.run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
+	code, out = s.Run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
 	require.Equal(t, 1, code, out)
 
-	token := p.login(t, "13900000002")
-	require.Equal(t, http.StatusOK, p.answered(t, http.MethodGet, "/api/v1/admin/orders", token).status)
-	code, out = s.run(t, "admin", "list")
+	token := p.LoginToken(t, "13900000002")
+	require.Equal(t, http.StatusOK, p.Answered(t, http.MethodGet, "/api/v1/admin/orders", token).Status)
+	code, out = s.Run(t, "admin", "list")
 	require.Zero(t, code, out)
 	require.Regexp(t, `13900000002 +operator +since 2`, out)
 	require.Regexp(t, `13900000003 +viewer +not needed`, out)
 
-	code, out = s.run(t, "admin", "remove", "--phone", "13900000002")
+	code, out = s.Run(t, "admin", "remove", "--phone", "13900000002")
 	require.Zero(t, code, out)
-	eventually(t, "the session ends", func() bool {
-		return p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status == http.StatusUnauthorized
+	rig.Eventually(t, "the session ends", func() bool {
+		return p.Do(t, http.MethodGet, "/api/v1/admin/orders", token).Status == http.StatusUnauthorized
 	})
-	code, out = s.run(t, "admin", "list")
+	code, out = s.Run(t, "admin", "list")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "13900000002")
-	code, _ = s.run(t, "admin", "remove", "--phone", "13900000099")
+	code, _ = s.Run(t, "admin", "remove", "--phone", "13900000099")
 	require.Equal(t, 1, code)
 
 	require.Equal(t, []string{
 		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
-	}, p.commands(t))
-}
-
-// commands returns the commands in the audit log, newest first.
-func (p *server) commands(t *testing.T) (commands []string) {
-	t.Helper()
-	for _, item := range p.must(t, http.MethodGet, "/admin/audit?kind=request", p.admin(t), nil)["items"].([]any) {
-		if r := item.(map[string]any); r["method"] == "CLI" {
-			target, _ := r["target"].(string)
-			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))
-		}
-	}
-	return commands
-}
-
-var totpKey = regexp.MustCompile(`(?m)^key: ([A-Z2-7]+)$`)
-
-// enroll gives an admin a second factor and returns its key.
-func (s *stack) enroll(t *testing.T, phone string) string {
-	t.Helper()
-	code, out := s.run(t, "admin", "enroll", "--phone", phone, "--role", "admin")
-	require.Zero(t, code, out)
-	return totpKey.FindStringSubmatch(out)[1]
+	}, p.Commands(t))
 }
 
 // readTerminalQR decodes the QR code in the output of a command.

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bufio"
 	"bytes"
 	"encoding/json"
@@ -189,7 +191,7 @@ func (h *httpRun) check(r *httpRequest) {
 func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
 	h.t.Helper()
 	show := httpRequest{title: r.title, method: http.MethodGet, url: "{{base}}" + queued.header.Get("Location"), header: r.header}
-	eventually(h.t, r.title, func() bool {
+	rig.Eventually(h.t, r.title, func() bool {
 		a = h.send(&show)
 		return a.status == "200" && bytes.Contains(a.body, []byte(`"status":"pending_payment"`))
 	})
@@ -204,12 +206,12 @@ func TestAPIFile(t *testing.T) {
 	require.NoError(t, err)
 	f := parseHTTP(t, string(text))
 	require.Greater(t, len(f.requests), 40)
-	for _, lane := range lanes {
+	for _, lane := range rig.Lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			p := embeddedStack(t).in(lane).serve(t).shop(t)
+			p := rig.EmbeddedStack(t).In(lane).Serve(t).Shop(t)
 			vars := maps.Clone(f.vars)
-			vars["base"] = p.url
+			vars["base"] = p.Url
 			run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
 			for i := range f.requests {
 				run.check(&f.requests[i])
@@ -222,42 +224,9 @@ func TestAPIFile(t *testing.T) {
 				path, _, _ := strings.Cut(strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(r.url), "?")
 				have[r.method+" "+path] = true
 			}
-			for _, route := range p.routes(t) {
+			for _, route := range p.Routes(t) {
 				assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in docs/api.http", route)
 			}
 		})
 	}
-}
-
-var (
-	pathParam = regexp.MustCompile(`\\\{\w+\\\}`)
-	hmdpRow   = regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]*)` \\| ")
-)
-
-// routes returns patterns of all routes in the API document and in docs/hmdp.md. Other tests compare these with the
-// router.
-func (p *shop) routes(t *testing.T) []*regexp.Regexp {
-	t.Helper()
-	doc := p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body
-	var names []string
-	paths, ok := doc["paths"].(map[string]any)
-	require.True(t, ok)
-	for path, item := range paths {
-		for method := range item.(map[string]any) {
-			if method != "parameters" {
-				names = append(names, strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
-	table, err := os.ReadFile("../../docs/hmdp.md")
-	require.NoError(t, err)
-	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
-		names = append(names, m[1])
-	}
-	require.Greater(t, len(names), 40)
-	all := make([]*regexp.Regexp, len(names))
-	for i, name := range names {
-		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
-	}
-	return all
 }

@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"database/sql"
+	"seckill/test/e2e/rig"
+
 	"errors"
 	"net/http"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
@@ -25,10 +25,10 @@ import (
 // TestDefaultStartSeedsDemoOnce starts a server without settings in an empty directory, then a second time on its data.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	t.Parallel()
-	s := &stack{env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
+	s := &rig.Stack{Env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
-	s.env = append(s.env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
-	p := s.spawn(t, "")
+	s.Env = append(s.Env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
+	p := s.Spawn(t, "")
 	states := map[string]int{}
 	for _, v := range listVouchers(t, p) {
 		states[v.State]++
@@ -36,35 +36,35 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	// One of the vouchers on sale is not a flash sale.
 	require.Equal(t, map[string]int{"on_sale": 2, "upcoming": 1, "ended": 1}, states)
 
-	token := p.login(t, "13800000001")
-	order := p.mustPlace(t, token, "2")
-	require.Zero(t, p.stop(t))
+	token := p.LoginToken(t, "13800000001")
+	order := p.MustPlace(t, token, "2")
+	require.Zero(t, p.Stop(t))
 
-	p = s.spawn(t, "")
+	p = s.Spawn(t, "")
 	require.Len(t, listVouchers(t, p), 4, "the demo is not seeded twice")
-	v := answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), "2") })
+	v := rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), "2") })
 	require.Equal(t, int64(99), v.Stock)
-	again := p.answered(t, http.MethodPost, "/api/v1/vouchers/2/orders", token) // the token is still valid, because the secret is stored
-	requireProblem(t, http.StatusConflict, "duplicate_order", again)
-	require.Equal(t, order.ID, again.body["order_id"])
-	s.verify(t) // while the server is running
+	again := p.Answered(t, http.MethodPost, "/api/v1/vouchers/2/orders", token) // the token is still valid, because the secret is stored
+	rig.RequireProblem(t, http.StatusConflict, "duplicate_order", again)
+	require.Equal(t, order.ID, again.Body["order_id"])
+	s.Verify(t) // while the server is running
 
 	secret, err := os.Stat(filepath.Join(dir, "data", app.SecretFile))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), secret.Mode().Perm())
 }
 
-func listVouchers(t *testing.T, p *server) []rush.Voucher {
+func listVouchers(t *testing.T, p *rig.Server) []rush.Voucher {
 	t.Helper()
-	return answered(t, func() ([]rush.Voucher, error) { return p.Vouchers(t.Context()) })
+	return rig.Answered(t, func() ([]rush.Voucher, error) { return p.Vouchers(t.Context()) })
 }
 
 // TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t)
-	s.serve(t)
-	code, out := s.runProcess(t, "serve", "--addr", "127.0.0.1:0")
+	s := rig.EmbeddedStack(t)
+	s.Serve(t)
+	code, out := s.RunProcess(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "another server uses the data directory")
 }
@@ -72,14 +72,14 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 // TestStartFailsWithoutDependencies checks that the server waits, logs the missing dependency and exits.
 func TestStartFailsWithoutDependencies(t *testing.T) {
 	t.Parallel()
-	nowhere := freeAddr(t)
+	nowhere := rig.FreeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
 		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
 		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out := embeddedStack(t).with(tc.env, envStartTimeout+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
+			code, out := rig.EmbeddedStack(t).With(tc.env, rig.EnvStartTimeout+"=2s").Run(t, "serve", "--addr", "127.0.0.1:0")
 			require.Equal(t, 1, code, out)
 			require.Contains(t, out, tc.want)
 			require.Contains(t, out, "waiting for")
@@ -91,41 +91,41 @@ func TestStartFailsWithoutDependencies(t *testing.T) {
 // TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
 func TestStartWaitsForDependencies(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	s.killRedis()
-	time.AfterFunc(time.Second, func() { _ = s.restartRedis() })
-	p := s.serve(t)
-	requireReady(t, p)
+	s := rig.RealStack(t)
+	s.KillRedis()
+	time.AfterFunc(time.Second, func() { _ = s.RestartRedis() })
+	p := s.Serve(t)
+	rig.RequireReady(t, p)
 }
 
 // TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
 // and a restart.
 func TestLogoutAppliesToEveryServer(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	a, b := s.serve(t), s.serve(t)
-	token, other := a.login(t, "13800000001"), a.login(t, "13800000002")
-	status := func(p *server, token string) int { return p.reply(t, http.MethodGet, "/me", token, nil).status }
+	s := rig.RealStack(t)
+	a, b := s.Serve(t), s.Serve(t)
+	token, other := a.LoginToken(t, "13800000001"), a.LoginToken(t, "13800000002")
+	status := func(p *rig.Server, token string) int { return p.Reply(t, http.MethodGet, "/me", token, nil).Status }
 	require.Equal(t, http.StatusOK, status(b, token))
-	sale := a.sale(t, 5)
+	sale := a.Sale(t, 5)
 	order := orderOf(t, a, token, sale)
-	here, there := a.follow(t, token, order), b.follow(t, token, order)
+	here, there := a.Follow(t, token, order), b.Follow(t, token, order)
 	requireStatuses(t, here, "pending_payment")
 	requireStatuses(t, there, "pending_payment")
-	out := a.reply(t, http.MethodPost, "/auth/logout", token, nil)
-	require.Contains(t, []int{http.StatusNoContent, http.StatusUnauthorized}, out.status, "a logout answered 503 may be effective")
+	out := a.Reply(t, http.MethodPost, "/auth/logout", token, nil)
+	require.Contains(t, []int{http.StatusNoContent, http.StatusUnauthorized}, out.Status, "a logout answered 503 may be effective")
 	require.Equal(t, http.StatusUnauthorized, status(a, token), "at once on the server of the logout")
-	eventually(t, "the token is revoked on the other server", func() bool {
-		return b.send(t, http.MethodGet, "/api/v1/me", token).status == http.StatusUnauthorized
+	rig.Eventually(t, "the token is revoked on the other server", func() bool {
+		return b.Do(t, http.MethodGet, "/api/v1/me", token).Status == http.StatusUnauthorized
 	})
 	for _, stream := range []<-chan string{here, there} {
 		_, more := next(t, stream)
 		require.False(t, more, "the stream ends with the session")
 	}
 
-	require.NoError(t, s.flush())
-	require.Zero(t, a.stop(t))
-	a = s.serve(t)
+	require.NoError(t, s.Flush())
+	require.Zero(t, a.Stop(t))
+	a = s.Serve(t)
 	require.Equal(t, http.StatusUnauthorized, status(a, token), "revocations are stored in the database")
 	require.Equal(t, http.StatusOK, status(a, other), "other sessions remain valid")
 }
@@ -133,26 +133,26 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 // TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t), s.spawn(t, "")
-		sale, tokens := a.sale(t, 1), s.tokens(t, 2)
-		order := a.buy(t, tokens[0], sale)
-		b.requireSoldOut(t, tokens[1], sale)
-		a.mustCancel(t, tokens[0], order.ID)
-		b.buyReturned(t, tokens[1], sale)
-		s.verify(t)
+	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+		a, b := s.Serve(t), s.Spawn(t, "")
+		sale, tokens := a.Sale(t, 1), s.Tokens(t, 2)
+		order := a.Buy(t, tokens[0], sale)
+		b.RequireSoldOut(t, tokens[1], sale)
+		a.MustCancel(t, tokens[0], order.ID)
+		b.BuyReturned(t, tokens[1], sale)
+		s.Verify(t)
 	})
 }
 
 // TestPurchaseOnlyWithinSaleWindow moves the start and the end of a running sale. Purchases outside the window fail.
 func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t)
-		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
+	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t)
+		sale, tokens := p.Sale(t, 100), s.Tokens(t, 100)
 		move := func(field string, at time.Time) {
 			t.Helper()
-			p.must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.admin(t), map[string]any{field: at.Format(time.RFC3339)})
+			p.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.Admin(t), map[string]any{field: at.Format(time.RFC3339)})
 		}
 		// waitForCode buys until the answer has the given code, each time as another buyer: a second order of the same
 		// buyer would be a duplicate.
@@ -175,30 +175,30 @@ func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 		waitForCode("")
 		move("end_at", time.Now().Add(-time.Minute))
 		waitForCode("sale_ended")
-		s.verify(t)
+		s.Verify(t)
 	})
 }
 
 // TestMigrateUpAndDown applies all migrations, reverts the last one and applies it again. Package sqldb reverts all.
 func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		s = s.onEmptyDatabase(t)
-		_, out := s.run(t, "migrate", "down")
+	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+		s = s.OnEmptyDatabase(t)
+		_, out := s.Run(t, "migrate", "down")
 		require.Contains(t, out, "nothing to roll back")
-		code, out := s.run(t, "migrate", "up")
+		code, out := s.Run(t, "migrate", "up")
 		require.Zero(t, code, out)
 		require.Contains(t, out, "applied 00001_users.sql")
-		_, out = s.run(t, "migrate", "up")
+		_, out = s.Run(t, "migrate", "up")
 		require.Contains(t, out, "nothing to apply")
-		_, out = s.run(t, "migrate", "status")
+		_, out = s.Run(t, "migrate", "status")
 		require.NotContains(t, out, "pending")
-		code, out = s.run(t, "migrate", "down")
+		code, out = s.Run(t, "migrate", "down")
 		require.Zero(t, code, out)
 		require.Contains(t, out, "rolled back")
-		_, out = s.run(t, "migrate", "status")
+		_, out = s.Run(t, "migrate", "status")
 		require.Equal(t, 1, strings.Count(out, "pending"))
-		code, out = s.run(t, "migrate", "up")
+		code, out = s.Run(t, "migrate", "up")
 		require.Zero(t, code, out)
 	})
 }
@@ -206,13 +206,13 @@ func TestMigrateUpAndDown(t *testing.T) {
 // TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).onEmptyDatabase(t)
-	started := make(chan *server, 3)
+	s := rig.RealStack(t).OnEmptyDatabase(t)
+	started := make(chan *rig.Server, 3)
 	for range 3 {
 		go func() {
-			var p *server
+			var p *rig.Server
 			defer func() { started <- p }() // even if serve ends this goroutine
-			p = s.serve(t)
+			p = s.Serve(t)
 		}()
 	}
 	for range 3 {
@@ -225,13 +225,13 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 // TestVerifyReportsViolations damages orders and stock with SQL. Verify exits with 1 and names the violated invariant.
 func TestVerifyReportsViolations(t *testing.T) {
 	t.Parallel()
-	onEach(t, append(onServers, "embedded"), false, func(t *testing.T, s *stack) {
-		p := s.serve(t)
-		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
+	rig.OnEach(t, append(rig.OnServers, "embedded"), false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t)
+		sale, tokens := p.Sale(t, 5), s.Tokens(t, 3)
 		for _, token := range tokens {
-			p.mustPlace(t, token, sale)
+			p.MustPlace(t, token, sale)
 		}
-		s.verify(t)
+		s.Verify(t)
 		named := regexp.MustCompile(`: order \d+ of user \d+`)
 		for _, tc := range []struct {
 			damage, repair, want string
@@ -245,89 +245,61 @@ func TestVerifyReportsViolations(t *testing.T) {
 			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "3 users hold more", true},
 		} {
 			where := " WHERE voucher_id = " + sale
-			s.exec(t, tc.damage+where)
-			code, out := s.check(t, "verify")
-			require.Equal(t, exitViolation, code, out)
+			s.Exec(t, tc.damage+where)
+			code, out := s.Check(t, "verify")
+			require.Equal(t, rig.ExitViolation, code, out)
 			require.Contains(t, out, "voucher "+sale+": ")
 			require.Contains(t, out, tc.want)
 			require.Equal(t, tc.names, named.MatchString(out), out)
 			require.NotContains(t, out, "could not")
-			s.exec(t, tc.repair+where)
-			s.verify(t)
+			s.Exec(t, tc.repair+where)
+			s.Verify(t)
 		}
 
 		// What keeps verify from naming the orders is in its output. The violation is reported all the same.
-		require.Zero(t, p.stop(t))
-		s.exec(t, "UPDATE voucher_orders SET slot = NULL WHERE voucher_id = "+sale)
-		s.exec(t, "ALTER TABLE vouchers RENAME TO away")
-		code, out := s.check(t, "verify")
-		require.Equal(t, exitViolation, code, out)
+		require.Zero(t, p.Stop(t))
+		s.Exec(t, "UPDATE voucher_orders SET slot = NULL WHERE voucher_id = "+sale)
+		s.Exec(t, "ALTER TABLE vouchers RENAME TO away")
+		code, out := s.Check(t, "verify")
+		require.Equal(t, rig.ExitViolation, code, out)
 		require.Contains(t, out, "voucher "+sale+": I2")
 		require.Contains(t, out, "note: voucher "+sale+": could not read its orders: ")
-		s.exec(t, "ALTER TABLE away RENAME TO vouchers")
+		s.Exec(t, "ALTER TABLE away RENAME TO vouchers")
 
 		// Nor does a Redis that is gone hide it.
-		alone := s.with("SECKILL_REDIS_ADDRS=" + freeAddr(t))
-		code, out = alone.check(t, "verify")
-		require.Equal(t, exitViolation, code, out)
+		alone := s.With("SECKILL_REDIS_ADDRS=" + rig.FreeAddr(t))
+		code, out = alone.Check(t, "verify")
+		require.Equal(t, rig.ExitViolation, code, out)
 		require.Contains(t, out, "voucher "+sale+": I2")
 		require.Regexp(t, named, out)
 		require.Contains(t, out, "note: could not check Redis: ")
-		s.exec(t, "UPDATE voucher_orders SET slot = 1 WHERE voucher_id = "+sale)
-		code, out = alone.run(t, "verify")
-		require.Equal(t, exitUnchecked, code, out)
+		s.Exec(t, "UPDATE voucher_orders SET slot = 1 WHERE voucher_id = "+sale)
+		code, out = alone.Run(t, "verify")
+		require.Equal(t, rig.ExitUnchecked, code, out)
 	})
-}
-
-// exec executes SQL directly on the stack's database, again after a deadlock with a server.
-func (s *stack) exec(t *testing.T, query string) {
-	t.Helper()
-	s.query(t, func(db *sql.DB) {
-		const deadlock = 1213 // ER_LOCK_DEADLOCK
-		for try := 1; ; try++ {
-			_, err := db.ExecContext(t.Context(), query)
-			if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != deadlock || try == 10 {
-				require.NoError(t, err)
-				return
-			}
-		}
-	})
-}
-
-// query passes an open connection to the stack's database to do.
-func (s *stack) query(t *testing.T, do func(*sql.DB)) {
-	t.Helper()
-	driver, dsn := "mysql", s.setting("SECKILL_MYSQL_DSN")
-	if dsn == "" {
-		driver, dsn = "sqlite", "file:"+filepath.Join(s.setting("SECKILL_DATA_DIR"), app.DatabaseFile)+"?_pragma=busy_timeout(5000)"
-	}
-	db, err := sql.Open(driver, dsn)
-	require.NoError(t, err)
-	defer db.Close()
-	do(db)
 }
 
 // TestVerifyWithoutDatabaseIsUnchecked checks the exit code of an impossible verification.
 func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp(" + freeAddr(t) + ")/seckill")
-	code, out := s.runProcess(t, "verify")
-	require.Equal(t, exitUnchecked, code, out)
+	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp(" + rig.FreeAddr(t) + ")/seckill")
+	code, out := s.RunProcess(t, "verify")
+	require.Equal(t, rig.ExitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
 }
 
 // TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	s.serve(t)
-	s.verify(t)
-	rdb := s.client(t)
+	s := rig.RealStack(t)
+	s.Serve(t)
+	s.Verify(t)
+	rdb := s.Client(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:1}", "x", time.Minute).Err())
-	s.verify(t)
+	s.Verify(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:2}", "x", 0).Err())
-	code, out := s.check(t, "verify")
-	require.Equal(t, exitViolation, code, out)
+	code, out := s.Check(t, "verify")
+	require.Equal(t, rig.ExitViolation, code, out)
 	require.Contains(t, out, "order:2")
 	require.NotContains(t, out, "order:1}")
 }
@@ -335,24 +307,24 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 // TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day. The audit log has the command.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	t.Parallel()
-	demo := embeddedStack(t).onEmptyDatabase(t)
-	s := demo.with("SECKILL_DEMO=false")
-	code, out := s.run(t, "seed", "--users", "2", "--tokens", "-")
+	demo := rig.EmbeddedStack(t).OnEmptyDatabase(t)
+	s := demo.With("SECKILL_DEMO=false")
+	code, out := s.Run(t, "seed", "--users", "2", "--tokens", "-")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "--force")
-	code, out = s.run(t, "seed", "--users", "2", "--tokens", "-", "--force")
+	code, out = s.Run(t, "seed", "--users", "2", "--tokens", "-", "--force")
 	require.Zero(t, code, out)
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
-	p := demo.serve(t)
-	require.Equal(t, []string{"seed --force 2 users"}, p.commands(t))
+	p := demo.Serve(t)
+	require.Equal(t, []string{"seed --force 2 users"}, p.Commands(t))
 }
 
 // TestSeedIsRepeatable checks that a second run returns the same users.
 func TestSeedIsRepeatable(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).onEmptyDatabase(t)
+	s := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	users := func() []string {
-		code, out := s.run(t, "seed", "--users", "1200", "--tokens", "-")
+		code, out := s.Run(t, "seed", "--users", "1200", "--tokens", "-")
 		require.Zero(t, code, out)
 		var ids []string
 		for line := range strings.Lines(out) {
@@ -371,51 +343,51 @@ func TestSeedIsRepeatable(t *testing.T) {
 // the server, or a file of tokens.
 func TestRushCommand(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t)
+	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
-			code, out := s.run(t, "rush", "--url", p.url, "--buyers", "300", "--stock", "50")
+			code, out := s.Run(t, "rush", "--url", p.Url, "--buyers", "300", "--stock", "50")
 			require.Zero(t, code, out)
 			require.Contains(t, out, "50 durable orders")
 			require.Contains(t, out, "p99")
 			require.NotContains(t, out, "BROKEN")
-			eventually(t, "the sale has ended", func() bool { return listVouchers(t, p)[0].State == "ended" })
+			rig.Eventually(t, "the sale has ended", func() bool { return listVouchers(t, p)[0].State == "ended" })
 		})
 		t.Run("simulated by the server", func(t *testing.T) { // without access to the database
-			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "40", "--stock", "20")
+			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
+			code, out := elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "40", "--stock", "20")
 			require.Zero(t, code, out)
 			require.Contains(t, out, "the server simulates 40 buyers of 20 units")
 			require.Contains(t, out, "I1 No oversell           holds  20 active of 20")
 			require.NotContains(t, out, "BROKEN")
-			code, out = elsewhere.run(t, "rush", "--url", "http://"+freeAddr(t))
+			code, out = elsewhere.Run(t, "rush", "--url", "http://"+rig.FreeAddr(t))
 			require.Equal(t, 1, code)
 			require.Contains(t, out, "name another one with --url")
 		})
 		t.Run("tokens", func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tokens")
-			code, out := s.run(t, "seed", "--users", "30", "--tokens", file)
+			code, out := s.Run(t, "seed", "--users", "30", "--tokens", file)
 			require.Zero(t, code, out)
-			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out = elsewhere.run(t, "rush", "--url", p.url, "--buyers", "30", "--stock", "10",
-				"--tokens", file, "--admin-token", p.admin(t))
+			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
+			code, out = elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "30", "--stock", "10",
+				"--tokens", file, "--admin-token", p.Admin(t))
 			require.Zero(t, code, out)
 			require.Contains(t, out, "10 durable orders")
 		})
-		s.verify(t)
+		s.Verify(t)
 	})
 }
 
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 	t.Parallel()
-	p := embeddedStack(t).serve(t)
+	p := rig.EmbeddedStack(t).Serve(t)
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, app.SecretFile), []byte(strings.Repeat("x", 40)), 0o600))
-			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
-			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "3", "--stock", "2")
+			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
+			code, out := elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "3", "--stock", "2")
 			require.Zero(t, code, out) // its buyers logged in instead
 			files, err := os.ReadDir(dir)
 			require.NoError(t, err)
@@ -427,73 +399,59 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 // TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
 func TestLockNodesNeedMajority(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := rig.RealStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
-	s = s.with("SECKILL_LOCK_NODES=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr)
-	p := s.serve(t)
-	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
-	p.mustPlace(t, tokens[0], sale)
-	c := buyersOf(p.sale(t, 300), 300, s.tokens(t, 400), p)
-	wait := longRush(t, s, c, time.Second)
+	s = s.With("SECKILL_LOCK_NODES=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr)
+	p := s.Serve(t)
+	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
+	p.MustPlace(t, tokens[0], sale)
+	c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+	wait := rig.LongRush(t, s, c, time.Second)
 	nodes[0].Kill()
 	r := wait()
 	require.NoError(t, nodes[0].Restart()) // verify reads the locks of every node
-	requireSoldOut(t, s, c, r)
-	requireInvariants(t, s, c, r)
+	rig.RequireSoldOut(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
 	nodes[0].Kill()
-	requireReady(t, p)
-	p.mustPlace(t, tokens[1], sale) // a majority is enough
+	rig.RequireReady(t, p)
+	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	nodes[1].Kill()
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
-	s.requireNoStart(t, "a majority of the lock nodes does not answer")
-}
-
-// requireNoStart requires that a server does not start for lack of the locks. It is started again if another dependency is
-// missing, because a server did not answer in time.
-func (s *stack) requireNoStart(t *testing.T, want string) {
-	t.Helper()
-	for try := 1; ; try++ {
-		code, out := s.with(envStartTimeout+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
-		require.Equal(t, 1, code, out)
-		if strings.Contains(out, want) {
-			return
-		}
-		require.Less(t, try, 5, out)
-	}
+	require.Contains(t, body503(t, p.Url+"/readyz"), "lock nodes")
+	s.RequireNoStart(t, "a majority of the lock nodes does not answer")
 }
 
 // TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
 func TestZooKeeperHasUserLocks(t *testing.T) {
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
-	s := realStack(t).with("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
-	requireStatus(t, s.diagnose(t, 0), doctor.OK, "locks.ensemble")
-	p := s.serve(t)
-	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
-	p.mustPlace(t, tokens[0], sale)
-	c := buyersOf(p.sale(t, 200), 200, s.tokens(t, 300), p)
-	wait := longRush(t, s, c, time.Second)
+	s := rig.RealStack(t).With("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
+	requireStatus(t, s.Diagnose(t, 0), doctor.OK, "locks.ensemble")
+	p := s.Serve(t)
+	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
+	p.MustPlace(t, tokens[0], sale)
+	c := rig.BuyersOf(p.Sale(t, 200), 200, s.Tokens(t, 300), p)
+	wait := rig.LongRush(t, s, c, time.Second)
 	first := ensemble.Leader(t)
 	first.Kill()
 	r := wait()
-	requireSoldOut(t, s, c, r)
-	requireInvariants(t, s, c, r)
-	requireReady(t, p)
-	p.mustPlace(t, tokens[1], sale) // a majority is enough
-	code, out := s.check(t, "verify")
+	rig.RequireSoldOut(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
+	rig.RequireReady(t, p)
+	p.MustPlace(t, tokens[1], sale) // a majority is enough
+	code, out := s.Check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "in ZooKeeper")
 
 	ensemble.Leader(t).Kill()
-	eventually(t, "the server is not ready", func() bool { return get(t, p.url+"/readyz") == http.StatusServiceUnavailable })
+	rig.Eventually(t, "the server is not ready", func() bool { return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable })
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
-	s.requireNoStart(t, "ZooKeeper, which has the user locks, does not answer")
+	require.Contains(t, body503(t, p.Url+"/readyz"), "lock nodes")
+	s.RequireNoStart(t, "ZooKeeper, which has the user locks, does not answer")
 
 	require.NoError(t, first.Restart())
-	requireReady(t, p)
-	p.mustPlace(t, tokens[2], sale) // the session is established again
+	rig.RequireReady(t, p)
+	p.MustPlace(t, tokens[2], sale) // the session is established again
 }
 
 // TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.
@@ -501,9 +459,9 @@ func TestDataFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
-	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
-	p := s.serve(t)
-	p.login(t, "13800000001")
+	s := (&rig.Stack{}).With("SECKILL_DATA_DIR=" + dir)
+	p := s.Serve(t)
+	p.LoginToken(t, "13800000001")
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -516,24 +474,24 @@ func TestDataFilesArePrivate(t *testing.T) {
 
 // TestEmptyVariablesAreIgnored: compose files pass unset variables on as empty ones.
 func TestEmptyVariablesAreIgnored(t *testing.T) {
-	s := &stack{}
+	s := &rig.Stack{}
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
-		s.env = append(s.env, fields.Field(i).Tag.Get("env")+"=")
+		s.Env = append(s.Env, fields.Field(i).Tag.Get("env")+"=")
 	}
-	require.NotEmpty(t, listVouchers(t, s.spawn(t, "")))
+	require.NotEmpty(t, listVouchers(t, s.Spawn(t, "")))
 }
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_OPS_ADDR=127.0.0.1:0")
-	p := s.serve(t)
-	sale, tokens := p.sale(t, 1), s.tokens(t, 2)
-	p.mustPlace(t, tokens[0], sale)
+	s := rig.EmbeddedStack(t).With("SECKILL_OPS_ADDR=127.0.0.1:0")
+	p := s.Serve(t)
+	sale, tokens := p.Sale(t, 1), s.Tokens(t, 2)
+	p.MustPlace(t, tokens[0], sale)
 	var addr string
-	eventually(t, "the port is logged", func() bool {
-		_, rest, ok := strings.Cut(p.log.String(), `msg="metrics and profiles" addr=`)
+	rig.Eventually(t, "the port is logged", func() bool {
+		_, rest, ok := strings.Cut(p.Log.String(), `msg="metrics and profiles" addr=`)
 		addr, _, _ = strings.Cut(rest, "\n")
 		return ok
 	})
@@ -548,9 +506,9 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Equal(t, http.StatusOK, get(t, "http://"+addr+"/debug/pprof/cmdline"))
-	require.Equal(t, http.StatusNotFound, get(t, p.url+"/metrics"))
-	require.Equal(t, http.StatusNotFound, get(t, p.url+"/debug/pprof/"))
+	require.Equal(t, http.StatusOK, rig.Get(t, "http://"+addr+"/debug/pprof/cmdline"))
+	require.Equal(t, http.StatusNotFound, rig.Get(t, p.Url+"/metrics"))
+	require.Equal(t, http.StatusNotFound, rig.Get(t, p.Url+"/debug/pprof/"))
 }
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.

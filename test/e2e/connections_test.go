@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bufio"
 	"fmt"
 	"net"
@@ -18,16 +20,16 @@ func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	s := embeddedStack(t)
-	s.binary = filepath.Join(t.TempDir(), "seckill")
-	require.NoError(t, os.WriteFile(s.binary, []byte(fmt.Sprintf("#!/bin/sh\nulimit -n 256\nexec %s \"$@\"\n", exe)), 0o700))
-	p := s.spawn(t, "")
+	s := rig.EmbeddedStack(t)
+	s.Binary = filepath.Join(t.TempDir(), "seckill")
+	require.NoError(t, os.WriteFile(s.Binary, []byte(fmt.Sprintf("#!/bin/sh\nulimit -n 256\nexec %s \"$@\"\n", exe)), 0o700))
+	p := s.Spawn(t, "")
 	var open []net.Conn
 	connect := func() int {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.url[len("http://"):])
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Url[len("http://"):])
 		require.NoError(t, err)
 		open = append(open, c)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/healthz", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Url+"/healthz", http.NoBody)
 		require.NoError(t, err)
 		require.NoError(t, req.Write(c))
 		res, err := http.ReadResponse(bufio.NewReader(c), req)
@@ -39,11 +41,11 @@ func TestConnectionsAreLimited(t *testing.T) {
 		require.Equal(t, http.StatusOK, connect())
 	}
 	require.Equal(t, http.StatusServiceUnavailable, connect())
-	p.scrape()
-	require.Contains(t, p.metrics, `seckill_connections_refused_total{limit="total"} 1`)
-	require.Contains(t, p.metrics, "seckill_connections 192")
+	p.Scrape()
+	require.Contains(t, p.Metrics, `seckill_connections_refused_total{limit="total"} 1`)
+	require.Contains(t, p.Metrics, "seckill_connections 192")
 	for _, c := range open {
 		require.NoError(t, c.Close())
 	}
-	eventually(t, "a connection is served", func() bool { return connect() == http.StatusOK })
+	rig.Eventually(t, "a connection is served", func() bool { return connect() == http.StatusOK })
 }

@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
+	"seckill/test/e2e/rig"
+
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,54 +21,6 @@ import (
 
 const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
 
-// doctorTries bounds the repetitions of a doctor's report. The doctor gives a server two seconds for an answer, which a
-// sound one may exceed on a busy machine.
-const doctorTries = 10
-
-// doctorReports runs the doctor until its output has a text, and returns the output.
-func (s *stack) doctorReports(t *testing.T, text string, args ...string) (out string) {
-	t.Helper()
-	for range doctorTries {
-		if _, out = s.run(t, append([]string{"doctor"}, args...)...); strings.Contains(out, text) {
-			return out
-		}
-	}
-	require.Contains(t, out, text)
-	return out
-}
-
-// diagnose runs the doctor until its exit code is wantCode, and returns its findings by "check" or "check on server".
-func (s *stack) diagnose(t *testing.T, wantCode int, args ...string) map[string]doctor.Finding {
-	t.Helper()
-	var out []byte
-	for try, code := 0, -1; try < doctorTries && code != wantCode; try++ {
-		cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
-		out, _ = cmd.Output() // the summary is on stderr
-		code = cmd.ProcessState.ExitCode()
-		require.True(t, code == wantCode || try < doctorTries-1 && strings.Contains(string(out), "no answer in time"), "%d: %s", code, out)
-	}
-	var report struct {
-		Findings                      []doctor.Finding
-		OK, Warnings, Failed, Skipped int
-	}
-	require.NoError(t, json.Unmarshal(out, &report), string(out))
-	require.Len(t, report.Findings, report.OK+report.Warnings+report.Failed+report.Skipped)
-	found := map[string]doctor.Finding{}
-	for _, f := range report.Findings {
-		name := f.Check
-		if f.On != "" {
-			name += " " + f.On
-		}
-		require.NotContains(t, found, name, "duplicate finding")
-		require.NotEmpty(t, f.Found)
-		if f.Status == doctor.Warn || f.Status == doctor.Fail {
-			require.NotEmpty(t, f.Change, name)
-		}
-		found[name] = f
-	}
-	return found
-}
-
 func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.Status, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -82,8 +35,8 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		s, dsn := sellersStack(t, kind)
-		p := s.serve(t)
-		found := s.diagnose(t, 0, "--instances", "3")
+		p := s.Serve(t)
+		found := s.Diagnose(t, 0, "--instances", "3")
 		for name, f := range found {
 			if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "machine.memory" &&
 				f.Check != "sales.admins" { // no admin has enrolled
@@ -91,10 +44,10 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 			}
 		}
 		requireStatus(t, found, doctor.OK, "database.privileges", "database.schema", "database.checks", "database.isolation",
-			"database.sql_mode", "database.charset", "redis.persistence redis "+s.redis.Addr, "sales.upcoming", "sales.gates")
-		require.Zero(t, p.stop(t))
+			"database.sql_mode", "database.charset", "redis.persistence redis "+s.Redis.Addr, "sales.upcoming", "sales.gates")
+		require.Zero(t, p.Stop(t))
 
-		out := s.doctorReports(t, " 0 failed, ")
+		out := s.DoctorReports(t, " 0 failed, ")
 		require.Contains(t, out, "database.commit")
 		require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
 		for _, secret := range []string{dsn.Passwd, goodSecret} {
@@ -104,20 +57,20 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 }
 
 // sellersStack returns a stack with a database user of least privilege, and its DSN.
-func sellersStack(t *testing.T, kind testenv.Kind) (*stack, *mysql.Config) {
+func sellersStack(t *testing.T, kind testenv.Kind) (*rig.Stack, *mysql.Config) {
 	t.Helper()
 	testenv.Full(t)
 	db, rds := kind.Start(t), testenv.StartRedis(t, "--appendonly", "yes")
 	dsn, err := mysql.ParseDSN(db.DSN(t))
 	require.NoError(t, err)
-	s := &stack{kind: db.Kind, database: db, redis: rds, env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
-	s.exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
-	s.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")
+	s := &rig.Stack{Kind: db.Kind, Database: db, Redis: rds, Env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
+	s.Exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
+	s.Exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")
 	dsn.User, dsn.Passwd = "seller", "hunter2hunter2"
-	s.env = []string{
+	s.Env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
 		"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + eventsSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
+		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + rig.EventsSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
 	}
 	return s, dsn
 }
@@ -126,19 +79,19 @@ func sellersStack(t *testing.T, kind testenv.Kind) (*stack, *mysql.Config) {
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
-	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
-	s.diagnose(t, 1, "--strict")
-	requireStatus(t, s.with("SECKILL_JWT_SECRET="+testSecret).diagnose(t, 1), doctor.Fail, "config.jwt_secret")
-	nowhere := freeAddr(t)
-	found := s.with("SECKILL_REDIS_ADDRS="+nowhere, "SECKILL_JWT_SECRET="+testSecret).diagnose(t, 2)
+	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
+	requireStatus(t, s.Diagnose(t, 0), doctor.Warn, "config.demo")
+	s.Diagnose(t, 1, "--strict")
+	requireStatus(t, s.With("SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 1), doctor.Fail, "config.jwt_secret")
+	nowhere := rig.FreeAddr(t)
+	found := s.With("SECKILL_REDIS_ADDRS="+nowhere, "SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 2)
 	requireStatus(t, found, doctor.Fail, "redis.reachable redis "+nowhere)
 	requireStatus(t, found, doctor.Skipped, "sales.queue")
 	for _, args := range [][]string{{"--instances", "0"}, {"--no-such-flag"}, {"--pay-timeout", "1ms"}} {
-		code, out := s.run(t, append([]string{"doctor"}, args...)...)
+		code, out := s.Run(t, append([]string{"doctor"}, args...)...)
 		require.Equal(t, 2, code, out)
 	}
-	code, out := s.with("SECKILL_MYSQL_DSN=root:hunter2hunter2@tcp").run(t, "doctor")
+	code, out := s.With("SECKILL_MYSQL_DSN=root:hunter2hunter2@tcp").Run(t, "doctor")
 	require.Equal(t, 2, code, out)
 	require.NotContains(t, out, "hunter2")
 }
@@ -148,17 +101,17 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 	t.Parallel()
 	s, _ := sellersStack(t, testenv.OneKind(t))
 	node := testenv.StartRedis(t)
-	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
-	for _, pause := range []func() error{s.database.Pause, s.redis.Pause, node.Pause} {
+	s = s.With("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
+	for _, pause := range []func() error{s.Database.Pause, s.Redis.Pause, node.Pause} {
 		require.NoError(t, pause())
 	}
-	found := s.diagnose(t, 2)
-	for _, name := range []string{"database.reachable", "redis.reachable redis " + s.redis.Addr, "redis.reachable lock node " + node.Addr} {
+	found := s.Diagnose(t, 2)
+	for _, name := range []string{"database.reachable", "redis.reachable redis " + s.Redis.Addr, "redis.reachable lock node " + node.Addr} {
 		requireStatus(t, found, doctor.Fail, name)
 		require.True(t, found[name].Unasked)
 		require.Contains(t, found[name].Found, "hangs")
 	}
-	requireStatus(t, found, doctor.Skipped, "database.commit", "sales.upcoming", "sales.books", "redis.eviction redis "+s.redis.Addr)
+	requireStatus(t, found, doctor.Skipped, "database.commit", "sales.upcoming", "sales.books", "redis.eviction redis "+s.Redis.Addr)
 	requireStatus(t, found, doctor.Fail, "locks.independent")
 }
 
@@ -166,38 +119,38 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	t.Parallel()
 	c := testenv.StartRedisCluster(t)
-	s := embeddedStack(t).onEmptyDatabase(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
-	found := s.diagnose(t, 0)
+	s := rig.EmbeddedStack(t).OnEmptyDatabase(t).With("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
+	found := s.Diagnose(t, 0)
 	for _, n := range c.Nodes {
 		requireStatus(t, found, doctor.OK, "redis.cluster redis "+n.Addr)
 	}
-	requireStatus(t, s.with("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
+	requireStatus(t, s.With("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).Diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
 }
 
 // TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
 // its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).onEmptyDatabase(t)
-	dir := s.setting("SECKILL_DATA_DIR")
+	s := rig.EmbeddedStack(t).OnEmptyDatabase(t)
+	dir := s.Setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
-	requireStatus(t, s.diagnose(t, 0), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
+	requireStatus(t, s.Diagnose(t, 0), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
 	require.Equal(t, before, files(t, dir), "no database is created")
 	missing := filepath.Join(dir, "none")
-	s.with("SECKILL_DATA_DIR="+missing).diagnose(t, 0)
+	s.With("SECKILL_DATA_DIR="+missing).Diagnose(t, 0)
 	require.NoDirExists(t, missing)
 
 	require.NoError(t, os.Chmod(dir, 0o700))
-	p := s.serve(t)
-	found := s.diagnose(t, 0)
+	p := s.Serve(t)
+	found := s.Diagnose(t, 0)
 	requireStatus(t, found, doctor.OK, "database.reachable", "database.schema", "database.journal", "data.permissions",
 		"redis.reachable", "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.queue")
 	require.Contains(t, found["sales.upcoming"].Found, "1 sales begin within 24h0m0s, the first is voucher")
 	requireStatus(t, found, doctor.Skipped, "sales.gates")
-	requireReady(t, p)
-	require.Zero(t, p.stop(t))
+	rig.RequireReady(t, p)
+	require.Zero(t, p.Stop(t))
 	before = files(t, dir)
-	requireStatus(t, s.diagnose(t, 0), doctor.Skipped, "redis.reachable", "sales.queue")
+	requireStatus(t, s.Diagnose(t, 0), doctor.Skipped, "redis.reachable", "sales.queue")
 	require.Equal(t, before, files(t, dir))
 }
 
@@ -219,18 +172,18 @@ func files(t *testing.T, dir string) map[string]string {
 // TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
 func TestDoctorReportsDamagedSales(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue")
-	p := s.serve(t)
-	sale := p.sale(t, 5)
-	tokens := s.tokens(t, 1)
-	order := p.mustPlace(t, tokens[0], sale)
-	requireOrdered(t, p, tokens[0], order.ID)
-	require.Zero(t, p.stop(t)) // a running server would repair the damage
+	s := rig.RealStack(t).In("queue")
+	p := s.Serve(t)
+	sale := p.Sale(t, 5)
+	tokens := s.Tokens(t, 1)
+	order := p.MustPlace(t, tokens[0], sale)
+	rig.RequireOrdered(t, p, tokens[0], order.ID)
+	require.Zero(t, p.Stop(t)) // a running server would repair the damage
 	sound := 0
-	if s.redis != nil {
+	if s.Redis != nil {
 		sound = 1 // it has no append-only file, so a restart loses queued orders
 	}
-	found := s.diagnose(t, sound)
+	found := s.Diagnose(t, sound)
 	requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
 	require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
 	upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
@@ -245,42 +198,42 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 		{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
 	} {
 		where := " WHERE voucher_id = " + upcoming
-		s.exec(t, tc.damage+where)
-		f := s.diagnose(t, 1)[tc.check]
+		s.Exec(t, tc.damage+where)
+		f := s.Diagnose(t, 1)[tc.check]
 		require.Equal(t, tc.want, f.Status, f.Found)
 		require.Contains(t, f.Found, tc.contains)
 		if tc.repair != "" {
-			s.exec(t, tc.repair+where)
+			s.Exec(t, tc.repair+where)
 		}
 	}
 
 	// The gate of an upcoming sale, first correct and then with a wrong stock. The sale still ends before it begins.
 	prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
-	rdb := s.client(t)
-	stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
+	rdb := s.Client(t)
+	stock := s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
 	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
 	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
-	require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
+	require.Contains(t, s.Diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
 	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
-	f := s.diagnose(t, 1)["sales.gates"]
+	f := s.Diagnose(t, 1)["sales.gates"]
 	require.Equal(t, doctor.Warn, f.Status, f.Found)
 	require.Contains(t, f.Found, "the gate is missing 3 free units")
 	require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
 	require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
-	require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
+	require.Contains(t, s.Diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
 	require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
 
 	// A migration is removed from the list of applied ones.
-	s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
-	found = s.diagnose(t, 1)
+	s.Exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
+	found = s.Diagnose(t, 1)
 	requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
 	require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
 	require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
 
 	// Queued orders in a lane without workers, and a dead letter.
 	require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
-	requireStatus(t, s.diagnose(t, 1), doctor.OK, "sales.queue")
-	requireStatus(t, s.with("SECKILL_ORDER_LANE=lock").diagnose(t, 1), doctor.Warn, "sales.queue")
+	requireStatus(t, s.Diagnose(t, 1), doctor.OK, "sales.queue")
+	requireStatus(t, s.With("SECKILL_ORDER_LANE=lock").Diagnose(t, 1), doctor.Warn, "sales.queue")
 	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
-	requireStatus(t, s.diagnose(t, 1), doctor.Warn, "sales.queue")
+	requireStatus(t, s.Diagnose(t, 1), doctor.Warn, "sales.queue")
 }

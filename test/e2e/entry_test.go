@@ -1,155 +1,55 @@
 package e2e
 
 import (
-	"errors"
-	"fmt"
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"seckill/internal/rush"
 )
-
-// passMode is the change of a sale that then needs passes, which are valid for an hour.
-var passMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
 
 // TestPasses checks that a sale in mode pass sells only to buyers with a pass, on every server, and that
 // a revocation reaches the other server.
 func TestPasses(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t), s.serve(t)
-		tokens, admin := s.tokens(t, 100), a.admin(t)
-		sale := a.sale(t, 90)
-		a.must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, passMode)
-		eventually(t, "both servers require passes", func() bool {
+	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+		a, b := s.Serve(t), s.Serve(t)
+		tokens, admin := s.Tokens(t, 100), a.Admin(t)
+		sale := a.Sale(t, 90)
+		a.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, rig.PassMode)
+		rig.Eventually(t, "both servers require passes", func() bool {
 			_, errA := a.PlaceWithPass(t.Context(), tokens[0], sale, "")
 			_, errB := b.PlaceWithPass(t.Context(), tokens[0], sale, "")
-			return hasCode(errA, "entry_required") && hasCode(errB, "entry_required")
+			return rig.HasCode(errA, "entry_required") && rig.HasCode(errB, "entry_required")
 		})
 		passes := make([]string, len(tokens))
 		for i, token := range tokens {
-			passes[i] = answered(t, func() (string, error) { return a.Enter(t.Context(), token, sale) })
+			passes[i] = rig.Answered(t, func() (string, error) { return a.Enter(t.Context(), token, sale) })
 		}
-		b.refuses(t, "entry_required", tokens[1], sale, passes[0])
-		keyed := func(p *server) answer {
-			return p.click(t, tokens[0], sale, "X-Entry-Pass", passes[0], "Idempotency-Key", "k", "Prefer", "wait=3")
+		b.Refuses(t, "entry_required", tokens[1], sale, passes[0])
+		keyed := func(p *rig.Server) rig.Answer {
+			return p.Click(t, tokens[0], sale, "X-Entry-Pass", passes[0], "Idempotency-Key", "k", "Prefer", "wait=3")
 		}
-		var first answer
-		eventually(t, "the purchase is an order", func() bool { first = keyed(b); return first.status == http.StatusCreated })
+		var first rig.Answer
+		rig.Eventually(t, "the purchase is an order", func() bool { first = keyed(b); return first.Status == http.StatusCreated })
 
-		a.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true})
-		a.refuses(t, "entry_required", tokens[1], sale, passes[1])
+		a.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true})
+		a.Refuses(t, "entry_required", tokens[1], sale, passes[1])
 		next := 1
-		eventually(t, "the other server refuses the passes", func() bool {
+		rig.Eventually(t, "the other server refuses the passes", func() bool {
 			next++
 			_, err := b.PlaceWithPass(t.Context(), tokens[next], sale, passes[next])
-			return hasCode(err, "entry_required")
+			return rig.HasCode(err, "entry_required")
 		})
 		for i := next; i < len(tokens); i++ {
-			b.refuses(t, "entry_required", tokens[i], sale, passes[i])
+			b.Refuses(t, "entry_required", tokens[i], sale, passes[i])
 		}
-		var again answer
-		eventually(t, "the server is not too busy", func() bool { again = keyed(a); return again.status == http.StatusCreated })
-		require.Equal(t, first.body["id"], again.body["id"], "a repeated request returns its order")
+		var again rig.Answer
+		rig.Eventually(t, "the server is not too busy", func() bool { again = keyed(a); return again.Status == http.StatusCreated })
+		require.Equal(t, first.Body["id"], again.Body["id"], "a repeated request returns its order")
 
-		c := buyersOf(sale, 90, tokens, a, b) // which gets new passes
-		requireInvariants(t, s, c, c.Run(t.Context()))
+		c := rig.BuyersOf(sale, 90, tokens, a, b) // which gets new passes
+		rig.RequireInvariants(t, s, c, c.Run(t.Context()))
 	})
-}
-
-func hasCode(err error, code string) bool {
-	var p *rush.Problem
-	return errors.As(err, &p) && p.Code == code
-}
-
-// orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the
-// server refuses it, and then shows the reason.
-func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
-	var sales [4]string
-	for i := range sales {
-		sales[i] = p.publish(t, offer{Stock: 5})
-		p.must(t, http.MethodPatch, "/admin/vouchers/"+sales[i], p.token, passMode)
-	}
-	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
-	v := visit(p.url)
-	v.loginNewUser()
-	press := func(sale, done string) (entries, orders int) {
-		v.until(canBuy(sale))
-		v.click(buyOf(sale))
-		v.waitForState(sale, done)
-		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/entry")), evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/orders"))
-	}
-	entries, orders := press(first, "bought")
-	require.Equal(t, []int{1, 1}, []int{entries, orders})
-
-	v.run(`window.answer = (a) => a.endsWith(%q) && count(%q) === 1 && problem(403, "entry_required")`, second+"/orders", second+"/orders")
-	entries, orders = press(second, "bought")
-	require.Equal(t, []int{2, 2}, []int{entries, orders})
-
-	v.run(`window.answer = (a) => a.endsWith(%q) && problem(403, "entry_required")`, third+"/orders")
-	entries, orders = press(third, "refused")
-	require.Equal(t, []int{2, 2}, []int{entries, orders})
-	v.reads(card(third), "Your entry pass was not accepted")
-
-	v.run(`window.answer = (a) => a.endsWith(%q) && problem(409, "unpaid_limit")`, fourth+"/entry")
-	entries, orders = press(fourth, "refused")
-	require.Equal(t, []int{1, 0}, []int{entries, orders})
-	v.reads(card(fourth), "Too many of your orders are unpaid")
-	v.run(`window.answer = (a) => a.endsWith(%q) && problem(429, "rate_limited", { "Retry-After": "600" })`, fourth+"/entry")
-	entries, _ = press(fourth, "refused")
-	require.Equal(t, 2, entries, "the page does not wait for ten minutes")
-	v.reads(card(fourth), "Too many requests")
-	v.click(`[data-do="language"]`)
-	v.reads(card(third), "入场凭证已失效")
-	v.reads(card(fourth), "请求太频繁")
-}
-
-// passesInConsole creates a sale with passes, changes it and revokes its passes.
-func passesInConsole(t *testing.T, c *consoleTest) {
-	v := c.visit(c.url, "en")
-	v.enter("/console/new", c.phone)
-	v.choose(`form[data-form="make"] [name="entry.mode"]`, "pass")
-	for field, value := range map[string]string{
-		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3",
-		"entry.pass_ttl": "3601", "pay_timeout": "0", "unpaid_limit": "2", "begin_at": local(time.Now().Add(-time.Minute)),
-	} {
-		v.fill("make", field, value)
-	}
-	v.submit("make")
-	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
-	v.reads(fieldError("make", "pay_timeout"), "between 1 and 86,400")
-	v.fill("make", "entry.pass_ttl", "30")
-	v.fill("make", "pay_timeout", "")
-	v.submit("make")
-	sale := v.publishDraft()
-	v.reads(`[data-fact="entry.mode"]`, "With a pass")
-	entry := func() any { return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"] }
-	require.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 30.0}, entry())
-	v.reads(`[data-fact="unpaid_limit"]`, "2")
-
-	token := c.login(t, newPhone())
-	pass := answered(t, func() (string, error) { return c.Enter(t.Context(), token, sale) })
-	v.click(`[data-do="revoke"]`)
-	v.confirm()
-	v.reads("main", "All passes are void")
-	c.refuses(t, "entry_required", token, sale, pass)
-
-	v.click(editLink(sale))
-	v.fill("change", "unpaid_limit", "")
-	v.submit("change")
-	v.reads(fieldError("change", "unpaid_limit"), "Please fill this in")
-	v.fill("change", "unpaid_limit", "0")
-	v.fill("change", "pay_timeout", "90")
-	v.fill("change", "entry.mode", "open")
-	v.submit("change")
-	v.reads("main", "Saved.")
-	stored := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
-	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})
-	require.Equal(t, map[string]any{"mode": "open"}, entry())
-	v.click(`main header a[href="/console/sales/` + sale + `"]`)
-	v.reads(`[data-fact="entry.mode"]`, "Open")
-	v.until(`!document.querySelector('[data-do="revoke"]').checkVisibility()`)
 }

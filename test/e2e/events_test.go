@@ -1,11 +1,10 @@
 package e2e
 
 import (
-	"bufio"
+	"seckill/test/e2e/rig"
+
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,44 +14,6 @@ import (
 
 	"seckill/internal/app"
 )
-
-// openEvents opens an event stream, again after an answer of 503. The stream lasts until the end of the test.
-func (p *server) openEvents(t *testing.T, path, token string) (stream io.Reader) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1"+path, nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	eventually(t, "an answer other than 503", func() bool {
-		res, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = res.Body.Close() })
-		if res.StatusCode == http.StatusServiceUnavailable {
-			return false
-		}
-		require.Equal(t, http.StatusOK, res.StatusCode)
-		stream = res.Body
-		return true
-	})
-	return stream
-}
-
-// follow opens the event stream of an order and returns its statuses. The channel is closed at the end of the stream.
-func (p *server) follow(t *testing.T, token, order string) <-chan string {
-	t.Helper()
-	stream := p.openEvents(t, "/orders/"+order+"/events", token)
-	statuses := make(chan string, 16)
-	go func() {
-		defer close(statuses)
-		for lines := bufio.NewScanner(stream); lines.Scan(); {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				var o struct{ Status string }
-				_ = json.Unmarshal([]byte(data), &o)
-				statuses <- o.Status
-			}
-		}
-	}()
-	return statuses
-}
 
 // next returns the next event of a stream, or false at its end.
 func next[T any](t *testing.T, stream <-chan T) (event T, more bool) {
@@ -80,24 +41,24 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 // TestOrderStreamFromAnyServer streams an order from one server while another one changes it.
 func TestOrderStreamFromAnyServer(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
 		const tries = 3
-		tokens := s.tokens(t, 1+tries)
-		a, b := s.serve(t), s.serve(t)
-		sale := a.sale(t, 5)
+		tokens := s.Tokens(t, 1+tries)
+		a, b := s.Serve(t), s.Serve(t)
+		sale := a.Sale(t, 5)
 		// A stream polls a committed order after 15 s at the earliest, so a status within 14 s of the one before was pushed.
 		// On a busy machine it may take longer.
 		pushed := func(token string) bool {
 			order := orderOf(t, a, token, sale)
-			stream := b.follow(t, token, order)
+			stream := b.Follow(t, token, order)
 			requireStatuses(t, stream, "pending_payment")
 			before := time.Now()
 			late := func() bool { gap := time.Since(before); before = time.Now(); return gap > 14*time.Second }
-			a.must(t, http.MethodPost, "/orders/"+order+"/pay", token, nil)
+			a.Must(t, http.MethodPost, "/orders/"+order+"/pay", token, nil)
 			if requireStatuses(t, stream, "paid"); late() {
 				return false
 			}
-			a.must(t, http.MethodPost, "/orders/"+order+"/refund", token, nil)
+			a.Must(t, http.MethodPost, "/orders/"+order+"/refund", token, nil)
 			last := ""
 			for status, more := next(t, stream); more; status, more = next(t, stream) { // refunding may be over before it is read
 				if last = status; late() {
@@ -111,10 +72,10 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 			require.Less(t, try, tries, "no order has each status within 14 s of the one before")
 		}
 
-		order := a.buy(t, tokens[0], sale).ID
-		stream := b.follow(t, tokens[0], order)
+		order := a.Buy(t, tokens[0], sale).ID
+		stream := b.Follow(t, tokens[0], order)
 		requireStatuses(t, stream, "pending_payment")
-		require.Zero(t, b.stop(t), "open streams do not delay the stop")
+		require.Zero(t, b.Stop(t), "open streams do not delay the stop")
 		_, more := next(t, stream)
 		require.False(t, more)
 	})
@@ -124,14 +85,14 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 // these messages.
 func TestWorkersPublishSettledOrders(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue")
-	token := s.tokens(t, 1)[0]
-	messages := s.client(t).Subscribe(t.Context(), app.OrdersChannel)
+	s := rig.RealStack(t).In("queue")
+	token := s.Tokens(t, 1)[0]
+	messages := s.Client(t).Subscribe(t.Context(), app.OrdersChannel)
 	defer func() { _ = messages.Close() }()
 	_, err := messages.Receive(t.Context())
 	require.NoError(t, err)
-	p := s.serve(t)
-	order := orderOf(t, p, token, p.sale(t, 5))
+	p := s.Serve(t)
+	order := orderOf(t, p, token, p.Sale(t, 5))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	m, err := messages.ReceiveMessage(ctx)
@@ -140,10 +101,10 @@ func TestWorkersPublishSettledOrders(t *testing.T) {
 }
 
 // orderOf places an order and returns its id.
-func orderOf(t *testing.T, p *server, token, sale string) string {
+func orderOf(t *testing.T, p *rig.Server, token, sale string) string {
 	t.Helper()
-	a := p.answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, "Idempotency-Key", rand.Text())
-	require.Contains(t, []int{http.StatusCreated, http.StatusAccepted}, a.status, a.body)
-	location := a.header.Get("Location")
+	a := p.Answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, "Idempotency-Key", rand.Text())
+	require.Contains(t, []int{http.StatusCreated, http.StatusAccepted}, a.Status, a.Body)
+	location := a.Header.Get("Location")
 	return location[strings.LastIndexByte(location, '/')+1:]
 }

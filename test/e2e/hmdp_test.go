@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -104,13 +106,13 @@ func (b *browser) login(phone string) error {
 }
 
 // at returns the browser with the same token at another server.
-func (b browser) at(p *server) *browser { b.url = p.url; return &b }
+func (b browser) at(p *rig.Server) *browser { b.url = p.Url; return &b }
 
 // retryTimeouts repeats a test until it succeeds without errPageTimeout or errServer, which can occur on a busy machine: the
 // server gives up shortly before the page does.
 func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
-	eventually(t, "no page timeout", func() bool {
+	rig.Eventually(t, "no page timeout", func() bool {
 		err := scene()
 		if !errors.Is(err, errPageTimeout) && !errors.Is(err, errServer) {
 			require.NoError(t, err)
@@ -171,8 +173,8 @@ func (b *browser) buy(voucher string) (string, error) {
 // TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user.
 func TestHmdpPurchase(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t)
+	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t)
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
 		for phone, b := range map[string]*browser{"13800000001": one, "13800000002": two, app.DemoAdmin: admin} {
 			retryTimeouts(t, func() error { return b.login(phone) })
@@ -200,11 +202,11 @@ func TestHmdpPurchase(t *testing.T) {
 					return errors.Join(errors.New("expected "+step.want.Error()), err)
 				}
 			}
-			token := p.login(t, "13800000001")
-			requireOrdered(t, p, token, id)
+			token := p.LoginToken(t, "13800000001")
+			rig.RequireOrdered(t, p, token, id)
 			return nil
 		})
-		s.verify(t)
+		s.Verify(t)
 	})
 }
 
@@ -212,32 +214,32 @@ func TestHmdpPurchase(t *testing.T) {
 // logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	addr := freeAddr(t)
-	one, two := s.spawn(t, addr), s.serve(t)
+	s := rig.RealStack(t)
+	addr := rig.FreeAddr(t)
+	one, two := s.Spawn(t, addr), s.Serve(t)
 	b := (&browser{t: t}).at(one)
 	retryTimeouts(t, func() error { return b.login("13800000001") })
 	me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
-	worksOn := func(p *server) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
+	worksOn := func(p *rig.Server) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
 	worksOn(one)
 	worksOn(two)
-	require.NoError(t, s.flush())
+	require.NoError(t, s.Flush())
 	worksOn(one)
 	worksOn(two)
-	require.Zero(t, one.stop(t))
-	one = s.spawn(t, addr)
+	require.Zero(t, one.Stop(t))
+	one = s.Spawn(t, addr)
 	worksOn(one)
-	one.kill()
-	one = s.spawn(t, addr)
+	one.Kill()
+	one = s.Spawn(t, addr)
 	worksOn(one)
 
 	retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
-	for _, p := range []*server{two, one} {
-		eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
+	for _, p := range []*rig.Server{two, one} {
+		rig.Eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
 	}
-	one.kill()
-	one = s.spawn(t, addr)
-	eventually(t, "still logged out", func() bool {
+	one.Kill()
+	one = s.Spawn(t, addr)
+	rig.Eventually(t, "still logged out", func() bool {
 		err := me(b.at(one))
 		require.Contains(t, []error{errLogin, errPageTimeout, errServer}, err)
 		return errors.Is(err, errLogin)
@@ -249,21 +251,21 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		lane, name string
-		pick       func(*stack) freezer
+		pick       func(*rig.Stack) freezer
 		admitted   bool
 	}{
-		{"lock", "database", func(s *stack) freezer { return s.database }, false},
-		{"lock", "redis", func(s *stack) freezer { return s.redis }, false},
-		{"queue", "database", func(s *stack) freezer { return s.database }, true},
-		{"queue", "redis", func(s *stack) freezer { return s.redis }, false},
+		{"lock", "database", func(s *rig.Stack) freezer { return s.Database }, false},
+		{"lock", "redis", func(s *rig.Stack) freezer { return s.Redis }, false},
+		{"queue", "database", func(s *rig.Stack) freezer { return s.Database }, true},
+		{"queue", "redis", func(s *rig.Stack) freezer { return s.Redis }, false},
 	} {
 		t.Run(tc.lane+"/"+tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := realStack(t).ownDatabase(t).in(tc.lane)
-			p := s.serve(t)
+			s := rig.RealStack(t).OwnDatabase(t).In(tc.lane)
+			p := s.Serve(t)
 			b := (&browser{t: t}).at(p)
 			retryTimeouts(t, func() error { return b.login("13800000001") })
-			warm, sale := p.sale(t, 1), p.sale(t, 10)
+			warm, sale := p.Sale(t, 1), p.Sale(t, 10)
 			retryTimeouts(t, func() error { // loads the gates and the sales
 				_, err := b.buy(warm)
 				if strings.HasPrefix(errorText(err), "用户已经") {
@@ -271,8 +273,8 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 				}
 				return err
 			})
-			other := s.tokens(t, 1)[0]
-			p.mustPlace(t, other, sale)
+			other := s.Tokens(t, 1)[0]
+			p.MustPlace(t, other, sale)
 			require.NoError(t, tc.pick(s).Pause())
 			retryTimeouts(t, func() error {
 				switch _, err := b.buy(sale); {
@@ -287,15 +289,15 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 				}
 			})
 			require.NoError(t, tc.pick(s).Resume())
-			requireReady(t, p)
-			eventually(t, "a retry returns the outcome", func() bool {
+			rig.RequireReady(t, p)
+			rig.Eventually(t, "a retry returns the outcome", func() bool {
 				_, err := b.buy(sale)
 				return err == nil || errors.Is(err, refusal("用户已经购买过一次了"))
 			})
 			if tc.lane == "queue" {
-				requireSettled(t, s)
+				rig.RequireSettled(t, s)
 			}
-			s.verify(t)
+			s.Verify(t)
 		})
 	}
 }

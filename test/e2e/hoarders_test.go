@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"strings"
 	"sync"
@@ -18,46 +20,46 @@ import (
 func TestHoarders(t *testing.T) {
 	t.Parallel()
 	const units = 50
-	eachLane(t, true, func(t *testing.T, s *stack) {
-		a, b := s.serve(t), s.serve(t)
-		tokens, now := s.tokens(t, 160), time.Now()
-		sale := a.must(t, http.MethodPost, "/admin/vouchers", a.admin(t), map[string]any{
+	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+		a, b := s.Serve(t), s.Serve(t)
+		tokens, now := s.Tokens(t, 160), time.Now()
+		sale := a.Must(t, http.MethodPost, "/admin/vouchers", a.Admin(t), map[string]any{
 			"shop_id": "1", "title": "wanted", "pay_value": 100, "actual_value": 200, "stock": units,
 			"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}, "begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
 		})["id"].(string)
-		h := &hoarders{servers: []*server{a, b}, sale: sale, tokens: tokens[:60]}
+		h := &hoarders{servers: []*rig.Server{a, b}, sale: sale, tokens: tokens[:60]}
 		h.enter(t)
 		people, paid := tokens[60:], map[string]string{} // order -> token
-		left := func(p *server) int {
-			return int(answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), sale) }).Stock)
+		left := func(p *rig.Server) int {
+			return int(rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), sale) }).Stock)
 		}
 		for timeouts := range 3 {
-			eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
+			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
 			held := h.press(t)
 			if timeouts == 0 {
-				eventually(t, "the accounts hold all units", func() bool { held += h.press(t); return left(a) == 0 && left(b) == 0 })
+				rig.Eventually(t, "the accounts hold all units", func() bool { held += h.press(t); return left(a) == 0 && left(b) == 0 })
 			}
 			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
 				require.Less(t, tries, 1000, "the people do not get the rest")
-				people = buyAndPay(t, buyersOf(sale, units, people, a, b), a, paid)
+				people = buyAndPay(t, rig.BuyersOf(sale, units, people, a, b), a, paid)
 			}
 			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
-			if s.lane == "queue" {
-				requireSettled(t, s)
+			if s.Lane == "queue" {
+				rig.RequireSettled(t, s)
 			}
-			s.exec(t, "UPDATE voucher_orders SET expires_at = created_at WHERE status = 1 AND user_id IN ("+h.users(t)+")") // their time-out
+			s.Exec(t, "UPDATE voucher_orders SET expires_at = created_at WHERE status = 1 AND user_id IN ("+h.users(t)+")") // their time-out
 		}
 		for order, token := range paid {
-			a.waitFor(t, token, order, "paid")
+			a.WaitFor(t, token, order, "paid")
 		}
 		require.GreaterOrEqual(t, len(paid), units*9/10)
-		s.verify(t)
+		s.Verify(t)
 	})
 }
 
 // buyAndPay lets buyers press once and pay at once. It adds the orders to paid, with the tokens of their buyers, and
 // returns the buyers without an order.
-func buyAndPay(t *testing.T, buyers *rush.Buyers, p *server, paid map[string]string) (without []string) {
+func buyAndPay(t *testing.T, buyers *rush.Buyers, p *rig.Server, paid map[string]string) (without []string) {
 	t.Helper()
 	for i, a := range buyers.Run(t.Context()).Answers {
 		order := a.Order.ID + a.OrderID // the latter if the answer to a former request was lost
@@ -65,7 +67,7 @@ func buyAndPay(t *testing.T, buyers *rush.Buyers, p *server, paid map[string]str
 			without = append(without, buyers.Tokens[i])
 			continue
 		}
-		p.must(t, http.MethodPost, "/orders/"+order+"/pay", buyers.Tokens[i], nil)
+		p.Must(t, http.MethodPost, "/orders/"+order+"/pay", buyers.Tokens[i], nil)
 		paid[order] = buyers.Tokens[i]
 	}
 	return without
@@ -73,7 +75,7 @@ func buyAndPay(t *testing.T, buyers *rush.Buyers, p *server, paid map[string]str
 
 // hoarders are accounts that take units and do not pay.
 type hoarders struct {
-	servers []*server
+	servers []*rig.Server
 	sale    string
 	tokens  []string
 	passes  []string // one per account, valid during the whole test
@@ -83,7 +85,7 @@ type hoarders struct {
 func (h *hoarders) enter(t *testing.T) {
 	h.passes = make([]string, len(h.tokens))
 	for i, token := range h.tokens {
-		h.passes[i] = answered(t, func() (string, error) { return h.servers[i%2].Enter(t.Context(), token, h.sale) })
+		h.passes[i] = rig.Answered(t, func() (string, error) { return h.servers[i%2].Enter(t.Context(), token, h.sale) })
 	}
 }
 
@@ -91,7 +93,7 @@ func (h *hoarders) enter(t *testing.T) {
 func (h *hoarders) users(t *testing.T) string {
 	ids := make([]string, len(h.tokens))
 	for i, token := range h.tokens {
-		ids[i] = userOf(t, token)
+		ids[i] = rig.UserOf(t, token)
 	}
 	return strings.Join(ids, ",")
 }

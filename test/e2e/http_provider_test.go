@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bytes"
 	"io"
 	"net/http"
@@ -65,12 +67,12 @@ func startProvider(t *testing.T, line *noticeLine) (url string) {
 	require.NoError(t, err, string(out))
 	shop := httptest.NewServer(line)
 	t.Cleanup(shop.Close)
-	addr := freeAddr(t)
+	addr := rig.FreeAddr(t)
 	cmd := exec.Command(binary, "-addr", addr, "-shop", shop.URL)
 	cmd.Env = append(os.Environ(), "SECKILL_PAYMENT_SECRET="+httpSecret)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	eventually(t, "the provider listens", func() bool {
+	rig.Eventually(t, "the provider listens", func() bool {
 		res, err := http.Get("http://" + addr + "/checkout/none")
 		return err == nil && res.Body.Close() == nil
 	})
@@ -81,17 +83,17 @@ func startProvider(t *testing.T, line *noticeLine) (url string) {
 // late. Its money moves once.
 func TestPaymentsOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := rig.RealStack(t)
 	line := &noticeLine{lose: 1}
-	s = s.with("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
-	p := s.serve(t)
-	line.shop = p.url
-	tokens := s.tokens(t, 3)
-	sale := p.sale(t, 3)
+	s = s.With("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
+	p := s.Serve(t)
+	line.shop = p.Url
+	tokens := s.Tokens(t, 3)
+	sale := p.Sale(t, 3)
 	orders, pages := make([]string, len(tokens)), make([]string, len(tokens))
 	for i, token := range tokens {
-		orders[i] = p.buy(t, token, sale).ID
-		payment := p.must(t, http.MethodPost, "/orders/"+orders[i]+"/pay", token, nil)["payment"].(map[string]any)
+		orders[i] = p.Buy(t, token, sale).ID
+		payment := p.Must(t, http.MethodPost, "/orders/"+orders[i]+"/pay", token, nil)["payment"].(map[string]any)
 		require.Equal(t, "http", payment["provider"])
 		pages[i] = payment["checkout_url"].(string)
 	}
@@ -102,19 +104,19 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, res.StatusCode)
 		require.True(t, strings.HasSuffix(res.Header.Get("Location"), "/orders/"+orders[i]))
 	}
-	p.must(t, http.MethodPost, "/orders/"+orders[2]+"/cancel", tokens[2], nil)
+	p.Must(t, http.MethodPost, "/orders/"+orders[2]+"/cancel", tokens[2], nil)
 	for i := range orders {
 		checkOut(i)
 		checkOut(i) // the buyer's second press
-		eventually(t, "a notice is sent", func() bool { line.mu.Lock(); defer line.mu.Unlock(); return line.seen > i })
+		rig.Eventually(t, "a notice is sent", func() bool { line.mu.Lock(); defer line.mu.Unlock(); return line.seen > i })
 	}
-	p.waitFor(t, tokens[0], orders[0], "paid") // its notice was lost
-	p.waitFor(t, tokens[1], orders[1], "paid")
-	p.must(t, http.MethodPost, "/orders/"+orders[1]+"/refund", tokens[1], nil)
-	p.waitFor(t, tokens[1], orders[1], "refunded")
+	p.WaitFor(t, tokens[0], orders[0], "paid") // its notice was lost
+	p.WaitFor(t, tokens[1], orders[1], "paid")
+	p.Must(t, http.MethodPost, "/orders/"+orders[1]+"/refund", tokens[1], nil)
+	p.WaitFor(t, tokens[1], orders[1], "refunded")
 	for i, want := range []string{"succeeded", "refunded", "refunded"} { // the third arrived after the cancellation
-		eventually(t, "the payment of order "+orders[i]+" is "+want, func() bool {
-			_, statuses := p.payments(t, tokens[i], orders[i])
+		rig.Eventually(t, "the payment of order "+orders[i]+" is "+want, func() bool {
+			_, statuses := p.Payments(t, tokens[i], orders[i])
 			return slices.Equal(statuses, []string{want})
 		})
 		res, err := http.Get(pages[i])
@@ -124,10 +126,10 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		require.Contains(t, string(text), want, "what the provider has")
 	}
-	eventually(t, "doubled notices are taken", func() bool {
+	rig.Eventually(t, "doubled notices are taken", func() bool {
 		line.mu.Lock()
 		defer line.mu.Unlock()
 		return slices.Equal([]int{200, 200, 200, 200}, line.taken)
 	})
-	s.verify(t)
+	s.Verify(t)
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"sync"
 	"testing"
@@ -9,17 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests run in lane queue, which does everything the other lanes do and must also return each unit to the gate.
-
 // purchase is an order and the reference of its only payment.
 type purchase struct{ token, order, ref string }
 
 // purchases places an order for each buyer and begins its payment.
-func purchases(t *testing.T, p *server, sale string, tokens []string) []purchase {
+func purchases(t *testing.T, p *rig.Server, sale string, tokens []string) []purchase {
 	t.Helper()
 	all := make([]purchase, len(tokens))
 	for i, token := range tokens {
-		all[i] = purchase{token: token, order: p.buy(t, token, sale).ID}
+		all[i] = purchase{token: token, order: p.Buy(t, token, sale).ID}
 	}
 	for i := range all {
 		all[i].pay(t, p)
@@ -28,9 +28,9 @@ func purchases(t *testing.T, p *server, sale string, tokens []string) []purchase
 }
 
 // pay requests the payment. A repeated request must return the same payment.
-func (d *purchase) pay(t *testing.T, p *server) {
+func (d *purchase) pay(t *testing.T, p *rig.Server) {
 	t.Helper()
-	ref := p.must(t, http.MethodPost, "/orders/"+d.order+"/pay", d.token, nil)["payment"].(map[string]any)["provider_ref"].(string)
+	ref := p.Must(t, http.MethodPost, "/orders/"+d.order+"/pay", d.token, nil)["payment"].(map[string]any)["provider_ref"].(string)
 	if d.ref != "" {
 		require.Equal(t, d.ref, ref, "a repeated request returns the same payment")
 	}
@@ -38,14 +38,14 @@ func (d *purchase) pay(t *testing.T, p *server) {
 }
 
 // waitForEnd waits until the order has one of the given statuses and its payment the status that belongs to it.
-func (d *purchase) waitForEnd(t *testing.T, p *server, payment map[string]string) (status string) {
+func (d *purchase) waitForEnd(t *testing.T, p *rig.Server, payment map[string]string) (status string) {
 	t.Helper()
-	eventually(t, "order "+d.order+" ends", func() bool {
+	rig.Eventually(t, "order "+d.order+" ends", func() bool {
 		o, err := p.Order(t.Context(), d.token, d.order)
 		if err != nil || payment[o.Status] == "" {
 			return false
 		}
-		refs, statuses := p.payments(t, d.token, d.order)
+		refs, statuses := p.Payments(t, d.token, d.order)
 		require.Equal(t, []string{d.ref}, refs)
 		status = o.Status
 		return statuses[0] == payment[o.Status]
@@ -58,21 +58,21 @@ func (d *purchase) waitForEnd(t *testing.T, p *server, payment map[string]string
 // payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue").with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
+	s := rig.RealStack(t).In("queue").With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 	const n = 15
-	addr, tokens := freeAddr(t), s.tokens(t, 2*n)
-	p := s.with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").spawn(t, addr)
-	sale := p.sale(t, 2*n)
+	addr, tokens := rig.FreeAddr(t), s.Tokens(t, 2*n)
+	p := s.With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").Spawn(t, addr)
+	sale := p.Sale(t, 2*n)
 	refunding := purchases(t, p, sale, tokens[:n])
 	for _, d := range refunding {
-		p.waitFor(t, d.token, d.order, "paid")
-		p.must(t, http.MethodPost, "/orders/"+d.order+"/refund", d.token, nil)
+		p.WaitFor(t, d.token, d.order, "paid")
+		p.Must(t, http.MethodPost, "/orders/"+d.order+"/refund", d.token, nil)
 	}
 	paying := purchases(t, p, sale, tokens[n:]) // no notice was sent for these
-	p.kill()
-	s.verify(t)
+	p.Kill()
+	s.Verify(t)
 
-	p = s.spawn(t, addr)
+	p = s.Spawn(t, addr)
 	for i := range paying {
 		if o, err := p.Order(t.Context(), paying[i].token, paying[i].order); err == nil && o.Status == "pending_payment" {
 			paying[i].pay(t, p)
@@ -84,18 +84,18 @@ func TestServerKilledWhilePaying(t *testing.T) {
 	for _, d := range paying {
 		d.waitForEnd(t, p, map[string]string{"paid": "succeeded"})
 	}
-	requireSettled(t, s)
-	s.verify(t)
+	rig.RequireSettled(t, s)
+	s.Verify(t)
 }
 
 // TestDatabaseKilledWhileClosing kills and restarts MariaDB while orders are closed and payment notices arrive. Each
 // order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).ownDatabase(t).in("queue").with("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
-	servers := []*server{s.serve(t), s.serve(t)}
-	tokens := s.tokens(t, 40)
-	sale := servers[0].sale(t, 40)
+	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
+	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	tokens := s.Tokens(t, 40)
+	sale := servers[0].Sale(t, 40)
 	var mu sync.Mutex
 	var all []purchase
 	var wg sync.WaitGroup
@@ -106,59 +106,59 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 			if err != nil {
 				return
 			}
-			a, err := p.call(t.Context(), http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
-			if err != nil || a.status != http.StatusOK {
+			a, err := p.Call(t.Context(), http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+			if err != nil || a.Status != http.StatusOK {
 				return // the order is still queued
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			all = append(all, purchase{token, o.ID, a.body["payment"].(map[string]any)["provider_ref"].(string)})
+			all = append(all, purchase{token, o.ID, a.Body["payment"].(map[string]any)["provider_ref"].(string)})
 		})
 	}
 	wg.Wait()
 	require.NotEmpty(t, all)
 	time.Sleep(9500 * time.Millisecond) // the first orders are due and their notices sent
-	s.database.Kill()
+	s.Database.Kill()
 	requireNotReady(t, servers[0])
-	require.NoError(t, s.database.Restart())
+	require.NoError(t, s.Database.Restart())
 	for _, p := range servers {
-		requireReady(t, p)
+		rig.RequireReady(t, p)
 	}
 	ends := map[string]int{}
 	for _, d := range all {
 		ends[d.waitForEnd(t, servers[0], map[string]string{"paid": "succeeded", "cancelled": "refunded"})]++
 	}
 	t.Logf("%v", ends)
-	requireSettled(t, s)
-	s.verify(t)
+	rig.RequireSettled(t, s)
+	s.Verify(t)
 }
 
 // TestPaymentWithoutRedis pays, refunds, cancels and closes committed orders during an outage of Redis. The returned
 // units can be bought after the outage, although the gate missed their release.
 func TestPaymentWithoutRedis(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue")
-	p := s.serve(t)
-	tokens := s.tokens(t, 7)
-	sale := p.sale(t, 4)
-	refund, cancel, expire, keep := p.buy(t, tokens[0], sale), p.buy(t, tokens[1], sale), p.buy(t, tokens[2], sale), p.buy(t, tokens[3], sale)
-	s.killRedis()
+	s := rig.RealStack(t).In("queue")
+	p := s.Serve(t)
+	tokens := s.Tokens(t, 7)
+	sale := p.Sale(t, 4)
+	refund, cancel, expire, keep := p.Buy(t, tokens[0], sale), p.Buy(t, tokens[1], sale), p.Buy(t, tokens[2], sale), p.Buy(t, tokens[3], sale)
+	s.KillRedis()
 	for i, o := range []string{refund.ID, keep.ID} {
 		token := []string{tokens[0], tokens[3]}[i]
-		p.must(t, http.MethodPost, "/orders/"+o+"/pay", token, nil)
-		p.waitFor(t, token, o, "paid")
+		p.Must(t, http.MethodPost, "/orders/"+o+"/pay", token, nil)
+		p.WaitFor(t, token, o, "paid")
 	}
-	p.must(t, http.MethodPost, "/orders/"+refund.ID+"/refund", tokens[0], nil)
-	p.waitFor(t, tokens[0], refund.ID, "refunded")
-	p.must(t, http.MethodPost, "/orders/"+cancel.ID+"/cancel", tokens[1], nil)
-	s.expire(t, expire.ID, time.Now())
-	p.waitFor(t, tokens[2], expire.ID, "cancelled")
-	require.NoError(t, s.restartRedis())
-	requireReady(t, p)
+	p.Must(t, http.MethodPost, "/orders/"+refund.ID+"/refund", tokens[0], nil)
+	p.WaitFor(t, tokens[0], refund.ID, "refunded")
+	p.Must(t, http.MethodPost, "/orders/"+cancel.ID+"/cancel", tokens[1], nil)
+	s.Expire(t, expire.ID, time.Now())
+	p.WaitFor(t, tokens[2], expire.ID, "cancelled")
+	require.NoError(t, s.RestartRedis())
+	rig.RequireReady(t, p)
 	for _, token := range tokens[4:7] {
-		p.buyReturned(t, token, sale)
+		p.BuyReturned(t, token, sale)
 	}
-	s.verify(t)
+	s.Verify(t)
 }
 
 // TestPendingPaymentSurvivesRestart restarts the server, which discards the notices the sandbox has not sent. A
@@ -166,18 +166,18 @@ func TestPaymentWithoutRedis(t *testing.T) {
 // unit returned.
 func TestPendingPaymentSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	each(t, false, func(t *testing.T, s *stack) {
-		addr, tokens := freeAddr(t), s.tokens(t, 3)
-		p := s.with("SECKILL_SANDBOX=delay=1h").spawn(t, addr)
-		sale := p.sale(t, 2)
+	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+		addr, tokens := rig.FreeAddr(t), s.Tokens(t, 3)
+		p := s.With("SECKILL_SANDBOX=delay=1h").Spawn(t, addr)
+		sale := p.Sale(t, 2)
 		all := purchases(t, p, sale, tokens[:2])
-		require.Zero(t, p.stop(t), "a delayed notice does not block shutdown")
-		p = s.spawn(t, addr)
+		require.Zero(t, p.Stop(t), "a delayed notice does not block shutdown")
+		p = s.Spawn(t, addr)
 		all[0].pay(t, p)
 		all[0].waitForEnd(t, p, map[string]string{"paid": "succeeded"})
-		s.expire(t, all[1].order, time.Now())
+		s.Expire(t, all[1].order, time.Now())
 		all[1].waitForEnd(t, p, map[string]string{"cancelled": "pending"})
-		p.buy(t, tokens[2], sale)
-		s.verify(t)
+		p.Buy(t, tokens[2], sale)
+		s.Verify(t)
 	})
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"strings"
 	"testing"
@@ -13,10 +15,10 @@ import (
 // whose clock differs.
 func TestLimitsHoldOverServers(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).with("SECKILL_RATE_LIMIT=on")
-	token, rdb := s.tokens(t, 1)[0], s.client(t)
-	first := s.serve(t)
-	second := s.with(envClock + "=" + time.Now().Add(time.Hour).Format(time.RFC3339)).serve(t)
+	s := rig.RealStack(t).With("SECKILL_RATE_LIMIT=on")
+	token, rdb := s.Tokens(t, 1)[0], s.Client(t)
+	first := s.Serve(t)
+	second := s.With(rig.EnvClock + "=" + time.Now().Add(time.Hour).Format(time.RFC3339)).Serve(t)
 	buckets := func(limit string) []string {
 		keys, err := rdb.Keys(t.Context(), "seckill:limit:"+limit+":*").Result()
 		require.NoError(t, err)
@@ -24,7 +26,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 	}
 	for _, request := range []string{"POST /orders", "GET /entry", "GET /entry/events"} {
 		method, path, _ := strings.Cut(request, " ")
-		first.send(t, method, "/api/v1/vouchers/0"+path, token)
+		first.Do(t, method, "/api/v1/vouchers/0"+path, token)
 	}
 	require.Empty(t, buckets("*"), "purchases and polls do without Redis")
 	for _, limit := range []struct {
@@ -35,27 +37,27 @@ func TestLimitsHoldOverServers(t *testing.T) {
 		{"refreshes", "/auth/refresh", `{"refresh_token":"1"}`, 120},
 		{"entries", "/vouchers/0/entry", "", 200},
 	} {
-		post := func(p *server) answer {
-			return p.sendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
+		post := func(p *rig.Server) rig.Answer {
+			return p.SendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
 		}
 		for range limit.burst {
-			require.NotEqual(t, http.StatusTooManyRequests, post(first).status, limit.name)
+			require.NotEqual(t, http.StatusTooManyRequests, post(first).Status, limit.name)
 		}
-		eventually(t, "the bucket is empty and stays so", func() bool { // on a slow machine it is refilled meanwhile
+		rig.Eventually(t, "the bucket is empty and stays so", func() bool { // on a slow machine it is refilled meanwhile
 			post(first)
 			keys := buckets(limit.name)
 			return len(keys) == 1 && rdb.PExpire(t.Context(), keys[0], time.Hour).Val()
 		})
 
 		// The second server has its own full bucket, which it uses when Redis takes too long.
-		var a answer
+		var a rig.Answer
 		for range limit.burst / 2 {
-			if a = post(second); a.status == http.StatusTooManyRequests {
+			if a = post(second); a.Status == http.StatusTooManyRequests {
 				break
 			}
 		}
-		require.Equal(t, http.StatusTooManyRequests, a.status, limit.name)
-		require.Equal(t, "rate_limited", a.body["code"])
-		require.Equal(t, "1", a.header.Get("Retry-After"))
+		require.Equal(t, http.StatusTooManyRequests, a.Status, limit.name)
+		require.Equal(t, "rate_limited", a.Body["code"])
+		require.Equal(t, "1", a.Header.Get("Retry-After"))
 	}
 }

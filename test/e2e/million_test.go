@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -21,48 +23,48 @@ const million = 1_000_000
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
-	s := withoutBackgroundRepair(realStack(t).ownDatabase(t, "--innodb-buffer-pool-size=512M",
+	s := rig.WithoutBackgroundRepair(rig.RealStack(t).OwnDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
-	p := s.serve(t)
-	tokens := s.tokens(t, 2000)
-	buy := func() answer {
+	p := s.Serve(t)
+	tokens := s.Tokens(t, 2000)
+	buy := func() rig.Answer {
 		token := tokens[0]
 		tokens = tokens[1:]
-		return p.click(t, token, s.setting("SALE"))
+		return p.Click(t, token, s.Setting("SALE"))
 	}
 	const left = 5000
-	s = s.with("SALE=" + p.sale(t, million+left))
-	sellMillion(t, s, s.setting("SALE"))
+	s = s.With("SALE=" + p.Sale(t, million+left))
+	sellMillion(t, s, s.Setting("SALE"))
 
 	// Loading a million orders takes 4 s, and ten times as long on a busy machine.
 	const limit = 3 * time.Minute
 	untilAdmitted := func(when string) {
 		start := time.Now()
-		for a := buy(); a.status != http.StatusAccepted; a = buy() {
-			require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
-			require.NotEmpty(t, a.header.Get("Retry-After"))
+		for a := buy(); a.Status != http.StatusAccepted; a = buy() {
+			require.Equal(t, http.StatusServiceUnavailable, a.Status, a.Body)
+			require.NotEmpty(t, a.Header.Get("Retry-After"))
 			require.Less(t, time.Since(start), limit)
 		}
 		t.Log("admitted", when, "after", time.Since(start))
 	}
 	untilAdmitted("first")
-	require.NoError(t, s.flush())
+	require.NoError(t, s.Flush())
 	untilAdmitted("after FLUSHALL")
 
-	rdb := s.client(t)
-	loseUnit(t, rdb, s.setting("SALE"))
+	rdb := s.Client(t)
+	loseUnit(t, rdb, s.Setting("SALE"))
 	start := time.Now()
 	repaired := make(chan string, 1)
 	go func() {
 		defer close(repaired)
-		code, out := s.check(t, "reconcile", "--apply")
+		code, out := s.Check(t, "reconcile", "--apply")
 		assert.Zero(t, code, out)
 		repaired <- out
 	}()
 	var report string
 	for running := true; running; {
 		a := buy()
-		assert.Equal(t, http.StatusAccepted, a.status, "buyers are admitted during a repair: %v", a.body)
+		assert.Equal(t, http.StatusAccepted, a.Status, "buyers are admitted during a repair: %v", a.Body)
 		select {
 		case report = <-repaired:
 			running = false
@@ -73,23 +75,23 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	require.Contains(t, report, ": 1 finding repaired, 0 left")
 	t.Log("repaired after", time.Since(start))
 
-	requireSettled(t, s)
-	id, err := strconv.ParseInt(s.setting("SALE"), 10, 64)
+	rig.RequireSettled(t, s)
+	id, err := strconv.ParseInt(s.Setting("SALE"), 10, 64)
 	require.NoError(t, err)
 	level, err := admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id)
 	require.NoError(t, err)
 	require.EqualValues(t, million+left, level.Stock+level.Held)
 	start = time.Now()
-	s.verify(t)
+	s.Verify(t)
 	t.Log("verified in", time.Since(start))
 }
 
 // sellMillion inserts 1,000,000 paid orders of different users and takes their units from the stock. The table of orders must
 // be empty, so that MariaDB fills it in bulk.
-func sellMillion(t *testing.T, s *stack, sale string) {
+func sellMillion(t *testing.T, s *rig.Stack, sale string) {
 	t.Helper()
 	start := time.Now()
-	s.query(t, func(db *sql.DB) {
+	s.Query(t, func(db *sql.DB) {
 		db.SetMaxOpenConns(1)
 		for _, statement := range []string{
 			"SET SESSION unique_checks = 0, foreign_key_checks = 0",

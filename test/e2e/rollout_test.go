@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
 	"errors"
 	"fmt"
@@ -199,30 +201,30 @@ func (o *orderers) tryPlace(user int) (busy bool, err error) {
 // connections through a proxy that follows /readyz, and over fresh connections without a proxy. No request breaks.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
-	for _, lane := range lockAndQueue {
+	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			rollingRestarts(t, realStack(t).in(lane).with("SECKILL_DRAIN=5s"))
+			rollingRestarts(t, rig.RealStack(t).In(lane).With("SECKILL_DRAIN=5s"))
 		})
 	}
 }
 
-func rollingRestarts(t *testing.T, s *stack) {
+func rollingRestarts(t *testing.T, s *rig.Stack) {
 	t.Helper()
 	restarts := 3
 	if n, err := strconv.Atoi(os.Getenv(envRollouts)); err == nil {
 		restarts = n
 	}
-	servers, urls := make([]*server, 3), make([]string, 3)
+	servers, urls := make([]*rig.Server, 3), make([]string, 3)
 	for i := range servers {
-		servers[i] = s.spawn(t, freeAddr(t))
-		urls[i] = servers[i].url
+		servers[i] = s.Spawn(t, rig.FreeAddr(t))
+		urls[i] = servers[i].Url
 	}
-	sale := servers[0].sale(t, 10_000)
+	sale := servers[0].Sale(t, 10_000)
 	path := "/api/v1/vouchers/" + sale + "/orders"
-	tokens := s.tokens(t, 1000) // fewer than requests, so that all are used
+	tokens := s.Tokens(t, 1000) // fewer than requests, so that all are used
 	proxy, front := newReadinessProxy(t, urls)
-	eventually(t, "the proxy has found all servers", func() bool {
+	rig.Eventually(t, "the proxy has found all servers", func() bool {
 		return proxy.ready[0].Load() && proxy.ready[1].Load() && proxy.ready[2].Load()
 	})
 	proxied := &orderers{
@@ -239,13 +241,13 @@ func rollingRestarts(t *testing.T, s *stack) {
 	}
 	for i := range restarts {
 		p := servers[i%len(servers)]
-		require.Zero(t, p.stop(t))
-		p = s.spawn(t, strings.TrimPrefix(p.url, "http://"))
-		requireReady(t, p)
+		require.Zero(t, p.Stop(t))
+		p = s.Spawn(t, strings.TrimPrefix(p.Url, "http://"))
+		rig.RequireReady(t, p)
 		servers[i%len(servers)] = p
-		eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
+		rig.Eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
 	}
-	eventually(t, "enough requests", func() bool {
+	rig.Eventually(t, "enough requests", func() bool {
 		return min(proxied.requests.Load(), fresh.requests.Load()) >= int64(restarts*minRequests)
 	})
 	stop()
@@ -255,33 +257,33 @@ func rollingRestarts(t *testing.T, s *stack) {
 	require.Empty(t, proxied.failures, "through the proxy")
 	require.Zero(t, proxy.broken.Load())
 	require.Empty(t, fresh.failures, "over fresh connections")
-	requireSettled(t, s)
-	s.verify(t)
-	require.EqualValues(t, len(tokens), s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id = "+sale))
+	rig.RequireSettled(t, s)
+	s.Verify(t)
+	require.EqualValues(t, len(tokens), s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id = "+sale))
 }
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
 func TestSecondSignalEndsTheDrain(t *testing.T) {
 	t.Parallel()
-	s := embeddedStack(t).with("SECKILL_DRAIN=1h")
-	p := s.spawn(t, "")
-	sale, token := p.sale(t, 1), s.tokens(t, 1)[0]
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	eventually(t, "/readyz is red", func() bool { return get(t, p.url+"/readyz") == http.StatusServiceUnavailable })
-	require.Contains(t, body503(t, p.url+"/readyz"), "not ready: shutdown")
-	require.Equal(t, http.StatusOK, get(t, p.url+"/healthz"))
+	s := rig.EmbeddedStack(t).With("SECKILL_DRAIN=1h")
+	p := s.Spawn(t, "")
+	sale, token := p.Sale(t, 1), s.Tokens(t, 1)[0]
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
+	rig.Eventually(t, "/readyz is red", func() bool { return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable })
+	require.Contains(t, body503(t, p.Url+"/readyz"), "not ready: shutdown")
+	require.Equal(t, http.StatusOK, rig.Get(t, p.Url+"/healthz"))
 	require.NoError(t, (&orderers{
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.url + "/api/v1/vouchers/" + sale + "/orders",
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.Url + "/api/v1/vouchers/" + sale + "/orders",
 		tokens: []string{token},
 	}).place(0))
-	eventually(t, "the process ends", func() bool {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	rig.Eventually(t, "the process ends", func() bool {
+		_ = p.Cmd.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-p.done:
+		case <-p.Done:
 			return true
 		default:
 			return false
 		}
 	})
-	require.Equal(t, -1, p.cmd.ProcessState.ExitCode(), "ended by the signal")
+	require.Equal(t, -1, p.Cmd.ProcessState.ExitCode(), "ended by the signal")
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
 	"errors"
 	"net/http"
@@ -18,21 +20,21 @@ import (
 // balancer sends each request to the next of its servers, so a purchase always reaches another server than the answer
 // with the pass.
 type balancer struct {
-	servers []atomic.Pointer[server]
+	servers []atomic.Pointer[rig.Server]
 	turn    atomic.Int64
 	// forgiven counts the requests that were repeated, because a server had stopped or was not ready.
 	forgiven atomic.Int64
 }
 
-func newBalancer(servers ...*server) *balancer {
-	b := &balancer{servers: make([]atomic.Pointer[server], len(servers))}
+func newBalancer(servers ...*rig.Server) *balancer {
+	b := &balancer{servers: make([]atomic.Pointer[rig.Server], len(servers))}
 	for i, p := range servers {
 		b.servers[i].Store(p)
 	}
 	return b
 }
 
-func (b *balancer) next() *server {
+func (b *balancer) next() *rig.Server {
 	turn := b.turn.Add(1)
 	return b.servers[turn%int64(len(b.servers))].Load()
 }
@@ -43,11 +45,11 @@ func (b *balancer) program(ctx context.Context, token, sale string) string {
 	method := http.MethodPost
 	ticket := ""
 	for ctx.Err() == nil {
-		a, err := b.next().entry(ctx, method, token, sale, ticket)
+		a, err := b.next().Entry(ctx, method, token, sale, ticket)
 		switch {
-		case err != nil || a.busy():
+		case err != nil || a.Busy():
 			b.forgiven.Add(1)
-			_ = sleep(ctx, 50*time.Millisecond)
+			_ = rig.Sleep(ctx, 50*time.Millisecond)
 			continue
 		case a.Code != "":
 			return a.Code
@@ -56,7 +58,7 @@ func (b *balancer) program(ctx context.Context, token, sale string) string {
 		}
 		method = http.MethodGet
 		ticket = a.Ticket
-		_ = sleep(ctx, min(time.Duration(a.Poll)*time.Millisecond, time.Second))
+		_ = rig.Sleep(ctx, min(time.Duration(a.Poll)*time.Millisecond, time.Second))
 	}
 	return "timeout"
 }
@@ -69,11 +71,11 @@ func (b *balancer) buy(ctx context.Context, token, sale, pass string) string {
 		switch {
 		case err == nil, refused && refusal.Code == "duplicate_order":
 			return "bought"
-		case refused && !busy(err):
+		case refused && !rig.Busy(err):
 			return refusal.Code
 		}
 		b.forgiven.Add(1)
-		_ = sleep(ctx, 50*time.Millisecond)
+		_ = rig.Sleep(ctx, 50*time.Millisecond)
 	}
 	return "timeout"
 }
@@ -107,12 +109,12 @@ func (b *balancer) run(t *testing.T, tokens []string, sale string, meanwhile fun
 // passes expire, as on one server: a purchase counts against its pass whichever server it reaches. The log has the times.
 func TestRoomBehindBalancer(t *testing.T) {
 	t.Parallel()
-	onEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *stack) {
+	rig.OnEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *rig.Stack) {
 		const units, programs, passTTL = 100, 150, 3600
-		servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
-		tokens := s.tokens(t, programs)
+		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
+		tokens := s.Tokens(t, programs)
 		for n := 1; n <= len(servers); n++ {
-			sale := servers[0].roomSale(t, units, 50, passTTL, time.Second)
+			sale := servers[0].RoomSale(t, units, 50, passTTL, time.Second)
 			b := newBalancer(servers[:n]...)
 			began := time.Now()
 			codes := b.run(t, tokens, sale, func(func() map[string]int) {})
@@ -120,10 +122,10 @@ func TestRoomBehindBalancer(t *testing.T) {
 			t.Logf("servers: %d, last unit after %v, repeated requests: %d", n, time.Since(began), b.forgiven.Load())
 			require.LessOrEqual(t, b.forgiven.Load(), int64(programs), "without a fault, only a busy machine is forgiven")
 
-			requireStock(t, servers[0].Client, sale, 0)
-			s.verifyRoom(t, sale)
+			rig.RequireStock(t, servers[0].Client, sale, 0)
+			s.VerifyRoom(t, sale)
 		}
-		s.verify(t)
+		s.Verify(t)
 	})
 }
 
@@ -131,20 +133,20 @@ func TestRoomBehindBalancer(t *testing.T) {
 // it knew of the passes that had bought is not lost: every unit is sold long before the passes expire.
 func TestRoomSurvivesRestarts(t *testing.T) {
 	t.Parallel()
-	onEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *stack) {
+	rig.OnEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *rig.Stack) {
 		const units, programs, passTTL, rate = 120, 180, 3600, 15
-		servers := []*server{s.spawn(t, ""), s.spawn(t, ""), s.spawn(t, "")}
-		sale := servers[0].roomSale(t, units, rate, passTTL, 2*time.Second)
+		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
+		sale := servers[0].RoomSale(t, units, rate, passTTL, 2*time.Second)
 		b := newBalancer(servers...)
-		codes := b.run(t, s.tokens(t, programs), sale, func(codes func() map[string]int) {
+		codes := b.run(t, s.Tokens(t, programs), sale, func(codes func() map[string]int) {
 			for i, p := range servers {
-				eventually(t, "the sale goes on", func() bool { return codes()["bought"] >= (i+1)*units/5 })
+				rig.Eventually(t, "the sale goes on", func() bool { return codes()["bought"] >= (i+1)*units/5 })
 				if i == 0 {
-					p.kill()
+					p.Kill()
 				} else {
-					require.Zero(t, p.stop(t))
+					require.Zero(t, p.Stop(t))
 				}
-				servers[i] = s.spawn(t, strings.TrimPrefix(p.url, "http://"))
+				servers[i] = s.Spawn(t, strings.TrimPrefix(p.Url, "http://"))
 				b.servers[i].Store(servers[i])
 			}
 		})
@@ -152,8 +154,8 @@ func TestRoomSurvivesRestarts(t *testing.T) {
 		t.Logf("%d requests were repeated", b.forgiven.Load())
 		require.LessOrEqual(t, b.forgiven.Load(), int64(20*programs), "each server is away for seconds")
 
-		requireStock(t, servers[0].Client, sale, 0)
-		s.verifyRoom(t, sale)
-		s.verify(t)
+		rig.RequireStock(t, servers[0].Client, sale, 0)
+		s.VerifyRoom(t, sale)
+		s.Verify(t)
 	})
 }

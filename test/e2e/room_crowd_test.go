@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -23,10 +25,10 @@ import (
 func TestRoomIsFairToPeople(t *testing.T) {
 	t.Parallel()
 	const accounts, bots, units, presses = 2000, 200, 1000, 600
-	s := realStack(t)
-	servers := []*server{s.serve(t), s.serve(t)}
-	tokens := s.tokens(t, accounts)
-	sale := servers[0].roomSale(t, units, 1000, 60, time.Hour)
+	s := rig.RealStack(t)
+	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	tokens := s.Tokens(t, accounts)
+	sale := servers[0].RoomSale(t, units, 1000, 60, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var (
@@ -41,21 +43,21 @@ func TestRoomIsFairToPeople(t *testing.T) {
 		lobby.Add(1)
 		buyers.Go(func() {
 			if !bot {
-				_ = sleep(ctx, react())
+				_ = rig.Sleep(ctx, react())
 			}
-			w := &waiter{p: p, token: token, sale: sale, passes: map[time.Time]string{}, begun: begun}
-			for w.ticket == "" && ctx.Err() == nil {
-				a, _ := p.entry(ctx, http.MethodPost, token, sale, "")
-				w.note(a)
+			w := &rig.Waiter{P: p, Token: token, Sale: sale, Passes: map[time.Time]string{}, Begun: begun}
+			for w.Ticket == "" && ctx.Err() == nil {
+				a, _ := p.Entry(ctx, http.MethodPost, token, sale, "")
+				w.Note(a)
 			}
 			lobby.Done()
-			if a := w.wait(ctx); a.Pass == "" {
+			if a := w.Wait(ctx); a.Pass == "" {
 				return
 			}
 			if !bot {
-				_ = sleep(ctx, react())
+				_ = rig.Sleep(ctx, react())
 			}
-			if _, err := p.placeWith(ctx, token, sale, w.pass()); err == nil {
+			if _, err := p.PlaceWith(ctx, token, sale, w.Pass()); err == nil {
 				if toAll.Add(1); bot {
 					toBots.Add(1)
 				}
@@ -72,9 +74,9 @@ func TestRoomIsFairToPeople(t *testing.T) {
 				token, p := tokens[n%bots], servers[n/bots%2]
 				switch n % 3 {
 				case 0:
-					_, _ = p.entry(pressing, http.MethodPost, token, sale, "")
+					_, _ = p.Entry(pressing, http.MethodPost, token, sale, "")
 				case 1:
-					_, _ = p.entry(pressing, http.MethodGet, token, sale, "forged")
+					_, _ = p.Entry(pressing, http.MethodGet, token, sale, "forged")
 				case 2:
 					if _, err := p.PlaceWithPass(pressing, token, sale, "forged"); err == nil {
 						robbed.Add(1)
@@ -85,7 +87,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	}
 	began := time.Now()
 	lobby.Wait()
-	servers[0].beginSale(t, sale)
+	servers[0].BeginSale(t, sale)
 	close(begun)
 	buyers.Wait()
 	stop()
@@ -93,13 +95,13 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	require.NoError(t, ctx.Err())
 	require.Zero(t, robbed.Load(), "purchases without a pass")
 	require.Equal(t, int64(units), toAll.Load())
-	require.Len(t, s.roomLog(t, sale).order(t), accounts, "all were in the lobby")
+	require.Len(t, s.RoomLog(t, sale).Order(t), accounts, "all were in the lobby")
 	share := float64(toBots.Load()) / units
 	t.Logf("%d%% of the accounts got %.1f%% of the units with %.0f presses per second",
 		100*bots/accounts, 100*share, float64(pressed.Load())/time.Since(began).Seconds())
 	require.InDelta(t, float64(bots)/accounts, share, 0.03)
-	s.verifyRoom(t, sale)
-	s.verify(t)
+	s.VerifyRoom(t, sale)
+	s.Verify(t)
 }
 
 // TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. All the others are admitted, most of
@@ -107,23 +109,23 @@ func TestRoomIsFairToPeople(t *testing.T) {
 func TestRoomKeepsRate(t *testing.T) {
 	t.Parallel()
 	const buyers, stay, perSecond = 2500, 250, 20
-	s := realStack(t)
-	servers := []*server{s.serve(t), s.serve(t)}
-	sale := servers[0].roomSale(t, buyers, perSecond, 60, 4*time.Second)
-	log, all := s.roomLog(t, sale), enter(t, sale, s.tokens(t, buyers), servers...)
+	s := rig.RealStack(t)
+	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	sale := servers[0].RoomSale(t, buyers, perSecond, 60, 4*time.Second)
+	log, all := s.RoomLog(t, sale), enter(t, sale, s.Tokens(t, buyers), servers...)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	stays := map[uint32]bool{}
 	var waiting sync.WaitGroup
 	for _, w := range all[:stay] {
-		stays[w.number] = true
-		waiting.Go(func() { w.wait(ctx) })
+		stays[w.Number] = true
+		waiting.Go(func() { w.Wait(ctx) })
 	}
 	gone := all[stay : stay+(buyers-stay)/2]
 	concurrently(len(gone), func(i int) {
-		a, err := gone[i].p.tryEntry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket)
+		a, err := gone[i].P.TryEntry(ctx, http.MethodDelete, gone[i].Token, sale, gone[i].Ticket)
 		if err != nil { // the connection was closed because it was idle: the client repeats no DELETE, which is safe here
-			a, err = gone[i].p.tryEntry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket)
+			a, err = gone[i].P.TryEntry(ctx, http.MethodDelete, gone[i].Token, sale, gone[i].Ticket)
 		}
 		if err != nil || a.Code != "" {
 			t.Errorf("%v %s", err, a.Code)
@@ -134,7 +136,7 @@ func TestRoomKeepsRate(t *testing.T) {
 
 	// A buyer that left without a word counts as present for another 10 s. If none were passed over, the last of the 250 would
 	// be admitted after nearly all of the 2,500.
-	admissions := log.admissions(t)
+	admissions := log.Admissions(t)
 	left := 0
 	for i, e := range admissions {
 		for _, number := range e.Numbers {

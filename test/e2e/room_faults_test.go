@@ -1,8 +1,9 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/rush"
 )
 
 // TestRoomSurvivesFaults: while a room is full, Redis loses its data, one of four servers is killed, and the clocks of two
@@ -22,132 +22,122 @@ import (
 // and buys with it on a server that did not give it.
 func TestRoomSurvivesFaults(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
+	s := rig.RealStack(t)
 	const buyers, rate = 240, 40
-	clock := func(off time.Duration) *stack {
-		return s.with(envClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
+	clock := func(off time.Duration) *rig.Stack {
+		return s.With(rig.EnvClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
 	}
-	right, killed := s.serve(t), s.spawn(t, "")
-	fast, slow := clock(10*time.Minute).serve(t), clock(-10*time.Minute).serve(t)
-	sale := right.roomSale(t, buyers, rate, 60, 3*time.Second)
-	log := s.roomLog(t, sale)
-	all := enter(t, sale, s.tokens(t, buyers), right, killed, fast, slow)
+	right, killed := s.Serve(t), s.Spawn(t, "")
+	fast, slow := clock(10*time.Minute).Serve(t), clock(-10*time.Minute).Serve(t)
+	sale := right.RoomSale(t, buyers, rate, 60, 3*time.Second)
+	log := s.RoomLog(t, sale)
+	all := enter(t, sale, s.Tokens(t, buyers), right, killed, fast, slow)
 	numbers := make([]uint32, buyers)
 	for i, w := range all {
-		numbers[i] = w.number
+		numbers[i] = w.Number
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var waiting sync.WaitGroup
 	for _, w := range all {
-		waiting.Go(func() { w.wait(ctx, right, fast) })
+		waiting.Go(func() { w.Wait(ctx, right, fast) })
 	}
-	eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) > 20 })
-	require.NoError(t, s.flush())
-	killed.kill()
+	rig.Eventually(t, "buyers are admitted", func() bool { return len(log.Admitted(t)) > 20 })
+	require.NoError(t, s.Flush())
+	killed.Kill()
 	waiting.Wait()
 	require.NoError(t, ctx.Err(), "all are admitted")
 
-	admitted := log.admitted(t)
+	admitted := log.Admitted(t)
 	require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
-	servers := []*server{right, fast, slow}
+	servers := []*rig.Server{right, fast, slow}
 	concurrently(buyers, func(i int) {
 		w := all[i]
 		for _, p := range servers {
-			a, err := p.tryEntry(ctx, http.MethodGet, w.token, sale, w.ticket)
+			a, err := p.TryEntry(ctx, http.MethodGet, w.Token, sale, w.Ticket)
 			if err != nil || a.Pass == "" {
-				t.Errorf("%s: no pass: %v %+v", p.url, err, a)
+				t.Errorf("%s: no pass: %v %+v", p.Url, err, a)
 			}
-			w.note(a)
+			w.Note(a)
 		}
-		if len(w.passes) != 1 || w.number != numbers[i] {
-			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
+		if len(w.Passes) != 1 || w.Number != numbers[i] {
+			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.Number, w.Passes)
 		}
 		p := servers[i%len(servers)]
-		if _, err := p.placeWith(ctx, w.token, sale, w.pass()); err != nil {
-			t.Errorf("%s: %v", p.url, err)
+		if _, err := p.PlaceWith(ctx, w.Token, sale, w.Pass()); err != nil {
+			t.Errorf("%s: %v", p.Url, err)
 		}
 	})
-	s.verifyRoom(t, sale)
-	requireStock(t, right.Client, sale, 0)
-	s.verify(t)
+	s.VerifyRoom(t, sale)
+	rig.RequireStock(t, right.Client, sale, 0)
+	s.Verify(t)
 }
 
 // TestRoomControl: a pause, a rate and a revocation act on each of three servers, and all show them.
 func TestRoomControl(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	servers := []*server{s.serve(t), s.serve(t), s.serve(t)}
-	admin, tokens := servers[0].admin(t), s.tokens(t, 400)
-	sale := servers[0].roomSale(t, 1000, 20, 60, time.Hour)
-	log := s.roomLog(t, sale)
+	s := rig.RealStack(t)
+	servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
+	admin, tokens := servers[0].Admin(t), s.Tokens(t, 400)
+	sale := servers[0].RoomSale(t, 1000, 20, 60, time.Hour)
+	log := s.RoomLog(t, sale)
 	all := enter(t, sale, tokens, servers...)
-	servers[0].beginSale(t, sale)
+	servers[0].BeginSale(t, sale)
 	ctx, stop := context.WithCancel(t.Context())
 	var polls sync.WaitGroup
 	for _, w := range all { // also after the admission
 		polls.Go(func() {
 			for ctx.Err() == nil {
-				a, _ := w.p.entry(ctx, http.MethodGet, w.token, sale, w.ticket)
-				_ = sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
+				a, _ := w.P.Entry(ctx, http.MethodGet, w.Token, sale, w.Ticket)
+				_ = rig.Sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
 			}
 		})
 	}
 	defer polls.Wait()
 	defer stop()
-	eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) >= 30 })
+	rig.Eventually(t, "buyers are admitted", func() bool { return len(log.Admitted(t)) >= 30 })
 
-	servers[0].changeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
+	servers[0].ChangeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
 	for i, p := range servers {
-		eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
-			admitted := log.admitted(t)
-			last := slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(admitted, w.number) })
+		rig.Eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
+			admitted := log.Admitted(t)
+			last := slices.IndexFunc(all, func(w *rig.Waiter) bool { return w.P == p && !slices.Contains(admitted, w.Number) })
 			require.NotEqual(t, -1, last, "all are admitted")
-			a, err := p.entry(t.Context(), http.MethodGet, all[last].token, sale, all[last].ticket)
+			a, err := p.Entry(t.Context(), http.MethodGet, all[last].Token, sale, all[last].Ticket)
 			return err == nil && a.Paused && a.Message == "one moment"
 		})
 	}
-	paused := log.admissions(t)
+	paused := log.Admissions(t)
 	time.Sleep(1500 * time.Millisecond)
-	require.Len(t, log.admissions(t), len(paused), "nobody is admitted during a pause")
+	require.Len(t, log.Admissions(t), len(paused), "nobody is admitted during a pause")
 
 	// A server that comes late admits what was due in the last two seconds: 40 buyers at the old rate.
-	servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 1000})
-	eventually(t, "all are admitted", func() bool { return len(log.admitted(t)) == len(tokens) })
-	require.True(t, slices.ContainsFunc(log.admissions(t)[len(paused):], func(e domain.RoomEvent) bool { return len(e.Numbers) > 40 }), "the new rate")
+	servers[1].ChangeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 1000})
+	rig.Eventually(t, "all are admitted", func() bool { return len(log.Admitted(t)) == len(tokens) })
+	require.True(t, slices.ContainsFunc(log.Admissions(t)[len(paused):], func(e domain.RoomEvent) bool { return len(e.Numbers) > 40 }), "the new rate")
 
 	passes := make([]string, len(all))
-	eventually(t, "all have passes", func() bool {
+	rig.Eventually(t, "all have passes", func() bool {
 		concurrently(len(all), func(i int) {
-			a, _ := all[i].p.tryEntry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
+			a, _ := all[i].P.TryEntry(t.Context(), http.MethodGet, all[i].Token, sale, all[i].Ticket)
 			passes[i] = a.Pass
 		})
 		return !slices.Contains(passes, "")
 	})
-	servers[0].mustPlaceWith(t, all[0].token, sale, passes[0])
-	servers[2].changeRoom(t, admin, sale, map[string]any{"revoke": true})
+	servers[0].MustPlaceWith(t, all[0].Token, sale, passes[0])
+	servers[2].ChangeRoom(t, admin, sale, map[string]any{"revoke": true})
 	for i, p := range servers {
-		eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
-			a, err := p.entry(t.Context(), http.MethodGet, all[1].token, sale, all[1].ticket)
+		rig.Eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
+			a, err := p.Entry(t.Context(), http.MethodGet, all[1].Token, sale, all[1].Ticket)
 			return err == nil && a.Pass != "" && a.Pass != passes[1]
 		})
 	}
 	for i, w := range all[1:61] {
-		servers[i%3].refuses(t, "entry_required", w.token, sale, passes[1+i])
+		servers[i%3].Refuses(t, "entry_required", w.Token, sale, passes[1+i])
 	}
-	renewed := servers[0].mustEntry(t, http.MethodGet, all[1].token, sale, all[1].ticket)
-	servers[1].mustPlaceWith(t, all[1].token, sale, renewed.Pass) // those who were admitted get new passes
-	s.verifyRoom(t, sale)
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	renewed := servers[0].MustEntry(t, http.MethodGet, all[1].Token, sale, all[1].Ticket)
+	servers[1].MustPlaceWith(t, all[1].Token, sale, renewed.Pass) // those who were admitted get new passes
+	s.VerifyRoom(t, sale)
 }
 
 // TestRoomSoldOut checks in every lane that there are no more passes than units, that all waiting buyers learn of the end
@@ -155,52 +145,52 @@ func sleep(ctx context.Context, d time.Duration) error {
 // scripts and its former buyer press all the time.
 func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
-	eachLane(t, true, func(t *testing.T, s *stack) {
+	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
 		const units, buyers, scripts = 10, 80, 5
-		a, b := s.serve(t), s.spawn(t, "")
-		servers, tokens := []*server{a, b}, s.tokens(t, buyers+scripts)
-		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, time.Hour)
-		log := s.roomLog(t, sale)
+		a, b := s.Serve(t), s.Spawn(t, "")
+		servers, tokens := []*rig.Server{a, b}, s.Tokens(t, buyers+scripts)
+		admin, sale := a.Admin(t), a.RoomSale(t, units, 50, 60, time.Hour)
+		log := s.RoomLog(t, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
-		a.beginSale(t, sale)
+		a.BeginSale(t, sale)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		codes := make(chan string, buyers)
 		for _, w := range all {
-			go func() { codes <- w.wait(ctx).Code }()
+			go func() { codes <- w.Wait(ctx).Code }()
 		}
-		eventually(t, "the first buyers are admitted", func() bool { return len(log.admitted(t)) >= units })
-		a.changeRoom(t, admin, sale, map[string]any{"rate": 1}) // from now on the others poll every ten seconds
+		rig.Eventually(t, "the first buyers are admitted", func() bool { return len(log.Admitted(t)) >= units })
+		a.ChangeRoom(t, admin, sale, map[string]any{"rate": 1}) // from now on the others poll every ten seconds
 		for range units {
 			require.Empty(t, <-codes)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		order := log.order(t)
+		order := log.Order(t)
 		require.Len(t, order, buyers)
-		require.Equal(t, order[:units], log.admitted(t), "as many passes as units")
-		byNumber := map[uint32]*waiter{}
+		require.Equal(t, order[:units], log.Admitted(t), "as many passes as units")
+		byNumber := map[uint32]*rig.Waiter{}
 		for _, w := range all {
-			byNumber[w.number] = w
+			byNumber[w.Number] = w
 		}
 
 		streams := make(chan streamEnd, buyers)
 		for _, number := range order[units:] {
 			w := byNumber[number]
 			go func() {
-				code, err := w.watch(ctx)
+				code, err := w.Watch(ctx)
 				streams <- streamEnd{code, err}
 			}()
 		}
 		var orders []string
 		for i, number := range order[:units] {
-			o := servers[i%2].mustPlaceWith(t, byNumber[number].token, sale, byNumber[number].pass())
-			requireOrdered(t, a, byNumber[number].token, o.ID)
+			o := servers[i%2].MustPlaceWith(t, byNumber[number].Token, sale, byNumber[number].Pass())
+			rig.RequireOrdered(t, a, byNumber[number].Token, o.ID)
 			orders = append(orders, o.ID)
 		}
 		for _, number := range order[units:] {
 			w := byNumber[number]
-			eventually(t, "a poll is answered sold_out", func() bool {
-				return servers[number%2].mustEntry(t, http.MethodGet, w.token, sale, w.ticket).Code == "sold_out"
+			rig.Eventually(t, "a poll is answered sold_out", func() bool {
+				return servers[number%2].MustEntry(t, http.MethodGet, w.Token, sale, w.Ticket).Code == "sold_out"
 			})
 		}
 		for range order[units:] {
@@ -217,49 +207,49 @@ func TestRoomSoldOut(t *testing.T) {
 		next := byNumber[order[units]]
 		var pressing sync.WaitGroup
 		var polls atomic.Int64
-		admitted := make(chan *waiter, buyers)
+		admitted := make(chan *rig.Waiter, buyers)
 		for _, number := range order[units:] {
 			w := byNumber[number]
 			pressing.Go(func() {
 				for ctx.Err() == nil {
-					if answer, _ := w.poll(ctx); answer.Pass != "" {
+					if answer, _ := w.Poll(ctx); answer.Pass != "" {
 						admitted <- w
 						return
 					}
 					polls.Add(1)
-					_ = sleep(ctx, 300*time.Millisecond)
+					_ = rig.Sleep(ctx, 300*time.Millisecond)
 				}
 			})
 		}
 		first := byNumber[order[0]]
 		press := func(token, pass string) {
 			for ctx.Err() == nil {
-				_, _ = b.entry(ctx, http.MethodPost, token, sale, "")
+				_, _ = b.Entry(ctx, http.MethodPost, token, sale, "")
 				if o, err := a.PlaceWithPass(ctx, token, sale, pass); err == nil {
 					t.Errorf("a script has the order %s", o.ID)
 					return
 				}
 			}
 		}
-		eventually(t, "all of them are present", func() bool { return polls.Load() > 5*(buyers-units) })
+		rig.Eventually(t, "all of them are present", func() bool { return polls.Load() > 5*(buyers-units) })
 		for _, token := range tokens[buyers:] {
-			pressing.Go(func() { press(token, first.pass()) })
+			pressing.Go(func() { press(token, first.Pass()) })
 		}
-		pressing.Go(func() { press(first.token, first.pass()) }) // until the order is cancelled: duplicate_order
-		a.mustCancel(t, first.token, orders[0])
-		var got *waiter
+		pressing.Go(func() { press(first.Token, first.Pass()) }) // until the order is cancelled: duplicate_order
+		a.MustCancel(t, first.Token, orders[0])
+		var got *rig.Waiter
 		select {
 		case got = <-admitted:
 		case <-time.After(time.Minute):
 			require.Fail(t, "the unit did not come back")
 		}
-		require.Equal(t, next.number, got.number)
-		b.buyReturnedWith(t, got, sale)
+		require.Equal(t, next.Number, got.Number)
+		b.BuyReturnedWith(t, got, sale)
 		stop()
 		pressing.Wait()
-		require.Equal(t, order[:units+1], log.admitted(t))
-		s.verifyRoom(t, sale)
-		s.verify(t)
+		require.Equal(t, order[:units+1], log.Admitted(t))
+		s.VerifyRoom(t, sale)
+		s.Verify(t)
 	})
 }
 
@@ -267,48 +257,4 @@ func TestRoomSoldOut(t *testing.T) {
 type streamEnd struct {
 	code string
 	err  error
-}
-
-// placeWith places an order with a pass. For a minute it repeats a purchase that is answered 503, whose order may exist then.
-func (p *server) placeWith(ctx context.Context, token, sale, pass string) (o rush.Order, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for repeated := false; ; repeated = true {
-		o, err = p.PlaceWithPass(ctx, token, sale, pass)
-		if refusal, ok := errors.AsType[*rush.Problem](err); ok && repeated && refusal.Code == "duplicate_order" {
-			return rush.Order{ID: refusal.OrderID}, nil
-		}
-		if !busy(err) || sleep(ctx, 20*time.Millisecond) != nil {
-			return o, err
-		}
-	}
-}
-
-// mustPlaceWith requires a purchase with a pass to succeed.
-func (p *server) mustPlaceWith(t *testing.T, token, sale, pass string) rush.Order {
-	t.Helper()
-	o, err := p.placeWith(t.Context(), token, sale, pass)
-	require.NoError(t, err)
-	return o
-}
-
-// refuses requires a purchase with a pass to be refused with a code.
-func (p *server) refuses(t *testing.T, code, token, sale, pass string) {
-	t.Helper()
-	_, err := p.placeWith(t.Context(), token, sale, pass)
-	requireCode(t, code, err)
-}
-
-// buyReturnedWith buys a unit that has just come back, with the pass of the buyer.
-func (p *server) buyReturnedWith(t *testing.T, w *waiter, sale string) {
-	t.Helper()
-	eventually(t, "the buyer has the unit", func() bool {
-		o, err := p.placeWith(t.Context(), w.token, sale, w.pass())
-		if err != nil {
-			requireCode(t, "sold_out", err)
-			return false
-		}
-		requireOrdered(t, p, w.token, o.ID)
-		return true
-	})
 }

@@ -1,41 +1,31 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// waitForRush polls the load simulation until it ends.
-func (p *server) waitForRush(t *testing.T, admin string) map[string]any {
-	t.Helper()
-	var last answer
-	eventually(t, "the rush has ended", func() bool {
-		last = p.answered(t, http.MethodGet, "/api/v1/admin/rush", admin)
-		require.Equal(t, http.StatusOK, last.status, last.body)
-		return last.body["state"] != "running"
-	})
-	return last.body
-}
-
 // TestAdminRush starts the load simulation through the admin API. Its buyers pass the rate limits, appear in the sale
 // statistics and get correct answers. The simulation ends when it is stopped and when the server stops.
 func TestAdminRush(t *testing.T) {
 	t.Parallel()
-	eachLane(t, false, func(t *testing.T, s *stack) {
-		p := s.with("SECKILL_RATE_LIMIT=on").serve(t)
-		admin, path := p.admin(t), "/admin/rush"
-		start := func(buyers, stock int) answer { // a start that is answered 503 leaves no rush
-			return p.reply(t, http.MethodPost, path, admin, map[string]any{"buyers": buyers, "stock": stock})
+	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.With("SECKILL_RATE_LIMIT=on").Serve(t)
+		admin, path := p.Admin(t), "/admin/rush"
+		start := func(buyers, stock int) rig.Answer { // a start that is answered 503 leaves no rush
+			return p.Reply(t, http.MethodPost, path, admin, map[string]any{"buyers": buyers, "stock": stock})
 		}
-		require.Equal(t, "idle", p.must(t, http.MethodGet, path, admin, nil)["state"])
+		require.Equal(t, "idle", p.Must(t, http.MethodGet, path, admin, nil)["state"])
 
 		began := start(300, 40)
-		require.Equal(t, http.StatusAccepted, began.status, began.body)
-		sale := began.body["voucher_id"].(string)
-		events := p.watchSale(t, admin, sale)
-		done := p.waitForRush(t, admin)
+		require.Equal(t, http.StatusAccepted, began.Status, began.Body)
+		sale := began.Body["voucher_id"].(string)
+		events := p.WatchSale(t, admin, sale)
+		done := p.WaitForRush(t, admin)
 		require.Equal(t, "done", done["state"], done)
 		require.Equal(t, sale, done["voucher_id"])
 		require.EqualValues(t, 300, done["answered"])
@@ -56,22 +46,22 @@ func TestAdminRush(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, "ended", p.must(t, http.MethodGet, "/vouchers/"+sale, admin, nil)["state"],
+		require.Equal(t, "ended", p.Must(t, http.MethodGet, "/vouchers/"+sale, admin, nil)["state"],
 			"units of unpaid orders return later and must not be sold")
-		log := p.must(t, http.MethodGet, "/admin/audit?voucher_id="+sale, admin, nil)["items"].([]any)
+		log := p.Must(t, http.MethodGet, "/admin/audit?voucher_id="+sale, admin, nil)["items"].([]any)
 		require.NotEmpty(t, log)
 		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
 
-		require.Equal(t, http.StatusAccepted, start(5000, 10000).status)
-		requireProblem(t, http.StatusConflict, "invalid_state", start(1, 1))
-		require.Equal(t, http.StatusNoContent, p.reply(t, http.MethodDelete, path, admin, nil).status)
-		stopped := p.waitForRush(t, admin)
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
+		rig.RequireProblem(t, http.StatusConflict, "invalid_state", start(1, 1))
+		require.Equal(t, http.StatusNoContent, p.Reply(t, http.MethodDelete, path, admin, nil).Status)
+		stopped := p.WaitForRush(t, admin)
 		require.Equal(t, "failed", stopped["state"])
 		require.Equal(t, "the rush was stopped", stopped["detail"])
-		require.Equal(t, http.StatusNoContent, p.reply(t, http.MethodDelete, path, admin, nil).status, "stopping without a rush succeeds")
+		require.Equal(t, http.StatusNoContent, p.Reply(t, http.MethodDelete, path, admin, nil).Status, "stopping without a rush succeeds")
 
-		require.Equal(t, http.StatusAccepted, start(5000, 10000).status)
-		require.Zero(t, p.stop(t), "shutdown ends the rush")
-		s.verify(t)
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
+		require.Zero(t, p.Stop(t), "shutdown ends the rush")
+		s.Verify(t)
 	})
 }

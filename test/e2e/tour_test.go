@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,20 +26,20 @@ func TestTour(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("../../docs/" + name)
 			require.NoError(t, err)
-			addr := freeAddr(t)
+			addr := rig.FreeAddr(t)
 			blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(string(text), "127.0.0.1:8080", addr), -1)
 			require.Len(t, blocks, 7)
 			dir := newTourFolder(t)
 
 			server := dir.shell(addr, blocks[0][1])
-			var log buffer
+			var log rig.Buffer
 			server.Stdout, server.Stderr = &log, &log
 			require.NoError(t, server.Start())
 			defer func() {
 				_ = server.Process.Signal(os.Interrupt)
 				_ = server.Wait()
 			}()
-			eventually(t, "the server listens", func() bool {
+			rig.Eventually(t, "the server listens", func() bool {
 				return strings.Contains(log.String(), "seckill listens on") && strings.Contains(log.String(), "/docs")
 			})
 			requirePrinted(t, blocks[0], log.String())
@@ -99,7 +101,7 @@ func (d tourFolder) shell(addr, script string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = d.path
 	cmd.Env = []string{
-		envRunMain + "=1", "SECKILL_EXE=" + d.exe, "SECKILL_ADDR=" + addr, "PATH=" + filepath.Join(d.path, "bin") + ":" + os.Getenv("PATH"),
+		rig.EnvRunMain + "=1", "SECKILL_EXE=" + d.exe, "SECKILL_ADDR=" + addr, "PATH=" + filepath.Join(d.path, "bin") + ":" + os.Getenv("PATH"),
 		"HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0",
 	}
 	return cmd

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bytes"
 	"encoding/hex"
 	"io"
@@ -72,13 +74,13 @@ func traceOrder(t *testing.T, lane string, want []string) bool {
 	traces := &traceStore{}
 	srv := httptest.NewServer(traces)
 	defer srv.Close()
-	p := embeddedStack(t).in(lane).with("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").spawn(t, "")
-	sale := p.sale(t, 10)
-	token, other := p.login(t, phone), p.login(t, "13800000078")
+	p := rig.EmbeddedStack(t).In(lane).With("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off").Spawn(t, "")
+	sale := p.Sale(t, 10)
+	token, other := p.LoginToken(t, phone), p.LoginToken(t, "13800000078")
 	place := func(token, traceparent string) int {
-		a := p.click(t, token, sale, "Idempotency-Key", key, "Prefer", "wait=3", "Traceparent", traceparent)
-		require.Contains(t, []int{http.StatusCreated, http.StatusAccepted, http.StatusServiceUnavailable}, a.status, a.body)
-		return a.status
+		a := p.Click(t, token, sale, "Idempotency-Key", key, "Prefer", "wait=3", "Traceparent", traceparent)
+		require.Contains(t, []int{http.StatusCreated, http.StatusAccepted, http.StatusServiceUnavailable}, a.Status, a.Body)
+		return a.Status
 	}
 	unsampled := "00-" + strings.Repeat("ab", 16) + "-" + parentID + "-00"
 	// The first order also loads the gate, which is tried before and after.
@@ -86,12 +88,12 @@ func traceOrder(t *testing.T, lane string, want []string) bool {
 		return false
 	}
 
-	p.scrape()
+	p.Scrape()
 	for _, histogram := range []string{"seckill_http_request_seconds", "seckill_order_seconds"} {
-		require.Regexp(t, `(?m)^`+histogram+`_bucket\{.*\} \d+ # \{trace_id="`+traceID+`"\}`, p.metrics)
+		require.Regexp(t, `(?m)^`+histogram+`_bucket\{.*\} \d+ # \{trace_id="`+traceID+`"\}`, p.Metrics)
 	}
-	require.Zero(t, p.stop(t)) // exports the last spans
-	if log := p.log.String(); strings.Contains(log, "cannot export the last traces") || strings.Contains(log, "traces are not exported") {
+	require.Zero(t, p.Stop(t)) // exports the last spans
+	if log := p.Log.String(); strings.Contains(log, "cannot export the last traces") || strings.Contains(log, "traces are not exported") {
 		return false
 	}
 

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -8,14 +10,14 @@ import (
 )
 
 // soldInQueue starts a server in lane queue with a sale of which one unit is sold.
-func soldInQueue(t *testing.T, s *stack) (p *server, sale string) {
+func soldInQueue(t *testing.T, s *rig.Stack) (p *rig.Server, sale string) {
 	t.Helper()
-	p = s.serve(t)
-	sale = p.sale(t, 5)
-	token := s.tokens(t, 1)[0]
-	o := p.mustPlace(t, token, sale)
-	requireOrdered(t, p, token, o.ID)
-	requireSettled(t, s)
+	p = s.Serve(t)
+	sale = p.Sale(t, 5)
+	token := s.Tokens(t, 1)[0]
+	o := p.MustPlace(t, token, sale)
+	rig.RequireOrdered(t, p, token, o.ID)
+	rig.RequireSettled(t, s)
 	return p, sale
 }
 
@@ -32,39 +34,39 @@ func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 // if not, and passes after the sale has ended.
 func TestVerifyReportsUndersell(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).in("queue")
+	s := rig.RealStack(t).In("queue")
 	p, sale := soldInQueue(t, s)
-	rdb := s.client(t)
+	rdb := s.Client(t)
 	loseUnit(t, rdb, sale)
-	code, out := s.with(envLasting+"=1m").check(t, "verify")
+	code, out := s.With(rig.EnvLasting+"=1m").Check(t, "verify")
 	require.Zero(t, code, "the server repairs it while verify waits: %s", out)
 	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
-	p.logs(t, "the gate differs from the database and is rebuilt")
+	p.Logs(t, "the gate differs from the database and is rebuilt")
 
-	require.Zero(t, p.stop(t))
-	brief := s.with(envLasting+"=1s", envEvery+"=1h")
-	brief.serve(t) // repairs nothing
+	require.Zero(t, p.Stop(t))
+	brief := s.With(rig.EnvLasting+"=1s", rig.EnvEvery+"=1h")
+	brief.Serve(t) // repairs nothing
 	loseUnit(t, rdb, sale)
-	code, out = brief.check(t, "verify")
-	require.Equal(t, exitViolation, code, out)
+	code, out = brief.Check(t, "verify")
+	require.Equal(t, rig.ExitViolation, code, out)
 	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
-	s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-	code, out = brief.check(t, "verify")
+	s.Exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
+	code, out = brief.Check(t, "verify")
 	require.Zero(t, code, out)
 }
 
 // TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
 func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	p, sale := soldInQueue(t, s.in("queue"))
-	rdb := s.client(t)
-	require.Zero(t, p.stop(t))
+	s := rig.RealStack(t)
+	p, sale := soldInQueue(t, s.In("queue"))
+	rdb := s.Client(t)
+	require.Zero(t, p.Stop(t))
 	loseUnit(t, rdb, sale)
 	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
-	other := s.in("lock").serve(t)
-	other.mustPlace(t, s.tokens(t, 2)[1], sale)
-	code, out := s.check(t, "verify")
+	other := s.In("lock").Serve(t)
+	other.MustPlace(t, s.Tokens(t, 2)[1], sale)
+	code, out := s.Check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
@@ -74,26 +76,26 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	defer subscriber.Close()
 	_, err := subscriber.Receive(t.Context())
 	require.NoError(t, err)
-	code, out = s.with(envLasting+"=1s").check(t, "verify")
-	require.Equal(t, exitViolation, code, out)
+	code, out = s.With(rig.EnvLasting+"=1s").Check(t, "verify")
+	require.Equal(t, rig.ExitViolation, code, out)
 }
 
 // TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
 func TestVerifyWithQueuedOrders(t *testing.T) {
 	t.Parallel()
-	s := realStack(t)
-	s, release := holdWorkers(t, s.in("queue"))
-	p := s.serve(t)
-	sale, tokens := p.sale(t, 5), s.tokens(t, 3)
+	s := rig.RealStack(t)
+	s, release := rig.HoldWorkers(t, s.In("queue"))
+	p := s.Serve(t)
+	sale, tokens := p.Sale(t, 5), s.Tokens(t, 3)
 	for _, token := range tokens {
-		p.queue(t, token, sale)
+		p.Queue(t, token, sale)
 	}
-	code, out := s.check(t, "verify")
+	code, out := s.Check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "3 orders waiting, 0 dead letters")
 	release()
-	requireSettled(t, s)
-	code, out = s.check(t, "verify")
+	rig.RequireSettled(t, s)
+	code, out = s.Check(t, "verify")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "0 orders waiting")
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
 	"database/sql"
 	_ "embed"
@@ -56,8 +58,8 @@ func buyAsPrevious(ctx context.Context, db *sql.DB, orderID, userID int64) (bool
 // the schema while the statements of the previous version go on buying. Its orders and keys stay valid.
 func TestPreviousSchema(t *testing.T) {
 	t.Parallel()
-	s := realStack(t).onEmptyDatabase(t)
-	s.query(t, func(db *sql.DB) {
+	s := rig.RealStack(t).OnEmptyDatabase(t)
+	s.Query(t, func(db *sql.DB) {
 		for statement := range strings.SplitSeq(previousSchema, ";\n") {
 			if strings.TrimSpace(statement) != "" {
 				_, err := db.ExecContext(t.Context(), statement)
@@ -70,7 +72,7 @@ func TestPreviousSchema(t *testing.T) {
 	var previous sync.WaitGroup
 	bought, started := int64(0), make(chan struct{})
 	previous.Go(func() {
-		s.query(t, func(db *sql.DB) {
+		s.Query(t, func(db *sql.DB) {
 			for ; ; bought++ {
 				if bought == previousStock/2 {
 					<-started // the other half is sold by both versions
@@ -85,37 +87,37 @@ func TestPreviousSchema(t *testing.T) {
 			}
 		})
 	})
-	addrs := []string{freeAddr(t), freeAddr(t)}
-	servers := make([]*server, len(addrs))
+	addrs := []string{rig.FreeAddr(t), rig.FreeAddr(t)}
+	servers := make([]*rig.Server, len(addrs))
 	var starting sync.WaitGroup
 	for i := range servers {
-		starting.Go(func() { servers[i] = s.spawn(t, addrs[i]) })
+		starting.Go(func() { servers[i] = s.Spawn(t, addrs[i]) })
 	}
 	starting.Wait()
 	close(started)
-	c := buyersOf(previousSale, previousStock, s.tokens(t, 1500), servers...)
+	c := rig.BuyersOf(previousSale, previousStock, s.Tokens(t, 1500), servers...)
 	c.Parallel = 16
 	r := c.Run(t.Context())
 	previous.Wait()
 	require.Positive(t, bought)
 	require.Positive(t, r.Codes["ok"])
-	requireStock(t, servers[0].Client, previousSale, 0)
-	require.EqualValues(t, 1000, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE slot IS NOT NULL AND voucher_id = "+previousSale))
-	s.query(t, func(db *sql.DB) {
+	rig.RequireStock(t, servers[0].Client, previousSale, 0)
+	require.EqualValues(t, 1000, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE slot IS NOT NULL AND voucher_id = "+previousSale))
+	s.Query(t, func(db *sql.DB) {
 		_, err := db.ExecContext(t.Context(), "INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, limit_per_user, "+
 			"created_at, updated_at, entry_mode, pass_ttl, entry_epoch, pay_timeout, unpaid_limit, entry_challenge, entry_opens_at, entry_rate, "+
 			"entry_paused, entry_message) VALUES (1, 1, 1, NOW(3), '2099-01-01', 1, NOW(3), NOW(3), 0, 10, 0, NULL, NULL, 0, NULL, 100, 0, '')")
 		require.NoError(t, err, "a sale that the previous version publishes")
 	})
-	s.verify(t)
+	s.Verify(t)
 
-	tokens, err := auth.NewTokens(domain.NewKeyring([]byte(testSecret)), time.Now)
+	tokens, err := auth.NewTokens(domain.NewKeyring([]byte(rig.TestSecret)), time.Now)
 	require.NoError(t, err)
 	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	o := orderers{client: client, url: servers[0].url + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
+	o := orderers{client: client, url: servers[0].Url + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
 	require.NoError(t, o.place(0), "the key of an order of the previous version")
-	require.EqualValues(t, 1, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
-	require.EqualValues(t, 1, s.count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))
+	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
+	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))
 }

@@ -1,8 +1,9 @@
 package e2e
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +25,16 @@ import (
 // queue bounds the time until then.
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
-	s, release := holdWorkers(t, realStack(t).in("queue"))
-	p := s.spawn(t, "") // whose connections have files of their own
+	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue"))
+	p := s.Spawn(t, "") // whose connections have files of their own
 	const buyers = 5000
-	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)
+	sale, tokens, rdb := p.Sale(t, buyers), s.Tokens(t, buyers), s.Client(t)
 	ids, errs := make([]string, buyers), make([]error, buyers)
 	var waiting sync.WaitGroup
 	for i, token := range tokens {
-		waiting.Go(func() { ids[i], errs[i] = p.queueUp(t.Context(), token, sale) })
+		waiting.Go(func() { ids[i], errs[i] = p.QueueUp(t.Context(), token, sale) })
 	}
-	eventually(t, "all buyers wait", func() bool {
+	rig.Eventually(t, "all buyers wait", func() bool {
 		lag, err := app.ReadLag(t.Context(), rdb)
 		return err == nil && lag.Unsettled == buyers
 	})
@@ -43,7 +44,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
-		waiting.Go(func() { followUntil("pending_payment", p.url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
+		waiting.Go(func() { followUntil("pending_payment", p.Url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
 	}
 	for range buyers {
 		require.Equal(t, "queued", <-seen)
@@ -54,28 +55,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 		require.Equal(t, "pending_payment", <-seen)
 	}
 	waiting.Wait()
-	s.verify(t)
-}
-
-// queueUp orders until the order is queued, and returns its id. On a busy machine an answer can come too late: the
-// order is queued although the buyer gets 503, and the next request is refused with its id. Any other answer is an
-// error. A request without an answer is repeated, because its connection may have ended on the way.
-func (p *server) queueUp(ctx context.Context, token, sale string) (id string, err error) {
-	for {
-		a, err := p.trySend(ctx, http.MethodPost, ordersOf(sale), token, "", "Prefer", "wait=5")
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		id, _ := a.body["order_id"].(string)
-		code := a.body["code"]
-		switch {
-		case err != nil:
-		case id != "" && (a.status == http.StatusAccepted || a.status == http.StatusConflict && code == "duplicate_order"):
-			return id, nil
-		case a.status != http.StatusServiceUnavailable || code != "unavailable" && code != "overloaded" || a.header.Get("Retry-After") == "":
-			return "", fmt.Errorf("answered %d: %v", a.status, a.body)
-		}
-	}
+	s.Verify(t)
 }
 
 // followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream. For a

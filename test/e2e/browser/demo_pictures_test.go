@@ -1,4 +1,4 @@
-package e2e
+package browser
 
 import (
 	"encoding/base64"
@@ -16,7 +16,7 @@ import (
 
 // TestDemoPicturesAreDrawn checks that each drawing of the demo has its picture. With -update it draws the pictures again.
 func TestDemoPicturesAreDrawn(t *testing.T) {
-	drawings, err := filepath.Glob("../../internal/demo/pictures/*.svg")
+	drawings, err := filepath.Glob("../../../internal/demo/pictures/*.svg")
 	require.NoError(t, err)
 	require.Len(t, drawings, 3)
 	for _, drawing := range drawings {

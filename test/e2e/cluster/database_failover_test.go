@@ -1,6 +1,8 @@
-package e2e
+package cluster
 
 import (
+	"seckill/test/e2e/rig"
+
 	"database/sql"
 	"fmt"
 	"net"
@@ -23,13 +25,13 @@ func TestGaleraFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := testenv.StartGalera(t)
-			start := func(t *testing.T, lane string) (s *stack, servers []*server) {
-				s = serverStack(t, g.DSN(t)).in(lane)
+			start := func(t *testing.T, lane string) (s *rig.Stack, servers []*rig.Server) {
+				s = rig.ServerStack(t, g.DSN(t)).In(lane)
 				for node := range writers {
 					at := testenv.StartProxy(t, g.Addrs(node)...).Addr
-					servers = append(servers, s.with(led(s, g.Nodes[0], at)).serve(t))
+					servers = append(servers, s.With(led(s, g.Nodes[0], at)).Serve(t))
 				}
-				return s.with(led(s, g.Nodes[0], testenv.StartProxy(t, g.Addrs(0)...).Addr)), servers
+				return s.With(led(s, g.Nodes[0], testenv.StartProxy(t, g.Addrs(0)...).Addr)), servers
 			}
 			together(t, start, g.Nodes[0].Kill, func() { g.Verdict(t, 2) })
 		})
@@ -42,10 +44,10 @@ func TestGaleraWriterFrozen(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartGalera(t)
 	at := testenv.StartProxy(t, g.Addrs(0)...)
-	start := func(t *testing.T, lane string) (*stack, []*server) {
-		s := serverStack(t, g.DSN(t)).in(lane)
-		s = s.with(led(s, g.Nodes[0], at.Addr))
-		return s, []*server{s.serve(t)}
+	start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
+		s := rig.ServerStack(t, g.DSN(t)).In(lane)
+		s = s.With(led(s, g.Nodes[0], at.Addr))
+		return s, []*rig.Server{s.Serve(t)}
 	}
 	together(t, start, func() { require.NoError(t, g.Nodes[0].Pause()) }, func() {
 		g.Verdict(t, 2)
@@ -73,10 +75,10 @@ func TestSemiSyncFailover(t *testing.T) {
 			t.Parallel()
 			primary, replica := startSemiSync(t)
 			at := testenv.StartProxy(t, primary.Addr)
-			start := func(t *testing.T, lane string) (*stack, []*server) {
-				s := serverStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).in(lane)
-				s = s.with(led(s, primary, at.Addr))
-				return s, []*server{s.serve(t)}
+			start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
+				s := rig.ServerStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).In(lane)
+				s = s.With(led(s, primary, at.Addr))
+				return s, []*rig.Server{s.Serve(t)}
 			}
 			together(t, start, func() { end(t, primary) }, func() {
 				promote(t, replica)
@@ -90,8 +92,8 @@ func TestSemiSyncFailover(t *testing.T) {
 }
 
 // led returns the setting that leads the servers of a stack to the address of a proxy instead of a database.
-func led(s *stack, db *testenv.Database, proxy string) string {
-	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
+func led(s *rig.Stack, db *testenv.Database, proxy string) string {
+	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.Setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
 }
 
 // seller is a user who cannot write to a read-only server, as root can.
@@ -152,7 +154,7 @@ func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
 	host, port, err := net.SplitHostPort(primary.Addr)
 	require.NoError(t, err)
 	onServer(t, replica, strings.Split(fmt.Sprintf(how.attach, host, port), "; ")...)
-	eventually(t, "the replica is attached", func() bool {
+	rig.Eventually(t, "the replica is attached", func() bool {
 		return row(t, primary, "SHOW STATUS LIKE '"+how.replicas+"'")["Value"] == "1"
 	})
 	onServer(t, primary, "CREATE USER "+seller, "GRANT ALL ON `seckill\\_test\\_%`.* TO "+seller)
@@ -164,7 +166,7 @@ func promote(t *testing.T, replica *testenv.Database) {
 	t.Helper()
 	how := replication[replica.Kind]
 	onServer(t, replica, how.stopReceiver)
-	eventually(t, "the replica has executed its relay log", func() bool {
+	rig.Eventually(t, "the replica has executed its relay log", func() bool {
 		state := row(t, replica, how.status)
 		require.Empty(t, state["Last_SQL_Error"])
 		for i := range how.received {
@@ -179,13 +181,13 @@ func promote(t *testing.T, replica *testenv.Database) {
 
 // together runs failover in lanes lock and queue at once. The sales begin together, and kill and verdict are called once, when all
 // have begun.
-func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*server), kill, verdict func()) {
+func together(t *testing.T, start func(t *testing.T, lane string) (*rig.Stack, []*rig.Server), kill, verdict func()) {
 	t.Helper()
 	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
 	var ready, begun, running sync.WaitGroup
-	ready.Add(len(lockAndQueue))
-	begun.Add(len(lockAndQueue))
-	for _, lane := range lockAndQueue {
+	ready.Add(len(rig.LockAndQueue))
+	begun.Add(len(rig.LockAndQueue))
+	for _, lane := range rig.LockAndQueue {
 		running.Go(func() { // t.Parallel could run one lane after the other
 			t.Run(lane, func(t *testing.T) {
 				isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
@@ -203,15 +205,15 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*stack, []*se
 }
 
 // administrator returns a stack whose queries are those of the administrator of a server.
-func administrator(m *testenv.Database) *stack {
-	return &stack{env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
+func administrator(m *testenv.Database) *rig.Stack {
+	return &rig.Stack{Env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
 }
 
 // onServer runs statements as the administrator.
 func onServer(t *testing.T, m *testenv.Database, statements ...string) {
 	t.Helper()
 	for _, stmt := range statements {
-		administrator(m).exec(t, stmt)
+		administrator(m).Exec(t, stmt)
 	}
 }
 
@@ -219,7 +221,7 @@ func onServer(t *testing.T, m *testenv.Database, statements ...string) {
 func row(t *testing.T, m *testenv.Database, query string) map[string]string {
 	t.Helper()
 	byName := map[string]string{}
-	administrator(m).query(t, func(db *sql.DB) {
+	administrator(m).Query(t, func(db *sql.DB) {
 		rows, err := db.QueryContext(t.Context(), query)
 		require.NoError(t, err)
 		defer rows.Close()

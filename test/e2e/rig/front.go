@@ -1,4 +1,4 @@
-package e2e
+package rig
 
 import (
 	"bytes"
@@ -25,13 +25,13 @@ type front struct {
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 
-	mu      sync.Mutex
+	Mu      sync.Mutex
 	down    bool
 	watched string       // path prefix of the POSTs that count as purchases
 	answers []string     // answers to the next purchases, see respondWith
 	keys    []string     // Idempotency-Keys of the purchases
-	resumed []string     // Last-Event-IDs of the streams
-	events  atomic.Int64 // forwarded writes of streams
+	Resumed []string     // Last-Event-IDs of the streams
+	Events  atomic.Int64 // forwarded writes of streams
 }
 
 // counting counts the writes to a response.
@@ -50,10 +50,10 @@ func (c counting) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer to http.ResponseController.
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// startFront starts a front of the server.
-func (p *server) startFront(t *testing.T) *front {
+// StartFront starts a front of the server.
+func (p *Server) StartFront(t *testing.T) *front {
 	t.Helper()
-	target, err := url.Parse(p.url)
+	target, err := url.Parse(p.Url)
 	require.NoError(t, err)
 	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -68,10 +68,10 @@ func (p *server) startFront(t *testing.T) *front {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
+	f.Mu.Lock()
 	down, code := f.down, ""
 	if strings.HasSuffix(r.URL.Path, "/events") && !down {
-		f.resumed = append(f.resumed, r.Header.Get("Last-Event-ID"))
+		f.Resumed = append(f.Resumed, r.Header.Get("Last-Event-ID"))
 	}
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
 		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
@@ -79,7 +79,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			code, f.answers = f.answers[0], f.answers[1:]
 		}
 	}
-	f.mu.Unlock()
+	f.Mu.Unlock()
 	switch {
 	case down:
 		panic(http.ErrAbortHandler)
@@ -103,50 +103,50 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
 	case strings.HasSuffix(r.URL.Path, "/events"):
-		f.proxy.ServeHTTP(counting{w, &f.events}, r)
+		f.proxy.ServeHTTP(counting{w, &f.Events}, r)
 	default:
 		f.proxy.ServeHTTP(w, r)
 	}
 }
 
-// cut closes all connections and rejects new ones until restore.
-func (f *front) cut() {
-	f.mu.Lock()
+// Cut closes all connections and rejects new ones until restore.
+func (f *front) Cut() {
+	f.Mu.Lock()
 	f.down = true
-	f.mu.Unlock()
+	f.Mu.Unlock()
 	f.CloseClientConnections()
 }
 
-func (f *front) restore() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *front) Restore() {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	f.down = false
 }
 
-// watch sets the path prefix of the POSTs that count as purchases.
-func (f *front) watch(prefix string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Watch sets the path prefix of the POSTs that count as purchases.
+func (f *front) Watch(prefix string) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	f.watched = prefix
 }
 
-// respondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
+// RespondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
 // purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
-func (f *front) respondWith(codes ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *front) RespondWith(codes ...string) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	f.answers, f.keys = codes, nil
 }
 
-// keysSeen returns the keys of the purchases since respondWith.
-func (f *front) keysSeen() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// KeysSeen returns the keys of the purchases since respondWith.
+func (f *front) KeysSeen() []string {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	return append([]string{}, f.keys...)
 }
 
-// offer is a sale that a test publishes.
-type offer struct {
+// Offer is a sale that a test publishes.
+type Offer struct {
 	Title       string    `json:"title"`
 	SubTitle    string    `json:"sub_title"`
 	Rules       string    `json:"rules"`
@@ -161,20 +161,20 @@ type offer struct {
 	PayTimeout   int `json:"pay_timeout,omitempty"` // seconds
 }
 
-// shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
-type shop struct {
-	*server
-	token string
-	stack *stack // of the server, if the test that started it sets this
+// Shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
+type Shop struct {
+	*Server
+	Token string
+	Stack *Stack // of the server, if the test that started it sets this
 }
 
-func (p *server) shop(t *testing.T) *shop {
+func (p *Server) Shop(t *testing.T) *Shop {
 	t.Helper()
-	return &shop{server: p, token: p.admin(t)}
+	return &Shop{Server: p, Token: p.Admin(t)}
 }
 
-// publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.
-func (p *shop) publish(t *testing.T, o offer) string {
+// Publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.
+func (p *Shop) Publish(t *testing.T, o Offer) string {
 	t.Helper()
 	if o.Title == "" {
 		o.Title = t.Name()
@@ -187,29 +187,29 @@ func (p *shop) publish(t *testing.T, o offer) string {
 	}
 	o.ShopID, o.PayValue, o.ActualValue = "1", max(o.PayValue, 100), max(o.ActualValue, 200)
 	var v struct{ ID string }
-	p.as(t, http.MethodPost, "/api/v1/admin/vouchers", o, http.StatusCreated, &v)
+	p.As(t, http.MethodPost, "/api/v1/admin/vouchers", o, http.StatusCreated, &v)
 	return v.ID
 }
 
-// change changes a voucher.
-func (p *shop) change(t *testing.T, sale string, fields map[string]any) {
+// Change changes a voucher.
+func (p *Shop) Change(t *testing.T, sale string, fields map[string]any) {
 	t.Helper()
-	p.as(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
+	p.As(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
 }
 
-// as sends a request of the admin, requires its status and decodes the response into out. It repeats a request that is
+// As sends a request of the admin, requires its status and decodes the response into out. It repeats a request that is
 // answered 503, with the same key.
-func (p *shop) as(t *testing.T, method, path string, in any, want int, out any) {
+func (p *Shop) As(t *testing.T, method, path string, in any, want int, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	require.NoError(t, err)
 	key := rand.Text()
 	var status int
 	var text []byte
-	eventually(t, "an answer other than 503", func() bool {
-		req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
+	Eventually(t, "an answer other than 503", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), method, p.Url+path, bytes.NewReader(body))
 		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer "+p.token)
+		req.Header.Set("Authorization", "Bearer "+p.Token)
 		if method == http.MethodPost {
 			req.Header.Set("Idempotency-Key", key)
 		}

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,20 +17,20 @@ import (
 // paidOrder places and pays an order.
 func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
 	t.Helper()
-	token = c.login(t, phone)
-	o = c.buy(t, token, sale)
-	require.Equal(t, http.StatusOK, c.answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).status)
-	c.waitFor(t, token, o.ID, "paid")
+	token = c.LoginToken(t, phone)
+	o = c.Buy(t, token, sale)
+	require.Equal(t, http.StatusOK, c.Answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).Status)
+	c.WaitFor(t, token, o.ID, "paid")
 	return o, token
 }
 
 // redeemedAtCounter checks that a code shows what it stands for before one press redeems it, that the list follows, and
 // that a used code says when and by which member of the staff it was redeemed.
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
-	phone, sale := newPhone(), c.publish(t, offer{Title: "Two coffees", Stock: 5})
+	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
-	code := c.must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
-	v := c.visit(c.url, "en")
+	code := c.Must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
+	v := c.visit(c.Url, "en")
 	v.enter("/console/orders?voucher_id="+sale, c.phone)
 	v.reads(".listing tbody tr", "Paid")
 	v.fill("redeem", "code", strings.ToLower(code))
@@ -36,12 +38,12 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
 		v.reads("[data-redemption]", want)
 	}
-	c.waitFor(t, token, o.ID, "paid") // nothing has happened yet
+	c.WaitFor(t, token, o.ID, "paid") // nothing has happened yet
 	v.until(`document.activeElement?.dataset.do === "use-code"`)
 	v.key("\r")
 	v.reads("main", "“Two coffees” has been redeemed (order "+o.ID+").")
 	v.reads(".listing tbody tr", "Redeemed")
-	c.waitFor(t, token, o.ID, "redeemed")
+	c.WaitFor(t, token, o.ID, "redeemed")
 
 	v.fill("redeem", "code", code)
 	v.submit("redeem")
@@ -55,10 +57,10 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 
 // searchOrders finds an order by what its buyer can tell, and keeps the search in the address.
 func searchOrders(t *testing.T, c *consoleTest) {
-	phone, title := newPhone(), "Picnic "+newPhone()
-	sale := c.publish(t, offer{Title: title, Stock: 5})
+	phone, title := rig.NewPhone(), "Picnic "+rig.NewPhone()
+	sale := c.Publish(t, rig.Offer{Title: title, Stock: 5})
 	o, _ := c.paidOrder(t, phone, sale)
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.enter("/console/orders", c.phone)
 	search := func(field, value string) {
 		t.Helper()
@@ -87,7 +89,7 @@ func searchOrders(t *testing.T, c *consoleTest) {
 	v.submit("search")
 	v.reads(fieldError("search", "to"), "Must not be before")
 
-	payment := c.must(t, http.MethodGet, "/admin/orders/"+o.ID, c.token, nil)["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
+	payment := c.Must(t, http.MethodGet, "/admin/orders/"+o.ID, c.Token, nil)["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
 	v.goTo("/console/orders")
 	search("payment_ref", payment)
 	only()
@@ -100,9 +102,9 @@ func searchOrders(t *testing.T, c *consoleTest) {
 
 // filesInBrowser saves the lists as files.
 func filesInBrowser(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Title: "Exported", Stock: 5})
-	o, _ := c.paidOrder(t, newPhone(), sale)
-	v := c.visit(c.url, "en")
+	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
+	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
+	v := c.visit(c.Url, "en")
 	v.before(`{
 		window.files = {};
 		const create = URL.createObjectURL;
@@ -130,32 +132,32 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 
 // refundedAtOnce refunds all paid orders of a sale that is over, after a confirmation with their number and sum.
 func refundedAtOnce(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Title: "Cancelled event", Stock: 9})
+	sale := c.Publish(t, rig.Offer{Title: "Cancelled event", Stock: 9})
 	var orders []rush.Order
 	var tokens []string
 	for range 3 {
-		o, token := c.paidOrder(t, newPhone(), sale)
+		o, token := c.paidOrder(t, rig.NewPhone(), sale)
 		orders, tokens = append(orders, o), append(tokens, token)
 	}
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.reads("h1", "Cancelled event")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="refund-all"]').checkVisibility()`), "the units would be sold again")
-	c.change(t, sale, map[string]any{"status": "off"})
+	c.Change(t, sale, map[string]any{"status": "off"})
 	v.until(`document.querySelector('[data-do="refund-all"]').checkVisibility()`)
 	v.click(`[data-do="refund-all"]`)
 	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
-	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.must(t, http.MethodGet, "/orders/"+orders[0].ID, tokens[0], nil)["amount"].(float64)/100))
+	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, http.MethodGet, "/orders/"+orders[0].ID, tokens[0], nil)["amount"].(float64)/100))
 	v.key("\x1b")
 	v.until(`!document.querySelector("dialog")`)
 	for i, o := range orders {
-		c.waitFor(t, tokens[i], o.ID, "paid")
+		c.WaitFor(t, tokens[i], o.ID, "paid")
 	}
 	v.click(`[data-do="refund-all"]`)
 	v.confirm()
 	v.reads("main", "All refunds have been requested: 3.")
 	for i, o := range orders {
-		c.waitFor(t, tokens[i], o.ID, "refunded")
+		c.WaitFor(t, tokens[i], o.ID, "refunded")
 	}
 	v.click(`[data-do="refund-all"]`)
 	v.reads("main", "No paid orders are left.")
@@ -166,19 +168,19 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 func TestConsoleAlerts(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	s := realStack(t).withAdmins().in("queue").with(envRedeliver+"=300ms", envEvery+"=500ms")
-	p := s.serve(t).shop(t)
-	f := p.startFront(t)
-	sale := p.publish(t, offer{Stock: 5})
-	cure := poison(t, s, "NEW.user_id") // of everyone
+	s := rig.RealStack(t).WithAdmins().In("queue").With(rig.EnvRedeliver+"=300ms", rig.EnvEvery+"=500ms")
+	p := s.Serve(t).Shop(t)
+	f := p.StartFront(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	cure := rig.Poison(t, s, "NEW.user_id") // of everyone
 	buyer := visit(t, browser, f.URL, "en")
 	buyer.goTo("/sales/" + sale)
 	buyer.until(canBuy(sale))
 	buyer.click(buyOf(sale))
-	buyer.login(newPhone())
+	buyer.login(rig.NewPhone())
 	var letter map[string]any
-	eventually(t, "a dead letter", func() bool {
-		all := deadLetters(t, p.server, p.token)
+	rig.Eventually(t, "a dead letter", func() bool {
+		all := rig.DeadLetters(t, p.Server, p.Token)
 		if len(all) > 0 {
 			letter = all[0]
 		}
@@ -188,9 +190,9 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.orderIs("failed")
 
 	v := visit(t, browser, f.URL, "en")
-	v.enter("/console", adminPhones[0])
+	v.enter("/console", rig.AdminPhones[0])
 	v.reads("[data-alerts]", "Dead letters: 1")
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
 	v.reads("[data-alerts]", "Sale "+sale+" violates an invariant: I3 Stock balance")
 	v.until(`[...document.querySelectorAll("tbody tr")].some((tr) => tr.querySelector('a[href="/console/sales/%s"]') && tr.innerText.includes("Invariant violated"))`, sale)
 	v.click(`#nav a[href="/console/audit"]`)
@@ -199,15 +201,15 @@ func TestConsoleAlerts(t *testing.T) {
 	v.judged("I3", "broken")
 	v.judged("I1", "holds")
 
-	f.cut()
+	f.Cut()
 	v.reads("[data-alerts]", "No answer from the server since")
 	v.judged("I1", "unknown") // not green
 	v.judged("I3", "broken")
-	f.restore()
+	f.Restore()
 	v.until(`!document.querySelector("[data-alerts]").innerText.includes("No answer")`)
 	v.judged("I1", "holds")
 
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
 	cure()
 	v.click(`[data-alerts] a[href="/console/dead-letters"]`)
 	v.click(fmt.Sprintf(`[data-letter=%q] [data-do="replay"]`, letter["id"]))
@@ -216,5 +218,5 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.orderIs("pending_payment") // without a reload
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("table", "Dead letter replayed")
-	s.verify(t)
+	s.Verify(t)
 }

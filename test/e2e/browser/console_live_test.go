@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"testing"
 	"time"
@@ -25,14 +27,14 @@ func legendValue(plot string, n int) string {
 
 // saleLive checks the live view of a sale: figures, plots, and a violated invariant in color and in words.
 func saleLive(t *testing.T, c *consoleTest) {
-	s := c.stack.fresh(t).withAdmins()
-	p := s.serve(t).shop(t)
-	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 8)
-	v := c.visit(p.url, "en")
+	s := c.Stack.Fresh(t).WithAdmins()
+	p := s.Serve(t).Shop(t)
+	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 8)
+	v := c.visit(p.Url, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	for _, token := range tokens {
-		p.click(t, token, sale)
+		p.Click(t, token, sale)
 	}
 	for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
 		v.judged(invariant, "holds")
@@ -50,28 +52,28 @@ func saleLive(t *testing.T, c *consoleTest) {
 	v.until(`[...document.querySelectorAll(".plot canvas")].filter((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(Boolean)).length === 5`) // the queue has a plot of its own, in lane queue
 
 	// A violation and its repair appear without a reload.
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "broken")
 	v.reads(`[data-invariant="I3"]`, "✕")
 	v.reads(`[data-invariant="I3"]`, "VIOLATED")
 	v.reads("#live", "Stock balance: VIOLATED")
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "holds")
 }
 
 // liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
 func liveReconnect(t *testing.T, c *consoleTest) {
-	f := c.startFront(t)
-	sale := c.publish(t, offer{Stock: 5})
+	f := c.StartFront(t)
+	sale := c.Publish(t, rig.Offer{Stock: 5})
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
-	f.cut()
+	f.Cut()
 	v.until(`document.querySelector("[data-live]").dataset.state === "stale"`)
 	v.reads("[data-stale]", "No data since")
-	token := c.login(t, newPhone())
-	c.buy(t, token, sale) // while the connection is down
-	f.restore()
+	token := c.LoginToken(t, rig.NewPhone())
+	c.Buy(t, token, sale) // while the connection is down
+	f.Restore()
 	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
 	v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-stale]").checkVisibility()`))
@@ -82,10 +84,10 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 func TestConsoleRush(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	s := realStack(t).withAdmins().in("queue")
-	p := s.serve(t)
-	v := visit(t, browser, p.url, "en")
-	v.enter("/console/rush", adminPhones[0])
+	s := rig.RealStack(t).WithAdmins().In("queue")
+	p := s.Serve(t)
+	v := visit(t, browser, p.Url, "en")
+	v.enter("/console/rush", rig.AdminPhones[0])
 	v.fill("rush", "buyers", "0")
 	v.fill("rush", "stock", "x")
 	v.submit("rush")
@@ -105,24 +107,24 @@ func TestConsoleRush(t *testing.T) {
 	v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
 	v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
 	v.legible(t, "rush")
-	s.verify(t)
+	s.Verify(t)
 }
 
 // rushOutsideDemo logs in with a second factor. It checks that the page offers no rush outside demo mode and gives the
 // reason.
 func rushOutsideDemo(t *testing.T, c *consoleTest) {
-	r := startCodeReceiver(t)
-	s := embeddedStack(t).withAdmins().codesTo(r)
-	key := s.enroll(t, c.phone)
-	p := s.serve(t)
-	v := c.visit(p.url, "en")
+	r := rig.StartCodeReceiver(t)
+	s := rig.EmbeddedStack(t).WithAdmins().CodesTo(r)
+	key := s.Enroll(t, c.phone)
+	p := s.Serve(t)
+	v := c.visit(p.Url, "en")
 	v.goTo("/console/rush")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
 	v.key(c.phone + "\r")
 	v.until(`document.activeElement?.name === "code"`)
-	eventually(t, "the code is sent", func() bool { return r.code(c.phone) != "" })
-	v.key(r.code(c.phone) + "\r")
+	rig.Eventually(t, "the code is sent", func() bool { return r.Code(c.phone) != "" })
+	v.key(r.Code(c.phone) + "\r")
 	v.until(`document.activeElement?.name === "totp"`) // outside demo mode, admins need a second factor
 	require.Equal(t, "one-time-code", evaluate[string](v.tab, `document.activeElement.autocomplete`))
 	require.Empty(t, evaluate[[]string](v.tab, unlabelled))

@@ -1,12 +1,13 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bytes"
 	"fmt"
 	"image/png"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,26 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var phones atomic.Int64
-
-// newPhone returns an unused phone number.
-func newPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
-
 // TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in lane queue on
 // real servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	onEach(t, []string{"lock/embedded", "queue/mariadb"}, false, func(t *testing.T, s *stack) {
-		p := s.serve(t).shop(t)
-		buyInBrowser(t, s, p, visit(t, browser, p.url, "en"))
+	rig.OnEach(t, []string{"lock/embedded", "queue/mariadb"}, false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t).Shop(t)
+		buyInBrowser(t, s, p, visit(t, browser, p.Url, "en"))
 	})
 }
 
-func buyInBrowser(t *testing.T, s *stack, p *shop, v *visitor) {
+func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	t.Helper()
-	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
-	phone := newPhone()
+	sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3})
+	phone := rig.NewPhone()
 
 	start := time.Now()
 	v.goTo("/")
@@ -62,12 +58,12 @@ func buyInBrowser(t *testing.T, s *stack, p *shop, v *visitor) {
 	code := v.text(anOrder + " code")
 	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	redeem := keyedPost{path: "/api/v1/admin/orders/" + id + "/redeem", token: p.token, key: "redeem " + id}
-	a := p.postUntilAnswered(t, redeem)
-	require.Equal(t, http.StatusOK, a.status, a.body)
+	redeem := rig.KeyedPost{Path: "/api/v1/admin/orders/" + id + "/redeem", Token: p.Token, Key: "redeem " + id}
+	a := p.PostUntilAnswered(t, redeem)
+	require.Equal(t, http.StatusOK, a.Status, a.Body)
 	v.orderIs("redeemed") // without a reload
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
-	s.verify(t)
+	s.Verify(t)
 }
 
 // readQR decodes the QR code in a screenshot of an element.
@@ -86,7 +82,7 @@ func (b *tab) readQR(selector string) string {
 	return found.GetText()
 }
 
-type pagesTest = func(t *testing.T, p *shop, visit func(url, language string) *visitor)
+type pagesTest = func(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor)
 
 // TestPages covers the pages apart from a plain purchase: the journeys of buyers on MariaDB and Redis, and what only the
 // browser decides on the embedded default. The tests of a group share one server unless they start another.
@@ -104,11 +100,11 @@ func TestPages(t *testing.T) {
 		"answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly, "narrow": narrow, "markup in texts": markupInTexts,
 		"accessible": accessible, "texts": texts,
 	}
-	each(t, false, func(t *testing.T, s *stack) {
-		p := s.serve(t).shop(t)
-		p.stack = s
+	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t).Shop(t)
+		p.Stack = s
 		tests := journeys
-		if s.isEmbedded() {
+		if s.IsEmbedded() {
 			tests = pages
 		}
 		for name, test := range tests {
@@ -121,13 +117,13 @@ func TestPages(t *testing.T) {
 }
 
 // twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
-func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
-	v := visit(p.url, "en")
+func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url, "en")
 	one, two := v.tab, v.newTab()
 	one.goTo("/")
 	two.goTo("/")
-	one.buy(first, newPhone())
+	one.buy(first, rig.NewPhone())
 	two.reads("#account", "Log out")
 	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
 
@@ -139,7 +135,7 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	for _, tab := range []*tab{one, two} {
 		tab.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
 	}
-	requireStock(t, p.Client, second, 4)
+	rig.RequireStock(t, p.Client, second, 4)
 
 	// Both tabs reload twice at once. Each reload exchanges the refresh token of the shared cookie; both stay logged
 	// in.
@@ -160,33 +156,33 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 }
 
 // startsWhileOpen: the button is enabled when the sale begins by the server's clock, without a reload.
-func startsWhileOpen(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	v := visit(p.url, "en")
+func startsWhileOpen(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	v := visit(p.Url, "en")
 	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
-	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v.goTo("/")
 	v.do(chromedp.Evaluate[chromedp.Void](`void (window.stayed = true)`))
 	v.reads(card(sale), "Upcoming")
 	v.run(`document.querySelector(%q).scrollIntoView()`, card(sale)) // cards that are out of sight show old times
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	begin := time.Now().Add(5 * time.Second)
-	p.change(t, sale, map[string]any{"begin_at": begin})
+	p.Change(t, sale, map[string]any{"begin_at": begin})
 	v.until(`/^00:00:0\d$/.test(document.querySelector(%q).innerText) || %s`, card(sale)+" .time", canBuy(sale))
 	v.until(canBuy(sale))
 	t.Logf("enabled %s after the beginning", time.Since(begin))
 	require.False(t, time.Now().Before(begin), "enabled before the beginning")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	require.True(t, evaluate[bool](v.tab, `window.stayed === true`))
 }
 
 // backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it.
-func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 1})
-	first, second := visit(p.url, "en"), visit(p.url, "en")
+func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 1})
+	first, second := visit(p.Url, "en"), visit(p.Url, "en")
 	second.goTo("/")
 	second.until(canBuy(sale))
 	first.goTo("/")
-	first.buy(sale, newPhone())
+	first.buy(sale, rig.NewPhone())
 	second.reads(buyOf(sale), "Sold out")
 	require.False(t, evaluate[bool](second.tab, canBuy(sale)))
 	first.click(linkOf(sale))
@@ -198,13 +194,13 @@ func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor
 	first.click(`li.order [data-do="cancel"]`)
 	first.click(dialog + " button.primary")
 	first.orderIs("cancelled")
-	second.buy(sale, newPhone())
+	second.buy(sale, rig.NewPhone())
 }
 
 // connectionCut: pages report a lost connection and recover without a reload.
-func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	f := p.startFront(t)
-	sale, phone := p.publish(t, offer{Stock: 5}), newPhone()
+func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	f := p.StartFront(t)
+	sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
 	v := visit(f.URL, "en")
 	v.goTo("/")
 	v.buy(sale, phone)
@@ -212,94 +208,94 @@ func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visi
 	store.goTo("/")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	eventually(t, "the stream has begun", func() bool { return f.events.Load() > 0 })
-	f.cut()
+	rig.Eventually(t, "the stream has begun", func() bool { return f.Events.Load() > 0 })
+	f.Cut()
 	store.reads(".banner", "No connection")
-	token := p.login(t, phone)
+	token := p.LoginToken(t, phone)
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	p.must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
-	eventually(t, "the order is paid", func() bool {
+	p.Must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
+	rig.Eventually(t, "the order is paid", func() bool {
 		o, err := p.Order(t.Context(), token, id)
 		return err == nil && o.Status == "paid"
 	})
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("li.order").dataset.status`))
-	f.restore()
+	f.Restore()
 	v.orderIs("paid")
 	store.until(`!document.querySelector(".banner").checkVisibility()`)
 	// The page may not have read an event before the first cut. Then it resumes after a later one.
 	cut := time.Now()
-	eventually(t, "a stream is resumed by Last-Event-ID", func() bool {
-		f.mu.Lock()
-		resumed := slices.ContainsFunc(f.resumed, func(id string) bool { return id != "" })
-		f.mu.Unlock()
+	rig.Eventually(t, "a stream is resumed by Last-Event-ID", func() bool {
+		f.Mu.Lock()
+		resumed := slices.ContainsFunc(f.Resumed, func(id string) bool { return id != "" })
+		f.Mu.Unlock()
 		if !resumed && time.Since(cut) > 5*time.Second {
-			f.cut()
-			f.restore()
+			f.Cut()
+			f.Restore()
 			cut = time.Now()
 		}
 		return resumed
 	})
-	require.Empty(t, f.resumed[0], "the first stream has no earlier event")
+	require.Empty(t, f.Resumed[0], "the first stream has no earlier event")
 }
 
 // temporaryRefusals: a purchase that is refused temporarily is retried with the same key.
-func temporaryRefusals(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	f := p.startFront(t)
-	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
+func temporaryRefusals(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	f := p.StartFront(t)
+	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(f.URL, "en")
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 
 	// Each message is visible for a second or two, so an observer collects them.
 	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.messages = [], new MutationObserver(() => window.messages.push(
 		document.querySelector(%q).innerText)).observe(document.querySelector(%q), {subtree: true, childList: true, characterData: true}))`,
 		card(first), card(first))))
-	f.respondWith("overloaded", "rate_limited", "unavailable")
+	f.RespondWith("overloaded", "rate_limited", "unavailable")
 	v.click(buyOf(first))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
 	messages := evaluate[string](v.tab, `window.messages.join("\n")`)
 	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
 		assert.Contains(t, messages, message)
 	}
-	keys := f.keysSeen()
+	keys := f.KeysSeen()
 	require.Len(t, keys, 4)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
 	require.Equal(t, []string{keys[0], keys[0], keys[0], keys[0]}, keys, "retries use the same key")
 
-	f.respondWith()
+	f.RespondWith()
 	v.click(buyOf(second))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
-	require.Len(t, f.keysSeen(), 1)
-	require.NotEqual(t, keys[0], f.keysSeen()[0], "the next purchase has a new key")
+	require.Len(t, f.KeysSeen(), 1)
+	require.NotEqual(t, keys[0], f.KeysSeen()[0], "the next purchase has a new key")
 }
 
 // answerLost: the answer to a purchase is lost. The page repeats the request with the same key and shows the order.
-func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	f := p.startFront(t)
-	sale := p.publish(t, offer{Stock: 5})
+func answerLost(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	f := p.StartFront(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(f.URL, "en")
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
-	v.login(newPhone())
-	f.respondWith("lost", "half") // without any answer, Chromium itself repeats the request once
+	v.login(rig.NewPhone())
+	f.RespondWith("lost", "half") // without any answer, Chromium itself repeats the request once
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	keys := f.keysSeen()
+	keys := f.KeysSeen()
 	require.Len(t, keys, 3)
 	require.Equal(t, []string{keys[0], keys[0], keys[0]}, keys)
-	requireStock(t, p.Client, sale, 4)
+	rig.RequireStock(t, p.Client, sale, 4)
 }
 
 // markupInTexts: markup in the texts of a sale is shown as text.
-func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+func markupInTexts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
-	sale := p.publish(t, offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
-	v := visit(p.url, "en")
+	sale := p.Publish(t, rig.Offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	require.Equal(t, evil, v.text(card(sale)+" h2"))
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
 	v.reads("li.order h2", evil)
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("main script, main img, main b").length`))
@@ -308,11 +304,11 @@ func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visi
 }
 
 // refund: after a refund, the unit can be bought again without a reload.
-func refund(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 1})
-	v := visit(p.url, "en")
+func refund(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 1})
+	v := visit(p.Url, "en")
 	v.goTo("/")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
 	v.pay()
 	v.orderIs("paid")
@@ -324,30 +320,30 @@ func refund(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 }
 
 // windowMoved: open pages show changes of a sale's window and status.
-func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.url, "en")
+func windowMoved(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.reads(card(sale), "Upcoming")
-	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)})
+	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)})
 	v.until(canBuy(sale))
-	p.change(t, sale, map[string]any{"status": "off"})
+	p.Change(t, sale, map[string]any{"status": "off"})
 	v.until(`!document.querySelector(%q)`, card(sale))
 }
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome.
-func queued(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
-	s, release := holdWorkers(t, shared.stack.fresh(t).in("queue"))
-	p := s.serve(t).shop(t)
-	sale := p.publish(t, offer{Stock: 5})
-	for _, token := range s.tokens(t, 3) {
-		p.queue(t, token, sale)
+func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *visitor) {
+	s, release := rig.HoldWorkers(t, shared.Stack.Fresh(t).In("queue"))
+	p := s.Serve(t).Shop(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	for _, token := range s.Tokens(t, 3) {
+		p.Queue(t, token, sale)
 	}
-	v := visit(p.url, "en")
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.reads(buyOf(sale), "In the queue")
 	v.reads(card(sale), "Orders ahead of yours: about 3.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
@@ -360,12 +356,12 @@ func queued(t *testing.T, shared *shop, visit func(url, language string) *visito
 }
 
 // paymentRefused: the page shows that the provider declined the payment and allows another attempt.
-func paymentRefused(t *testing.T, shared *shop, visit func(url, language string) *visitor) {
-	p := shared.stack.fresh(t).with("SECKILL_SANDBOX=fail").serve(t).shop(t)
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url, "en")
+func paymentRefused(t *testing.T, shared *rig.Shop, visit func(url, language string) *visitor) {
+	p := shared.Stack.Fresh(t).With("SECKILL_SANDBOX=fail").Serve(t).Shop(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url, "en")
 	v.goTo("/")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
 	v.pay()
 	v.reads(anOrder, "The payment was declined")
@@ -374,9 +370,9 @@ func paymentRefused(t *testing.T, shared *shop, visit func(url, language string)
 }
 
 // logoutEverywhere ends the session of another browser as well.
-func logoutEverywhere(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	phone := newPhone()
-	one, two := visit(p.url, "en"), visit(p.url, "zh")
+func logoutEverywhere(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	phone := rig.NewPhone()
+	one, two := visit(p.Url, "en"), visit(p.Url, "zh")
 	for _, v := range []*visitor{one, two} {
 		v.goTo("/")
 		v.click(`[data-do="login"]`)
@@ -391,9 +387,9 @@ func logoutEverywhere(t *testing.T, p *shop, visit func(url, language string) *v
 }
 
 // account downloads a visitor's data and deletes the account from the dialog behind the phone number.
-func account(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale, phone := p.publish(t, offer{Stock: 3}), newPhone()
-	v := visit(p.url, "en")
+func account(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale, phone := p.Publish(t, rig.Offer{Stock: 3}), rig.NewPhone()
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.buy(sale, phone)
 	v.click(`[data-do="account"]`)
@@ -411,7 +407,7 @@ func account(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
 	v.click(`dialog[open]:last-of-type .primary`)
 	v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
-	requireStock(t, p.Client, sale, 3)
+	rig.RequireStock(t, p.Client, sale, 3)
 	v.goTo("/orders")
 	v.click(`[data-do="login"]`)
 	v.login(phone)

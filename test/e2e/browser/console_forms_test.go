@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"net/http"
 	"testing"
@@ -20,24 +22,24 @@ func (b *tab) fieldValue(form, field string) string {
 // changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
 func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
-	for _, item := range c.must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
+	for _, item := range c.Must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
 		if v := item.(map[string]any); v["type"] == "normal" {
 			normal = v["id"].(string)
 		}
 	}
 	require.NotEmpty(t, normal, "the demo has a voucher without a sale")
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.enter("/console/sales/"+normal+"/edit", c.phone)
 	v.fill("change", "sub_title", "changed here")
 	v.submit("change")
 	v.reads("main", "Saved.")
-	require.Equal(t, "changed here", c.must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
+	require.Equal(t, "changed here", c.Must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
 }
 
 // editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
 func editsKept(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Stock: 5})
-	v := c.visit(c.url, "en")
+	sale := c.Publish(t, rig.Offer{Stock: 5})
+	v := c.visit(c.Url, "en")
 	v.before(`{
 		const original = window.fetch;
 		window.fetch = async (url, options) => {
@@ -81,7 +83,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 	v.until(`window.release`)
 	v.run(`release()`)
 	v.reads("h1", "second")
-	changed := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	changed := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	require.Equal(t, "second", changed["title"])
 	require.Equal(t, "half written", changed["rules"])
 
@@ -96,8 +98,8 @@ func editsKept(t *testing.T, c *consoleTest) {
 
 // staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.
 func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Stock: 5})
-	v := c.visit(c.url, "en")
+	sale := c.Publish(t, rig.Offer{Stock: 5})
+	v := c.visit(c.Url, "en")
 	v.before(`{
 		const parse = JSON.parse;
 		window.updates = 0;
@@ -121,24 +123,24 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	v.until(`window.updates > %d`, updates+2)
 	require.Equal(t, "Unpublished", v.text("main .head .chip"))
 	v.run(`window.late = false`)
-	c.change(t, sale, map[string]any{"title": "later"})
+	c.Change(t, sale, map[string]any{"title": "later"})
 	v.reads("h1", "later")
 }
 
 // unconfirmedStockChange loses the answer to a stock change. The page reports that the change may have been applied,
 // even after a reload, and a retry does not apply it twice. A different change needs a confirmation.
 func unconfirmedStockChange(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Stock: 10})
-	f := c.startFront(t)
-	f.watch("/api/v1/admin/vouchers/")
+	sale := c.Publish(t, rig.Offer{Stock: 10})
+	f := c.StartFront(t)
+	f.Watch("/api/v1/admin/vouchers/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.respondWith("half")
+	f.RespondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
-	first := f.keysSeen()
+	first := f.KeysSeen()
 
 	// With another reason the change could be applied twice, so the page asks for confirmation.
 	v.fill("stock", "reason", "lost answer")
@@ -146,27 +148,27 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	v.reads(dialog, "5, lost answers")
 	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
-	require.Equal(t, first, f.keysSeen())
+	require.Equal(t, first, f.KeysSeen())
 
 	// A reload keeps the unconfirmed change.
 	v.do(chromedp.Reload())
 	v.reads("[data-open]", "was not confirmed and may have been applied")
 	require.Equal(t, "5", v.fieldValue("stock", "delta"))
 	require.Equal(t, "lost answers", v.fieldValue("stock", "reason"))
-	f.respondWith("rate_limited") // the outcome of the first request remains unknown
+	f.RespondWith("rate_limited") // the outcome of the first request remains unknown
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "rate_limited")
-	require.Equal(t, first, f.keysSeen())
+	require.Equal(t, first, f.KeysSeen())
 	v.until(`!document.querySelector("form[data-form=stock] [data-busy]")`)
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	require.Equal(t, first[0], f.keysSeen()[1])
+	require.Equal(t, first[0], f.KeysSeen()[1])
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
 	// A confirmed different change is applied in addition.
 	v.fill("stock", "delta", "1")
 	v.fill("stock", "reason", "one")
-	f.respondWith("half")
+	f.RespondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.fill("stock", "delta", "2")
@@ -177,7 +179,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 
 // adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
 func adminRevoked(t *testing.T, c *consoleTest) {
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.before(`{
 		const original = window.fetch;
 		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")

@@ -1,12 +1,15 @@
-package e2e
+// Package rig starts whole servers on real databases and Redis for the end-to-end tests, and is their client.
+package rig
 
 import (
 	"context"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"seckill/internal/app"
@@ -14,23 +17,48 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
+	"seckill/test/testenv"
 )
+
+// Main runs the tests of a package, or the program if a test has started this binary as a server. After the tests it runs
+// cleanup, and fails if goroutines are left.
+func Main(m *testing.M, cleanup ...func()) {
+	if os.Getenv(EnvRunMain) != "" {
+		os.Exit(runBroken())
+	}
+
+	// Servers inside the tests' process read its environment, too.
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		ours := strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST")
+		if ours || strings.HasPrefix(name, "OTEL_") {
+			_ = os.Unsetenv(name)
+		}
+	}
+
+	testenv.Main(m, func() error {
+		for _, f := range cleanup {
+			f()
+		}
+		return goroutines()
+	})
+}
 
 // With SECKILL_TEST_RUN_MAIN the test binary runs the program, including the race detector. The other variables inject
 // faults and shorten intervals.
 const (
-	envRunMain      = "SECKILL_TEST_RUN_MAIN"
-	envOpenLocks    = "SECKILL_TEST_OPEN_LOCKS"    // every user lock is granted at once, exclusive or not
-	envClock        = "SECKILL_TEST_CLOCK"         // the server's clock always returns this RFC 3339 time
-	envStartTimeout = "SECKILL_TEST_START_TIMEOUT" // how long the start waits for the dependencies
-	envHold         = "SECKILL_TEST_HOLD"          // commits of the workers fail while this file exists
-	envKill         = "SECKILL_TEST_KILL"          // SIGKILL "before", "amid" or "after" the commit of a batch
-	envRedeliver    = "SECKILL_TEST_REDELIVER"     // idle time after which a failed stream entry is redelivered
-	envMinAge       = "SECKILL_TEST_MIN_AGE"       // minimum age of an order that reconciliation reports as missing
-	envPause        = "SECKILL_TEST_PAUSE"         // time between the two snapshots of a reconciliation
-	envEvery        = "SECKILL_TEST_EVERY"         // interval of the background reconciliation
-	envLasting      = "SECKILL_TEST_LASTING"       // how long a gate must differ before verify reports it
-	envKillKeys     = "SECKILL_TEST_KILL_KEYS"     // SIGKILL before the answer of a keyed request is stored
+	EnvRunMain      = "SECKILL_TEST_RUN_MAIN"
+	EnvOpenLocks    = "SECKILL_TEST_OPEN_LOCKS"    // every user lock is granted at once, exclusive or not
+	EnvClock        = "SECKILL_TEST_CLOCK"         // the server's clock always returns this RFC 3339 time
+	EnvStartTimeout = "SECKILL_TEST_START_TIMEOUT" // how long the start waits for the dependencies
+	EnvHold         = "SECKILL_TEST_HOLD"          // commits of the workers fail while this file exists
+	EnvKill         = "SECKILL_TEST_KILL"          // SIGKILL "before", "amid" or "after" the commit of a batch
+	EnvRedeliver    = "SECKILL_TEST_REDELIVER"     // idle time after which a failed stream entry is redelivered
+	EnvMinAge       = "SECKILL_TEST_MIN_AGE"       // minimum age of an order that reconciliation reports as missing
+	EnvPause        = "SECKILL_TEST_PAUSE"         // time between the two snapshots of a reconciliation
+	EnvEvery        = "SECKILL_TEST_EVERY"         // interval of the background reconciliation
+	EnvLasting      = "SECKILL_TEST_LASTING"       // how long a gate must differ before verify reports it
+	EnvKillKeys     = "SECKILL_TEST_KILL_KEYS"     // SIGKILL before the answer of a keyed request is stored
 )
 
 // runBroken runs the program with the faults that the environment selects.
@@ -48,24 +76,24 @@ func tuning(env func(name string) string) (t app.Tuning) {
 		d, _ := time.ParseDuration(env(name))
 		return d
 	}
-	if env(envOpenLocks) != "" {
+	if env(EnvOpenLocks) != "" {
 		t.Locks = openLocks{}
 	}
-	if at, err := time.Parse(time.RFC3339, env(envClock)); err == nil {
+	if at, err := time.Parse(time.RFC3339, env(EnvClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
-	t.StartTimeout = duration(envStartTimeout)
-	t.MinIdle = duration(envRedeliver)
+	t.StartTimeout = duration(EnvStartTimeout)
+	t.MinIdle = duration(EnvRedeliver)
 	t.ClaimEvery = t.MinIdle / 3
-	t.GateDiffersFor = duration(envLasting)
-	t.MinAge, t.Every, t.Pause = duration(envMinAge), duration(envEvery), duration(envPause)
-	if file := env(envHold); file != "" {
+	t.GateDiffersFor = duration(EnvLasting)
+	t.MinAge, t.Every, t.Pause = duration(EnvMinAge), duration(EnvEvery), duration(EnvPause)
+	if file := env(EnvHold); file != "" {
 		t.Commit = held(file)
 	}
-	if point := env(envKill); point != "" {
+	if point := env(EnvKill); point != "" {
 		t.Commit = killAt(point)
 	}
-	if env(envKillKeys) != "" {
+	if env(EnvKillKeys) != "" {
 		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
 	return t

@@ -1,6 +1,8 @@
-package e2e
+package cluster
 
 import (
+	"seckill/test/e2e/rig"
+
 	"errors"
 	"net/http"
 	"os"
@@ -11,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission/schema"
@@ -23,7 +24,7 @@ import (
 // TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
 func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		cluster.AddReplicas(t)
 		master, err := cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02"))
 		require.NoError(t, err)
@@ -31,7 +32,7 @@ func TestRedisClusterFailover(t *testing.T) {
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
 		}
-		failover(t, s, []*server{s.serve(t)}, fault{kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
+		failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
 	})
 }
 
@@ -39,7 +40,7 @@ func TestRedisClusterFailover(t *testing.T) {
 // masters continue: exactly, and with unique ids after the master has come back without the counter.
 func TestCounterMasterDown(t *testing.T) {
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		rdb := cluster.Client(t)
 		masterOf := func(key string) string {
 			master, err := rdb.MasterForKey(t.Context(), key)
@@ -49,10 +50,10 @@ func TestCounterMasterDown(t *testing.T) {
 		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
 		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
 		node := cluster.Nodes[down]
-		p := s.serve(t)
+		p := s.Serve(t)
 		sale := func() string {
 			for {
-				id := p.sale(t, 100)
+				id := p.Sale(t, 100)
 				n, err := strconv.ParseInt(id, 10, 64)
 				require.NoError(t, err)
 				if masterOf((schema.Shard(n) % schema.Shards).Gate(n)) != node.Addr {
@@ -61,36 +62,27 @@ func TestCounterMasterDown(t *testing.T) {
 			}
 		}
 		sales := []string{sale(), sale()}
-		tokens := slices.DeleteFunc(s.tokens(t, 300), func(token string) bool {
-			return s.lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
+		tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
+			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
 		})[:120]
 		node.Kill()
 		for i, id := range sales {
-			c := buyersOf(id, 100, tokens, p)
+			c := rig.BuyersOf(id, 100, tokens, p)
 			r := c.Run(t.Context())
-			requireExactSale(t, c, r)
+			rig.RequireExactSale(t, c, r)
 			if i == 0 {
-				requireReady(t, p)
+				rig.RequireReady(t, p)
 				require.NoError(t, node.Restart())
-				eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 			}
-			requireInvariants(t, s, c, r)
+			rig.RequireInvariants(t, s, c, r)
 		}
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
-		eventually(t, "a cluster without most of its masters is down", func() bool {
-			return get(t, p.url+"/readyz") == http.StatusServiceUnavailable
+		rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
+			return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable
 		})
 	})
-}
-
-// userOf returns the user id in an access token.
-func userOf(t *testing.T, token string) string {
-	t.Helper()
-	claims := jwt.RegisteredClaims{}
-	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
-	require.NoError(t, err)
-	return claims.Subject
 }
 
 // TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
@@ -99,8 +91,8 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	cluster.AddReplicas(t)
-	s = s.in("queue")
-	failover(t, s, []*server{s.serve(t)}, fault{
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
 		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
 		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
 	})
@@ -110,13 +102,13 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
-	for _, lane := range lockAndQueue {
+	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s, sentinel := sentinelStack(t)
-			s = s.in(lane)
-			s.doctorReports(t, "3 Sentinels agree on the master")
-			failover(t, s, []*server{s.serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
+			s = s.In(lane)
+			s.DoctorReports(t, "3 Sentinels agree on the master")
+			failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
 }
@@ -126,8 +118,8 @@ func TestRedisSentinelFailover(t *testing.T) {
 func TestRedisSentinelMasterFrozen(t *testing.T) {
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
-	s = s.in("queue")
-	failover(t, s, []*server{s.serve(t)}, fault{
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
 		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
 		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
 	})
@@ -135,12 +127,12 @@ func TestRedisSentinelMasterFrozen(t *testing.T) {
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
-func sentinelStack(t *testing.T) (*stack, *testenv.RedisSentinel) {
+func sentinelStack(t *testing.T) (*rig.Stack, *testenv.RedisSentinel) {
 	t.Helper()
 	sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
-	s := serverStack(t, testenv.MySQLDSN(t))
-	s.redis = nil
-	return s.with("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster), sentinel
+	s := rig.ServerStack(t, testenv.MySQLDSN(t))
+	s.Redis = nil
+	return s.With("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster), sentinel
 }
 
 // TestLaggingReplicaPromoted promotes a replica that lacks the last writes in lane queue: 10 orders that are in the
@@ -150,47 +142,47 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	hold := filepath.Join(t.TempDir(), "hold")
-	s = s.in("queue").with(envHold + "=" + hold)
-	p := s.serve(t)
+	s = s.In("queue").With(rig.EnvHold + "=" + hold)
+	p := s.Serve(t)
 	const stock = 60
-	tokens := s.tokens(t, 90)
-	sale := p.sale(t, stock)
+	tokens := s.Tokens(t, 90)
+	sale := p.Sale(t, stock)
 	buy := func(tokens []string) []rush.Answer {
-		return buyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
+		return rig.BuyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
 	}
 	known := buy(tokens[:20])
-	requireSettled(t, s)
+	rig.RequireSettled(t, s)
 	sentinel.StopReplication(t)
 	missing := buy(tokens[20:30])
-	requireSettled(t, s)
+	rig.RequireSettled(t, s)
 	for _, a := range slices.Concat(known, missing) {
 		require.Equal(t, "ok", a.Code)
 	}
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	var queued []string
 	for _, token := range tokens[30:45] {
-		queued = append(queued, p.queue(t, token, sale))
+		queued = append(queued, p.Queue(t, token, sale))
 	}
 	sentinel.Master.Kill()
 	sentinel.Verdict(t)
 	require.NoError(t, os.Remove(hold))
 
 	for i, token := range tokens[20:30] { // the gate does not know these buyers
-		eventually(t, "the purchase is refused with the order that the database has", func() bool {
+		rig.Eventually(t, "the purchase is refused with the order that the database has", func() bool {
 			_, err := p.Place(t.Context(), token, sale)
 			var problem *rush.Problem
 			return errors.As(err, &problem) && problem.Code == "duplicate_order" && problem.OrderID == missing[i].Order.ID
 		})
 	}
-	c := buyersOf(sale, stock, tokens, p)
+	c := rig.BuyersOf(sale, stock, tokens, p)
 	r := &rush.Report{Codes: map[string]int{}, Answers: slices.Concat(known, missing, make([]rush.Answer, len(tokens)-30))}
-	retryUnserved(t, s, c, r)
-	requireSoldOut(t, s, c, r)
+	rig.RetryUnserved(t, s, c, r)
+	rig.RequireSoldOut(t, s, c, r)
 	lost := 0
 	for i, id := range queued {
 		o, err := p.Order(t.Context(), tokens[30+i], id)
 		if err != nil {
-			requireCode(t, "not_found", err)
+			rig.RequireCode(t, "not_found", err)
 		}
 		if err != nil || o.Status == "failed" {
 			lost++
@@ -203,7 +195,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	}
 	t.Logf("%d of %d queued orders were lost", lost, len(queued))
 	require.Positive(t, lost)
-	requireInvariants(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
 }
 
 // fault is what happens in the middle of a rush.
@@ -215,22 +207,22 @@ type fault struct {
 
 // failover runs a rush on the servers with a fault in the middle of it, and verifies the promises at the end. The times
 // until the verdict, and until orders flow again, are logged and not judged.
-func failover(t *testing.T, s *stack, servers []*server, f fault) {
+func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	t.Helper()
 	const units = 240
-	c := buyersOf(servers[0].segmentedSale(t, units), units, s.tokens(t, 300), servers...) // segments have no effect in the other lanes
-	stock := func() int64 { return s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
+	c := rig.BuyersOf(servers[0].SegmentedSale(t, units), units, s.Tokens(t, 300), servers...) // segments have no effect in the other lanes
+	stock := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	if f.begin != nil {
 		f.begin()
 	}
-	wait := longRush(t, s, c, 5*time.Second)
+	wait := rig.LongRush(t, s, c, 5*time.Second)
 	before := stock()
 	require.Positive(t, before, "the rush ended before the fault")
 	f.kill()
 	killed := time.Now()
 	f.verdict()
 	promoted, left := time.Now(), stock()
-	eventually(t, "orders flow again", func() bool { return left == 0 || stock() < left })
+	rig.Eventually(t, "orders flow again", func() bool { return left == 0 || stock() < left })
 	resumed := time.Now()
 	var orders []int64
 	for range 3 {
@@ -241,9 +233,9 @@ func failover(t *testing.T, s *stack, servers []*server, f fault) {
 	t.Logf("failed over after %.1f s, %d orders meanwhile, the next %.1f s later, then every 0.5 s %v",
 		promoted.Sub(killed).Seconds(), before-left, resumed.Sub(promoted).Seconds(), orders)
 	r := wait()
-	if s.lane == "queue" {
-		retryUnserved(t, s, c, r)
+	if s.Lane == "queue" {
+		rig.RetryUnserved(t, s, c, r)
 	}
-	requireSoldOut(t, s, c, r)
-	requireInvariants(t, s, c, r)
+	rig.RequireSoldOut(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
 }

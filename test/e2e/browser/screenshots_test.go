@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"bytes"
 	"flag"
 	"image/png"
@@ -17,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "take the screenshots of the documentation again")
 
 const (
-	imageDir     = "../../docs/img"
+	imageDir     = "../../../docs/img"
 	maxImageSize = 300 << 10
 )
 
@@ -41,9 +43,9 @@ func TestScreenshots(t *testing.T) {
 
 func takeStoreScreenshot(t *testing.T) {
 	browser := startBrowser(t)
-	zh := embeddedStack(t).serve(t).shop(t)
-	zh.sell(t, runningSale, 37)
-	phone := visit(t, browser, zh.url, "zh-CN")
+	zh := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	zh.Sell(t, runningSale, 37)
+	phone := visit(t, browser, zh.Url, "zh-CN")
 	phone.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1.5)))
 	phone.goTo("/")
 	phone.until(canBuy(runningSale))
@@ -53,12 +55,12 @@ func takeStoreScreenshot(t *testing.T) {
 
 // takeConsoleScreenshot takes the page of a sale under load.
 func takeConsoleScreenshot(t *testing.T) {
-	s := embeddedStack(t).withAdmins().in("queue")
-	p := s.serve(t).shop(t)
-	sale, tokens := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
-	v := visit(t, startBrowser(t), p.url, "en-GB")
+	s := rig.EmbeddedStack(t).WithAdmins().In("queue")
+	p := s.Serve(t).Shop(t)
+	sale, tokens := p.Publish(t, rig.Offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.Tokens(t, 1500)
+	v := visit(t, startBrowser(t), p.Url, "en-GB")
 	v.do(chromedp.EmulateViewport(1120, 820))
-	v.enter("/console/sales/"+sale, adminPhones[0])
+	v.enter("/console/sales/"+sale, rig.AdminPhones[0])
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	for i, token := range tokens {
 		o, err := p.Place(t.Context(), token, sale)
@@ -68,25 +70,15 @@ func takeConsoleScreenshot(t *testing.T) {
 		switch {
 		case err != nil:
 		case i%40 == 1:
-			p.must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+			p.Must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
 		case i%60 == 2:
-			p.must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
+			p.Must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
 		}
 		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // purchases come in waves
 	}
 	v.judged("I3", "holds")
 	v.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".live").scrollIntoView()`))
 	v.screenshot("console-sale.png")
-}
-
-// sell places n orders of new users.
-func (p *shop) sell(t *testing.T, sale string, n int) {
-	t.Helper()
-	for range n {
-		token := p.login(t, newPhone())
-		_, err := p.Place(t.Context(), token, sale)
-		require.NoError(t, err)
-	}
 }
 
 // screenshot writes a screenshot of the page to a file.

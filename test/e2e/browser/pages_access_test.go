@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -16,14 +18,14 @@ import (
 )
 
 // languages covers the language of the browser and the choice of another one.
-func languages(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Title: "火锅 Hot pot", Stock: 5})
-	zh := visit(p.url, "zh-TW,zh")
+func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Title: "火锅 Hot pot", Stock: 5})
+	zh := visit(p.Url, "zh-TW,zh")
 	zh.goTo("/")
 	zh.reads("h1", "限时秒杀")
 	zh.reads(buyOf(sale), "立即抢购")
 	require.Equal(t, "zh-CN", evaluate[string](zh.tab, `document.documentElement.lang`))
-	zh.buy(sale, newPhone())
+	zh.buy(sale, rig.NewPhone())
 	zh.reads(card(sale), "抢到了")
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "Flash sales")
@@ -36,15 +38,15 @@ func languages(t *testing.T, p *shop, visit func(url, language string) *visitor)
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
-	other := visit(p.url, "de-DE,de")
+	other := visit(p.Url, "de-DE,de")
 	other.goTo("/")
 	other.reads("h1", "Flash sales")
 }
 
 // keyboardOnly completes a purchase without a mouse.
-func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url, "en")
+func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.key(kb.Tab)
@@ -53,7 +55,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.tabTo(buyOf(sale))
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.name === "phone"`)
-	v.key(newPhone())
+	v.key(rig.NewPhone())
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
 	v.key(kb.Enter)
@@ -76,7 +78,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 
 	// The header stays at the top, and hides no element that gets the focus (WCAG 2.2, 2.4.11).
 	for range 8 { // more than fit on the screen
-		sale = p.publish(t, offer{Stock: 5})
+		sale = p.Publish(t, rig.Offer{Stock: 5})
 	}
 	v.goTo("/")
 	v.until(canBuy(sale))
@@ -102,16 +104,16 @@ func (b *tab) tabTo(selector string) {
 
 // narrow requires that no page of a purchase scrolls horizontally on a phone, in Chinese. The test of accessibility does so
 // in English.
-func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, longOffer)
-	v := visit(p.url, "zh-CN")
+func narrow(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, longOffer)
+	v := visit(p.Url, "zh-CN")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.fitsPhone(t, "sales")
 	v.click(buyOf(sale))
 	v.until(`document.querySelector("dialog[open]")`)
 	v.fitsPhone(t, "login")
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	v.fitsPhone(t, "bought")
 	v.click(linkOf(sale))
@@ -126,7 +128,7 @@ func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 }
 
 // longOffer has the longest texts and numbers.
-var longOffer = offer{
+var longOffer = rig.Offer{
 	Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
 	PayValue: 99999999, ActualValue: 100000000, Stock: 1000000,
 }
@@ -152,11 +154,11 @@ const violations = `axe.run(document, {
 
 // accessible requires that the pages of a purchase are accessible. The languages differ only in their texts, which are
 // compared by the test of texts.
-func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	p.publish(t, offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	over := p.publish(t, offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
-	sale := p.publish(t, longOffer)
-	v := visit(p.url, "en")
+func accessible(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	over := p.Publish(t, rig.Offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
+	sale := p.Publish(t, longOffer)
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.click(`[data-do="past"]`)
@@ -168,7 +170,7 @@ func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor
 	v.legible(t, "login")
 	v.fitsPhone(t, "login")
 	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	v.legible(t, "bought")
 	v.fitsPhone(t, "bought")
@@ -211,14 +213,14 @@ func (b *tab) legible(t *testing.T, what string) {
 }
 
 // texts requires the same texts in both languages, and a text for every error code of the API.
-func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	v := visit(p.url, "en")
+func texts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	all := evaluate[map[string]map[string]string](v.tab,
 		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
 	requireSameTexts(t, all)
-	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
-	for code := range codesOf(a.body) {
+	a := p.Do(t, http.MethodGet, "/api/v1/openapi.json", "")
+	for code := range codesOf(a.Body) {
 		assert.Contains(t, all["en"], "error."+code)
 	}
 }
@@ -270,8 +272,8 @@ func codesOf(document any) map[string]bool {
 
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
 // shop, console and documentation.
-func demoAccounts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	v := visit(p.url, "zh-CN")
+func demoAccounts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	v := visit(p.Url, "zh-CN")
 	v.goTo("/")
 	choose := func(role string) {
 		v.click(`[data-do="login"]`)

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,7 +171,7 @@ func (b *tab) watch(event any) {
 func (b *tab) expectProblems(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
-		eventually(b.t, "a problem: "+text, func() bool {
+		rig.Eventually(b.t, "a problem: "+text, func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			i := slices.IndexFunc(b.problems, func(p string) bool { return strings.Contains(p, text) })
@@ -298,10 +300,10 @@ func (b *tab) key(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// Selectors of the storefront.
+func card(sale string) string { return fmt.Sprintf(`.sale[data-voucher="%s"]`, sale) }
 
-func card(sale string) string   { return fmt.Sprintf(`.sale[data-voucher="%s"]`, sale) }
-func buyOf(sale string) string  { return card(sale) + " button.buy" }
+func buyOf(sale string) string { return card(sale) + " button.buy" }
+
 func linkOf(sale string) string { return card(sale) + " a.buy" }
 
 // canBuy is an expression that is true if the button of a sale is enabled and buys.

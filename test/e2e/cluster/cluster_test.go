@@ -1,8 +1,9 @@
-package e2e
+package cluster
 
 import (
+	"seckill/test/e2e/rig"
+
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,13 +21,13 @@ import (
 )
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
-func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
+func clusterStack(t *testing.T) (*rig.Stack, *testenv.RedisCluster) {
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
-	s := serverStack(t, testenv.MySQLDSN(t))
-	s.env = append(s.env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
-	s.redis = nil
-	s.flush = func() error {
+	s := rig.ServerStack(t, testenv.MySQLDSN(t))
+	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
+	s.Redis = nil
+	s.Flush = func() error {
 		return rdb.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
 			return node.FlushAll(ctx).Err()
 		})
@@ -35,12 +36,12 @@ func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
 }
 
 // eachLaneOnCluster runs a test in lanes lock and queue, each on a separate cluster.
-func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *testenv.RedisCluster)) {
-	for _, lane := range lockAndQueue {
+func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster)) {
+	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			s, cluster := clusterStack(t)
-			fn(t, s.in(lane), cluster)
+			fn(t, s.In(lane), cluster)
 		})
 	}
 }
@@ -48,24 +49,24 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *te
 // TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
 func TestRushOnCluster(t *testing.T) {
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
-		servers := []*server{s.serve(t), s.serve(t)}
-		tokens := s.tokens(t, 400)
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, _ *testenv.RedisCluster) {
+		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+		tokens := s.Tokens(t, 400)
 		var (
 			sales   [4]*rush.Buyers
 			reports [4]*rush.Report
 			wg      sync.WaitGroup
 		)
 		for i := range sales {
-			sales[i] = buyersOf(servers[0].sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
+			sales[i] = rig.BuyersOf(servers[0].Sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
 			wg.Go(func() { reports[i] = sales[i].Run(t.Context()) })
 		}
 		wg.Wait()
 		for i, c := range sales {
-			requireExactSale(t, c, reports[i])
-			requireInvariants(t, s, c, reports[i])
+			rig.RequireExactSale(t, c, reports[i])
+			rig.RequireInvariants(t, s, c, reports[i])
 		}
-		requireOneOrder(t, servers[0].sale(t, 10), tokens[0], servers...)
+		rig.RequireOneOrder(t, servers[0].Sale(t, 10), tokens[0], servers...)
 	})
 }
 
@@ -74,10 +75,10 @@ func TestRushOnCluster(t *testing.T) {
 func TestHotVoucherOnCluster(t *testing.T) {
 	t.Parallel()
 	s, cluster := clusterStack(t)
-	s = s.in("queue")
-	servers := []*server{s.serve(t), s.serve(t)}
-	sale := servers[0].segmentedSale(t, 2000)
-	c := buyersOf(sale, 2000, s.tokens(t, 2500), servers...)
+	s = s.In("queue")
+	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	sale := servers[0].SegmentedSale(t, 2000)
+	c := rig.BuyersOf(sale, 2000, s.Tokens(t, 2500), servers...)
 	commands := func() (all []int64) {
 		for _, node := range cluster.Nodes {
 			text := node.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
@@ -89,8 +90,8 @@ func TestHotVoucherOnCluster(t *testing.T) {
 	}
 	before := commands()
 	r := c.Run(t.Context())
-	requireExactSale(t, c, r)
-	requireInvariants(t, s, c, r)
+	rig.RequireExactSale(t, c, r)
+	rig.RequireInvariants(t, s, c, r)
 	var busiest, sum int64
 	after := commands()
 	for i := range after {
@@ -101,38 +102,26 @@ func TestHotVoucherOnCluster(t *testing.T) {
 	require.LessOrEqual(t, 30*busiest, 12*sum, "commands per master: %v", after)
 }
 
-// segmentedSale publishes a sale of 16 segments.
-func (p *server) segmentedSale(t *testing.T, stock int) string {
-	t.Helper()
-	now := time.Now().UTC()
-	body, err := json.Marshal(map[string]any{
-		"shop_id": "1", "title": "hot", "pay_value": 100, "actual_value": 200, "stock": stock, "segments": 16,
-		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
-	})
-	require.NoError(t, err)
-	return p.postUntilAnswered(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), strconv.Itoa(stock), string(body)}).field(t, "id")
-}
-
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
-		p := s.serve(t)
-		sale := p.segmentedSale(t, 800) // segments have no effect in the other lanes
-		c := buyersOf(sale, 800, s.tokens(t, 1000), p)
-		wait := longRush(t, s, c, 6*time.Second)
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
+		p := s.Serve(t)
+		sale := p.SegmentedSale(t, 800) // segments have no effect in the other lanes
+		c := rig.BuyersOf(sale, 800, s.Tokens(t, 1000), p)
+		wait := rig.LongRush(t, s, c, 6*time.Second)
 		for _, node := range cluster.Nodes {
 			node.Kill()
 			require.NoError(t, node.Restart())
-			requireReady(t, p)
+			rig.RequireReady(t, p)
 		}
 		r := wait()
 		cluster.WaitFormed(t) // lane batch does not wait for it
-		if s.lane == "queue" {
-			retryUnserved(t, s, c, r)
+		if s.Lane == "queue" {
+			rig.RetryUnserved(t, s, c, r)
 		}
-		requireSoldOut(t, s, c, r)
-		requireInvariants(t, s, c, r)
+		rig.RequireSoldOut(t, s, c, r)
+		rig.RequireInvariants(t, s, c, r)
 	})
 }
 

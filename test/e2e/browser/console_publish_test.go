@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"net/http"
 	"strings"
@@ -58,15 +60,15 @@ func (b *tab) chooseFile(form, kind string, width, height int) {
 func TestConsolePublish(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	s := realStack(t).withAdmins()
-	p := s.serve(t).shop(t)
-	publishInBrowser(t, p, visit(t, browser, p.url, "en"), visit(t, browser, p.url, "en"))
-	s.verify(t)
+	s := rig.RealStack(t).WithAdmins()
+	p := s.Serve(t).Shop(t)
+	publishInBrowser(t, p, visit(t, browser, p.Url, "en"), visit(t, browser, p.Url, "en"))
+	s.Verify(t)
 }
 
-func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
+func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	t.Helper()
-	v.enter("/console/shops", adminPhones[0])
+	v.enter("/console/shops", rig.AdminPhones[0])
 	v.submit("shop")
 	v.reads(fieldError("shop", "name"), "fill this in")
 	v.fill("shop", "name", "Harbour kitchen")
@@ -80,7 +82,7 @@ func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
 	v.submit("shop")
 	v.reads("main", "Saved.")
 	shop := v.at()[len("/console/shops/"):]
-	require.Equal(t, "Quay 7", p.must(t, http.MethodGet, "/shops/"+shop, "", nil)["address"])
+	require.Equal(t, "Quay 7", p.Must(t, http.MethodGet, "/shops/"+shop, "", nil)["address"])
 
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.goTo("/console/new")
@@ -179,7 +181,7 @@ func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
 	v.confirm()
 	v.reads("main .head .chip", "Unpublished")
 	require.Equal(t, sale, v.publishDraft())
-	require.Equal(t, "on", p.must(t, http.MethodGet, "/vouchers/"+sale, p.token, nil)["status"])
+	require.Equal(t, "on", p.Must(t, http.MethodGet, "/vouchers/"+sale, p.Token, nil)["status"])
 
 	// A clone is a new draft with new times and no picture, if that is removed.
 	v.click(`a[href="/console/new?from=` + sale + `"]`)
@@ -194,10 +196,10 @@ func publishInBrowser(t *testing.T, p *shop, v, buyer *visitor) {
 	require.NotEqual(t, sale, clone)
 	v.checks("picture", "warning")
 	require.Equal(t, clone, v.publishDraft())
-	made := p.must(t, http.MethodGet, "/vouchers/"+clone, "", nil)
+	made := p.Must(t, http.MethodGet, "/vouchers/"+clone, "", nil)
 	require.Equal(t, "upcoming", made["state"])
 	require.NotContains(t, made, "image_id")
-	original := p.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	original := p.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	require.Equal(t, lasts(t, original), lasts(t, made))
 	buyer.goTo("/")
 	buyer.reads(card(clone), "Soup of the day")
@@ -215,9 +217,9 @@ func lasts(t *testing.T, voucher map[string]any) time.Duration {
 
 // nonsenseShown publishes what no checklist would have accepted, through the API: the page of the sale says so.
 func nonsenseShown(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Title: strings.Repeat("word ", 12), PayValue: 500, ActualValue: 300, Stock: 1})
-	c.change(t, sale, map[string]any{"shop_id": "99"})
-	v := c.visit(c.url, "en")
+	sale := c.Publish(t, rig.Offer{Title: strings.Repeat("word ", 12), PayValue: 500, ActualValue: 300, Stock: 1})
+	c.Change(t, sale, map[string]any{"shop_id": "99"})
+	v := c.visit(c.Url, "en")
 	v.do(chromedp.EmulateViewport(390, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	v.enter("/console/sales/"+sale, c.phone)
 	v.checks("price", "broken")

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,17 +49,17 @@ func (b *tab) insert(text string) {
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	p := embeddedStack(t).serve(t).shop(t)
-	sale := p.publish(t, offer{Stock: 3})
+	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	sale := p.Publish(t, rig.Offer{Stock: 3})
 
-	v := visit(t, browser, p.url, "en")
+	v := visit(t, browser, p.Url, "en")
 	v.do(chromedp.EmulateViewport(390, 844))
 	v.goTo("/docs")
 	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
 	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 
 	v.do(chromedp.EmulateViewport(1200, 900))
-	phone := newPhone()
+	phone := rig.NewPhone()
 	v.try("auth", "sendCode", fmt.Sprintf(`{"phone":%q}`, phone), "", http.StatusOK)
 	headers := v.text(operation("auth", "sendCode") + " .live-responses-table")
 	code := demoCode.FindStringSubmatch(headers)
@@ -83,7 +85,7 @@ func TestDocs(t *testing.T) {
 	v.until(`!document.documentElement.classList.contains("dark-mode")`)
 	v.click(".auth-wrapper .authorize")
 	v.click("#auth-bearer-value")
-	v.insert(p.token)
+	v.insert(p.Token)
 	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
 	v.click(".close-modal")
 	v.try("auth", "me", "", "", http.StatusOK)
@@ -109,9 +111,9 @@ func TestDocs(t *testing.T) {
 type problemView struct{ Type, Code string }
 
 // problemOf requests a path that does not exist and returns the problem.
-func problemOf(t *testing.T, p *shop, path string) problemView {
+func problemOf(t *testing.T, p *rig.Shop, path string) problemView {
 	t.Helper()
-	res, err := http.Get(p.url + path)
+	res, err := http.Get(p.Url + path)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.Equal(t, http.StatusNotFound, res.StatusCode)

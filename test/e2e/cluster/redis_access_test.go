@@ -1,6 +1,8 @@
-package e2e
+package cluster
 
 import (
+	"seckill/test/e2e/rig"
+
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +17,7 @@ import (
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deployment.md")
+	text, err := os.ReadFile("../../../docs/deployment.md")
 	require.NoError(t, err)
 	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
@@ -53,35 +55,35 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	rds := testenv.StartTLSRedis(t, certificates)
 	admin := rds.Client(t)
 	addUser(t, admin, "seckill")
-	for i, lane := range lockAndQueue {
+	for i, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
-			s.redis = nil
+			s := rig.ServerStack(t, testenv.MySQLDSN(t)).In(lane)
+			s.Redis = nil
 			url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/" + string(rune('3'+i))
-			s = s.with("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_LOG_LEVEL=debug")
-			p := s.spawn(t, "")
-			c := buyersOf(p.sale(t, 50), 50, s.tokens(t, 80), p)
+			s = s.With("SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url, "SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_LOG_LEVEL=debug")
+			p := s.Spawn(t, "")
+			c := rig.BuyersOf(p.Sale(t, 50), 50, s.Tokens(t, 80), p)
 			r := c.Run(t.Context())
-			requireExactSale(t, c, r)
-			requireInvariants(t, s, c, r)
-			code, out := s.runProcess(t, "reconcile", "--apply")
-			if code == exitUnchecked { // a server did not answer in time
-				code, out = s.runProcess(t, "reconcile", "--apply")
+			rig.RequireExactSale(t, c, r)
+			rig.RequireInvariants(t, s, c, r)
+			code, out := s.RunProcess(t, "reconcile", "--apply")
+			if code == rig.ExitUnchecked { // a server did not answer in time
+				code, out = s.RunProcess(t, "reconcile", "--apply")
 			}
 			require.Zero(t, code, out)
-			found := s.doctorReports(t, rds.Announced, "--json")
+			found := s.DoctorReports(t, rds.Announced, "--json")
 
 			requireNothingDenied(t, admin)
 
 			bad := strings.Replace(url, "s3cret", "wr0ng", 1)
-			refused := s.with("SECKILL_REDIS_ADDRS="+bad).doctorReports(t, "WRONGPASS")
-			for _, text := range []string{p.log.String(), out, found, refused} {
+			refused := s.With("SECKILL_REDIS_ADDRS="+bad).DoctorReports(t, "WRONGPASS")
+			for _, text := range []string{p.Log.String(), out, found, refused} {
 				require.NotContains(t, text, "s3cret")
 				require.NotContains(t, text, "wr0ng")
 				require.NotContains(t, text, "NOPERM")
 			}
-			s.with("SECKILL_REDIS_CA=").doctorReports(t, "certificate")
+			s.With("SECKILL_REDIS_CA=").DoctorReports(t, "certificate")
 		})
 	}
 }
@@ -98,16 +100,16 @@ func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
 			addUser(t, rds.Client(t), "seckill")
 		}
 		for _, lane := range []string{"lock", "queue"} {
-			s := serverStack(t, testenv.MySQLDSN(t)).in(lane)
-			s.redis = nil
-			s = s.with(settings...).with("SECKILL_REDIS_CA="+certificates.CAFile,
+			s := rig.ServerStack(t, testenv.MySQLDSN(t)).In(lane)
+			s.Redis = nil
+			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
-			p := s.spawn(t, "")
-			c := buyersOf(p.segmentedSale(t, 50), 50, s.tokens(t, 80), p)
+			p := s.Spawn(t, "")
+			c := rig.BuyersOf(p.SegmentedSale(t, 50), 50, s.Tokens(t, 80), p)
 			r := c.Run(t.Context())
-			requireExactSale(t, c, r)
-			requireInvariants(t, s, c, r)
-			require.NotContains(t, s.doctorReports(t, found, "--json"), "NOPERM")
+			rig.RequireExactSale(t, c, r)
+			rig.RequireInvariants(t, s, c, r)
+			require.NotContains(t, s.DoctorReports(t, found, "--json"), "NOPERM")
 		}
 		for _, rds := range servers {
 			requireNothingDenied(t, rds.Client(t))

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"io"
 	"net/http"
@@ -13,20 +15,20 @@ import (
 )
 
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
-func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 600})
-	p.publish(t, offer{Title: "Something else", Stock: 10})
-	p.as(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", map[string]any{"delta": 5, "reason": "more"}, http.StatusOK, &struct{}{})
+func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 600})
+	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
+	p.As(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", map[string]any{"delta": 5, "reason": "more"}, http.StatusOK, &struct{}{})
 
-	res, err := http.Get(p.url + "/sales/" + sale) //nolint:noctx // a test
+	res, err := http.Get(p.Url + "/sales/" + sale) //nolint:noctx // a test
 	require.NoError(t, err)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅 · Osmanthus Tea House">`)
-	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.url+"/sales/"+sale+`">`)
+	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.Url+"/sales/"+sale+`">`)
 
-	v := visit(p.url, "en")
+	v := visit(p.Url, "en")
 	v.goTo("/sales/" + sale)
 	v.until(canBuy(sale))
 	v.reads("h1", "Breakfast in the harbour")
@@ -38,7 +40,7 @@ func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) 
 	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))
 	v.click(`[data-do="share"]`)
 	v.until(`window.copied === location.origin + "/sales/%s"`, sale)
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 
 	v.click(`#nav a[href="/"]`)
 	v.until(`document.querySelectorAll("li.sale").length > 1`)
@@ -49,7 +51,7 @@ func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) 
 	v.reads("h1", "Breakfast in the harbour")
 
 	for path, heading := range map[string]string{"/sales/999999": "Page not found", "/nope": "Page not found", "/console/nope": "Page not found"} {
-		v.do(chromedp.Navigate(p.url + path))
+		v.do(chromedp.Navigate(p.Url + path))
 		v.reads("h1", heading)
 	}
 	v.click(`nav a[href="?lang=zh"]`)
@@ -60,32 +62,32 @@ func salePage(t *testing.T, p *shop, visit func(url, language string) *visitor) 
 }
 
 // readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
-func readyAtStart(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.url, "en")
+func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	v := visit(p.Url, "en")
 	v.goTo("/sales/" + sale)
 	v.reads(buyOf(sale), "Log in to be ready")
 	v.click(buyOf(sale))
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.reads(buyOf(sale), "Starts soon")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(3 * time.Second)})
+	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(3 * time.Second)})
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
-	requireStock(t, p.Client, sale, 4)
+	rig.RequireStock(t, p.Client, sale, 4)
 }
 
 // expiredOrder: an order that was not paid in time says so, and leads back to the sale.
-func expiredOrder(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 1})
-	v := visit(p.url, "en")
+func expiredOrder(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 1})
+	v := visit(p.Url, "en")
 	v.goTo("/")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	p.stack.expire(t, evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`), time.Now())
+	p.Stack.Expire(t, evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`), time.Now())
 	v.orderIs("cancelled")
 	v.reads(anOrder, "Not paid by")
 	v.reads(anOrder, "Nothing was charged")
@@ -97,22 +99,22 @@ func expiredOrder(t *testing.T, p *shop, visit func(url, language string) *visit
 }
 
 // limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
-func limitAboveOne(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5, LimitPerUser: 2})
-	v := visit(p.url, "en")
+func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2})
+	v := visit(p.Url, "en")
 	v.goTo("/")
 	v.reads(card(sale), "Limit per customer: 2")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	v.reads(card(sale), "You hold 1 of 2")
 	v.do(chromedp.Reload())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	v.reads(linkOf(sale), "Go to payment")
 	v.reads(card(sale), "You hold 1 of 2")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-	requireStock(t, p.Client, sale, 4)
+	rig.RequireStock(t, p.Client, sale, 4)
 	another := fmt.Sprintf(`%s [data-do="another"]`, card(sale))
 	v.click(another)
 	v.reads(card(sale), "You hold 2 of 2")
 	v.until(`!document.querySelector(%q).checkVisibility()`, another)
-	requireStock(t, p.Client, sale, 3)
+	rig.RequireStock(t, p.Client, sale, 3)
 }

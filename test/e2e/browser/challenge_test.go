@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -17,14 +19,14 @@ import (
 // It has a server of its own: the pages of all visitors of a server request challenges.
 func TestBuyWithChallenge(t *testing.T) {
 	t.Parallel()
-	p := embeddedStack(t).serve(t).shop(t)
+	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	publish := func(begin time.Time) string {
-		sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
-		p.change(t, sale, map[string]any{"entry": map[string]any{"mode": "pass", "challenge": "on"}})
+		sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: begin})
+		p.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "pass", "challenge": "on"}})
 		return sale
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
-	v := visit(t, startBrowser(t), p.url, "en")
+	v := visit(t, startBrowser(t), p.Url, "en")
 	v.intercept()
 	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
 		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
@@ -35,7 +37,7 @@ func TestBuyWithChallenge(t *testing.T) {
 
 	require.Zero(t, entries(early), "the start is far away")
 	for range 100 { // keep the start 40 s ahead, however slow the machine is
-		p.change(t, early, map[string]any{"begin_at": time.Now().Add(40 * time.Second)})
+		p.Change(t, early, map[string]any{"begin_at": time.Now().Add(40 * time.Second)})
 		if strings.Contains(v.text(card(early)+" .note"), "complete") {
 			break
 		}
@@ -48,7 +50,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	v.click(`[data-do="language"]`)
 	v.reads(card(early)+" .note", "安全检测已完成。")
 	v.click(`[data-do="language"]`)
-	p.change(t, early, map[string]any{"begin_at": time.Now().Add(-time.Second)})
+	p.Change(t, early, map[string]any{"begin_at": time.Now().Add(-time.Second)})
 	v.until(canBuy(early))
 	v.tabTo(buyOf(early))
 	v.key(kb.Enter)
@@ -82,8 +84,8 @@ func TestBuyWithChallenge(t *testing.T) {
 	require.Equal(t, 1, entries(never))
 
 	// The page above has loaded its modules one by one. The bundle finds the worker as well.
-	bundled := visit(t, startBrowser(t), p.url, "en")
+	bundled := visit(t, startBrowser(t), p.Url, "en")
 	bundled.goTo("/")
-	bundled.buy(late, newPhone())
+	bundled.buy(late, rig.NewPhone())
 	bundled.reads(card(late), "Reserved for you")
 }

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"net/http"
 	"testing"
@@ -11,18 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// room publishes a sale with a waiting room.
-func (p *shop) room(t *testing.T, o offer, entry map[string]any) string {
-	t.Helper()
-	sale := p.publish(t, o)
-	if entry == nil {
-		entry = map[string]any{}
-	}
-	entry["mode"] = "room"
-	p.change(t, sale, map[string]any{"entry": entry})
-	return sale
-}
-
 // joinByKeyboard joins the waiting room of a sale as a new user, without a mouse.
 func (b *tab) joinByKeyboard(sale string) {
 	b.t.Helper()
@@ -30,7 +20,7 @@ func (b *tab) joinByKeyboard(sale string) {
 	b.tabTo(buyOf(sale))
 	b.key(kb.Enter)
 	b.until(`document.activeElement?.name === "phone"`)
-	b.key(newPhone())
+	b.key(rig.NewPhone())
 	b.key(kb.Enter)
 	b.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
 	b.key(kb.Enter)
@@ -61,13 +51,13 @@ var textsOfRoom = map[string]roomTexts{
 
 // roomJourney takes two buyers, in two languages and by keyboard, through a sale with one unit: both wait in the lobby,
 // one buys, the other keeps the place while the sale is sold out, is admitted when a unit is added, and leaves.
-func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visitor) {
-	sale := p.room(t, offer{Stock: 1, BeginAt: time.Now().Add(time.Hour)}, map[string]any{
+func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+	sale := p.Room(t, rig.Offer{Stock: 1, BeginAt: time.Now().Add(time.Hour)}, map[string]any{
 		"opens_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339),
 	})
 	buyers := map[string]*visitor{}
 	for language, texts := range textsOfRoom {
-		v := visit(p.url, language)
+		v := visit(p.Url, language)
 		buyers[language] = v
 		v.goTo("/")
 		v.collectsAnnouncements()
@@ -77,7 +67,7 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 		v.until(`announced.includes(%q)`, texts.lobby)
 		v.run(`document.activeElement.blur()`)
 	}
-	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)})
+	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)})
 
 	first, second, deadline := "en", "zh", time.Now().Add(pageTimeout)
 	for !evaluate[bool](buyers[first].tab, canBuy(sale)) {
@@ -105,7 +95,7 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 	waits.do(chromedp.Reload())
 	waits.reads(card(sale)+" .note", waiting.soldOut) // the place survives a reload
 	waits.tabTo(`[data-do="language"]`)
-	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", p.token, map[string]any{"delta": 1, "reason": "came back"})
+	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 1, "reason": "came back"})
 	waits.reads(card(sale)+" .note", waiting.turn)
 	require.True(t, evaluate[bool](waits.tab, hasFocus(`[data-do="language"]`)), "the focus stays where the buyer needs it")
 
@@ -127,9 +117,9 @@ func (b *tab) collectsAnnouncements() {
 
 // roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the
 // stream is left. The sale has a challenge, which the page solves to join.
-func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.room(t, offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
-	v := visit(p.url)
+func roomInTwoTabs(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
+	v := visit(p.Url)
 	v.loginNewUser()
 	one, two := v.tab, v.newTab()
 	two.intercept()
@@ -139,7 +129,7 @@ func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
 	one.reads(buyOf(sale), inLobby)
 	two.reads(buyOf(sale), inLobby)
 	streams := func(b *tab) int { return evaluate[int](b, `count("/entry/events")`) }
-	eventually(t, "one tab streams", func() bool { return streams(one)+streams(two) > 0 })
+	rig.Eventually(t, "one tab streams", func() bool { return streams(one)+streams(two) > 0 })
 	three := v.newTab()
 	three.goTo("/")
 	three.reads(buyOf(sale), inLobby) // from the tab with the stream
@@ -151,7 +141,7 @@ func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
 	one.do(chromedp.Navigate("about:blank"))
 	two.collectsAnnouncements()
 	three.collectsAnnouncements()
-	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.token, map[string]any{"message": "Ten more minutes, please."})
+	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."})
 	for _, b := range []*tab{two, three} {
 		b.reads(card(sale), "Ten more minutes, please.")
 		b.until(`announced.includes("Ten more minutes, please.")`)
@@ -179,12 +169,12 @@ const stubRoom = `{
 }`
 
 // roomRefusals covers what interrupts or ends a place: a lost connection, a pause, a refused pass, a lost place.
-func roomRefusals(t *testing.T, p *shop, visit func(string) *visitor) {
-	later := p.room(t, offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{
+func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	later := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{
 		"opens_at": time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339),
 	})
-	sale := p.room(t, offer{Stock: 5}, nil)
-	v := visit(p.url)
+	sale := p.Room(t, rig.Offer{Stock: 5}, nil)
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.reads(card(later)+" .note", "The waiting room opens in 00:0")
 	require.False(t, evaluate[bool](v.tab, canBuy(later)))
@@ -217,14 +207,14 @@ func roomRefusals(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.run(`window.rooms = await load("shop/rooms.js")`)
 	v.until(`["lobby", "waiting"].includes(rooms.place(%q).is)`, sale)
 	v.until(`await rooms.renew(%q)`, sale)
-	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.token, map[string]any{"revoke": true})
+	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"revoke": true})
 	v.click(buyOf(sale))
 	v.reads(card(sale), "Reserved for you")
 }
 
 // roomInConsole publishes a sale with a waiting room and acts on it while a buyer waits.
 func roomInConsole(t *testing.T, c *consoleTest) {
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.enter("/console/new", c.phone)
 	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
@@ -245,18 +235,18 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "Waiting room")
 	entry := func() map[string]any {
-		return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"].(map[string]any)
+		return c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"].(map[string]any)
 	}
 	require.Equal(t, map[string]any{
 		"mode": "room", "pass_ttl": 120.0, "rate": 7.0, "opens_at": begin.Add(-10 * time.Minute).UTC().Format(time.RFC3339),
 	}, entry())
 
-	buyer := c.visit(c.url, "en")
+	buyer := c.visit(c.Url, "en")
 	buyer.intercept()
 	buyer.goTo("/")
 	buyer.until(canBuy(sale))
 	buyer.click(buyOf(sale))
-	buyer.login(newPhone())
+	buyer.login(rig.NewPhone())
 	buyer.reads(buyOf(sale), "You are in the waiting room")
 	figure := func(name, value string) {
 		t.Helper()
@@ -283,7 +273,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	require.Equal(t, "message", evaluate[string](v.tab, `document.activeElement.name`))
 	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
 
-	c.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute)})
+	c.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute)})
 	buyer.reads(buyOf(sale), "Your position: 1") // nobody is admitted
 	figure("waiting", "1")
 	v.legible(t, "room")
@@ -307,7 +297,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	// A form that was opened before another admin changed the room sends what was edited in it, and nothing else.
 	v.goTo("/console/sales/" + sale + "/edit")
 	v.until(`document.querySelector('form[data-form="change"] [name="entry.rate"]')?.value === "25"`)
-	c.change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
+	c.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
 	v.fill("change", "entry.pass_ttl", "60")
 	v.submit("change")
 	v.reads(`form[data-form="change"]`, "Saved")

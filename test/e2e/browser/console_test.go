@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -13,21 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/app"
 	"seckill/internal/domain"
 )
-
-// adminPhones are admins of the console tests, one per test: a second login code would replace the first.
-var adminPhones = []string{
-	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
-	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016", "13811110017",
-	"13811110018", "13811110019", "13811110020", "13811110021", "13811110022", "13811110023", "13811110024",
-}
-
-// withAdmins returns the stack with the demo's admin for API requests and adminPhones for the console.
-func (s *stack) withAdmins() *stack {
-	return s.with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin + "," + strings.Join(adminPhones, ","))
-}
 
 // enter opens a page of the console with the session of a login that does not use the page.
 func (b *tab) enter(path, phone string) {
@@ -98,7 +87,7 @@ func (b *tab) confirm() {
 func (b *tab) leave(selector, heading string) {
 	b.t.Helper()
 	b.click(selector)
-	eventually(b.t, heading, func() bool {
+	rig.Eventually(b.t, heading, func() bool {
 		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.querySelector("h1")?.innerText ?? ""`))
 		return err == nil && text == heading
 	})
@@ -155,16 +144,16 @@ func TestConsole(t *testing.T) {
 		{"events", eventsInBrowser, true},
 		{"nonsense", nonsenseShown, false},
 	}
-	each(t, false, func(t *testing.T, s *stack) {
-		p := s.withAdmins().serve(t).shop(t)
-		p.stack = s
+	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+		p := s.WithAdmins().Serve(t).Shop(t)
+		p.Stack = s
 		for i, test := range tests {
-			if test.journey == s.isEmbedded() {
+			if test.journey == s.IsEmbedded() {
 				continue
 			}
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(t, &consoleTest{shop: p, phone: adminPhones[i], visit: func(url, language string) *visitor { return visit(t, browser, url, language) }})
+				test.run(t, &consoleTest{Shop: p, phone: rig.AdminPhones[i], visit: func(url, language string) *visitor { return visit(t, browser, url, language) }})
 			})
 		}
 	})
@@ -173,7 +162,7 @@ func TestConsole(t *testing.T) {
 // consoleTest is the environment of a console test: a server with its admin's token, and the phone of another admin
 // without a session.
 type consoleTest struct {
-	*shop
+	*rig.Shop
 	phone string
 	visit func(url, language string) *visitor
 }
@@ -181,18 +170,18 @@ type consoleTest struct {
 // accessControl checks that the console shows its content only to admins, and again after a reload, but not after a
 // logout.
 func accessControl(t *testing.T, c *consoleTest) {
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.goTo("/console/orders")
 	v.reads("[data-gate]", "The console is for staff")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.click(`[data-do="enter"]`)
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.reads("[data-gate]", "This account has no role here")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.leave(`main a[href="/"]`, "Flash sales")
 	require.NotContains(t, v.text("#nav"), "Console")
 
-	a := c.visit(c.url, "en")
+	a := c.visit(c.Url, "en")
 	a.enter("/console/orders", c.phone)
 	a.reads("h1", "Orders")
 	a.until(`document.querySelector("form[data-form=search]")`)
@@ -207,9 +196,9 @@ func accessControl(t *testing.T, c *consoleTest) {
 
 // saleLifecycle creates a sale, changes it, changes its stock and unpublishes it. The open page of a buyer follows.
 func saleLifecycle(t *testing.T, c *consoleTest) {
-	buyer := c.visit(c.url, "en")
+	buyer := c.visit(c.Url, "en")
 	buyer.goTo("/")
-	v := c.visit(c.url, "en")
+	v := c.visit(c.Url, "en")
 	v.enter("/console", c.phone)
 	v.click(`a[href="/console/new"]`)
 	v.reads("h1", "New sale")
@@ -247,7 +236,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button[type=submit]"))`))
 	sale := v.publishDraft()
 	v.reads("h1", t.Name())
-	made := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	made := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	assert.EqualValues(t, 990, made["pay_value"])
 	assert.EqualValues(t, 2000, made["actual_value"])
 	for field, want := range map[string]time.Time{"begin_at": begin, "end_at": end} {
@@ -256,7 +245,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
 	}
 	n := 0
-	for _, other := range c.must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
+	for _, other := range c.Must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
 		if other.(map[string]any)["title"] == t.Name() {
 			n++
 		}
@@ -272,7 +261,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.submit("change")
 	v.reads("main", "Saved.")
 	buyer.reads(card(sale), t.Name()+" changed")
-	changed := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	changed := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	assert.EqualValues(t, 500, changed["pay_value"])
 	assert.Equal(t, made["begin_at"], changed["begin_at"])
 	v.submit("change")
@@ -304,7 +293,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads(dialog, "can no longer be bought")
 	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
-	kept := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	kept := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
 	require.Equal(t, "on", kept["status"])
 	require.Equal(t, made["end_at"], kept["end_at"])
 
@@ -334,19 +323,19 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 
 // stockChangedOnce checks that neither a lost answer nor repeated clicks change the stock twice.
 func stockChangedOnce(t *testing.T, c *consoleTest) {
-	sale := c.publish(t, offer{Stock: 10})
-	f := c.startFront(t)
-	f.watch("/api/v1/admin/")
+	sale := c.Publish(t, rig.Offer{Stock: 10})
+	f := c.StartFront(t)
+	f.Watch("/api/v1/admin/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.respondWith("half")
+	f.RespondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	keys := f.keysSeen()
+	keys := f.KeysSeen()
 	require.Len(t, keys, 2)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
 	require.Equal(t, keys[0], keys[1], "a retry reuses the key")
@@ -354,22 +343,22 @@ func stockChangedOnce(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "lost answers")
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 20 left")
-	require.NotEqual(t, keys[0], f.keysSeen()[2], "a further identical change has a new key")
+	require.NotEqual(t, keys[0], f.KeysSeen()[2], "a further identical change has a new key")
 }
 
 // findOrders finds orders by the phone of the buyer, cancels one, redeems another with the buyer's code and checks the
 // history on the page of the order.
 func findOrders(t *testing.T, c *consoleTest) {
-	first, second, phone := c.publish(t, offer{Stock: 5}), c.publish(t, offer{Stock: 5}), newPhone()
+	first, second, phone := c.Publish(t, rig.Offer{Stock: 5}), c.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
 	masked := domain.MaskPhone(phone)
-	token := c.login(t, phone)
-	kept, unwanted := c.buy(t, token, first), c.buy(t, token, second)
-	v := c.visit(c.url, "en")
+	token := c.LoginToken(t, phone)
+	kept, unwanted := c.Buy(t, token, first), c.Buy(t, token, second)
+	v := c.visit(c.Url, "en")
 	v.enter("/console/orders", c.phone)
 	v.fill("search", "phone", "12")
 	v.submit("search")
 	v.reads(fieldError("search", "phone"), "Not a phone number")
-	v.fill("search", "phone", newPhone())
+	v.fill("search", "phone", rig.NewPhone())
 	v.submit("search")
 	v.reads("main", "No orders match.")
 	v.fill("search", "phone", phone)
@@ -412,15 +401,15 @@ func findOrders(t *testing.T, c *consoleTest) {
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", gone.Status)
 
-	c.must(t, http.MethodPost, "/orders/"+kept.ID+"/pay", token, nil)
-	c.waitFor(t, token, kept.ID, "paid")
-	code := c.must(t, http.MethodGet, "/orders/"+kept.ID, token, nil)["redeem_code"].(string)
+	c.Must(t, http.MethodPost, "/orders/"+kept.ID+"/pay", token, nil)
+	c.WaitFor(t, token, kept.ID, "paid")
+	code := c.Must(t, http.MethodGet, "/orders/"+kept.ID, token, nil)["redeem_code"].(string)
 	v.goTo("/console/orders")
 	v.fill("redeem", "code", code)
 	v.submit("redeem")
 	v.click(`[data-do="use-code"]`)
 	v.reads("main", "has been redeemed (order "+kept.ID+").")
-	c.waitFor(t, token, kept.ID, "redeemed")
+	c.WaitFor(t, token, kept.ID, "redeemed")
 	v.goTo("/console/orders/" + kept.ID)
 	v.until(`document.querySelector("[data-status=redeemed]")`)
 	v.reads("main", "sandbox pay_") // its payment
@@ -432,15 +421,15 @@ func findOrders(t *testing.T, c *consoleTest) {
 
 // deadLettersInBrowser replays one dead letter and discards another.
 func deadLettersInBrowser(t *testing.T, c *consoleTest) {
-	s := c.stack.fresh(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
-	p := s.serve(t).shop(t)
-	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 1)
-	user := p.must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string)
-	cure := poison(t, s, user)
-	order, deadLetter := placePoisoned(t, p.server, sale, tokens[0], p.token)
+	s := c.Stack.Fresh(t).WithAdmins().In("queue").With(rig.EnvRedeliver + "=300ms")
+	p := s.Serve(t).Shop(t)
+	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 1)
+	user := p.Must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string)
+	cure := rig.Poison(t, s, user)
+	order, deadLetter := rig.PlacePoisoned(t, p.Server, sale, tokens[0], p.Token)
 	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 
-	v := c.visit(p.url, "en")
+	v := c.visit(p.Url, "en")
 	v.enter("/console/dead-letters", c.phone)
 	v.reads("table", "poison")
 	v.click(`tbody a[href*="user_id"]`)
@@ -457,34 +446,34 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	v.confirm()
 	v.reads("main", "Returned to the queue")
 	v.reads("main", "No dead letters.")
-	requireOrdered(t, p.server, tokens[0], order)
+	rig.RequireOrdered(t, p.Server, tokens[0], order)
 
-	other := p.publish(t, offer{Stock: 5})
-	poison(t, s, user)
-	order, deadLetter = placePoisoned(t, p.server, other, tokens[0], p.token)
+	other := p.Publish(t, rig.Offer{Stock: 5})
+	rig.Poison(t, s, user)
+	order, deadLetter = rig.PlacePoisoned(t, p.Server, other, tokens[0], p.Token)
 	v.click(`[data-do="refresh"]`)
 	row = fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 	v.click(row + ` [data-do="discard"]`)
 	v.reads(dialog, order)
 	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, deadLetters(t, p.server, p.token))
-	s.verify(t)
+	require.Empty(t, rig.DeadLetters(t, p.Server, p.Token))
+	s.Verify(t)
 }
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
-	s := withoutBackgroundRepair(c.stack.fresh(t).withAdmins()).in("queue")
-	p := s.serve(t).shop(t)
-	l := &liveSale{stack: s, p: p.server, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
-	l.order(t, s.tokens(t, 1)[0])
-	v := c.visit(p.url, "en")
+	s := rig.WithoutBackgroundRepair(c.Stack.Fresh(t).WithAdmins()).In("queue")
+	p := s.Serve(t).Shop(t)
+	l := &rig.LiveSale{Stack: s, P: p.Server, Sale: p.Publish(t, rig.Offer{Stock: 5}), Rdb: s.Client(t)}
+	l.Order(t, s.Tokens(t, 1)[0])
+	v := c.visit(p.Url, "en")
 	v.enter("/console/reconcile", c.phone)
 	v.reads(".summary", "No differences")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="apply"]').checkVisibility()`))
 
-	require.NoError(t, l.rdb.IncrBy(t.Context(), l.key("stock"), 500).Err())
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.sale)
+	require.NoError(t, l.Rdb.IncrBy(t.Context(), l.Key("stock"), 500).Err())
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.Sale)
 	v.click(`[data-do="refresh"]`)
 	v.reads("table", "stock_high")
 	v.reads("table", "Repairable")
@@ -494,9 +483,9 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.confirm()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
-	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.sale)
-	eventually(t, "no differences", func() bool {
-		code, _ := s.run(t, "reconcile", "--apply")
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.Sale)
+	rig.Eventually(t, "no differences", func() bool {
+		code, _ := s.Run(t, "reconcile", "--apply")
 		return code == 0
 	})
 	v.click(`[data-do="refresh"]`)

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"net/http"
 	"testing"
 
@@ -29,10 +31,10 @@ func (b *tab) ready(selector string) {
 // consoleLanguages searches every page in Chinese for text in English. A missing text is an exception, which fails the
 // test. Both languages have the same texts.
 func consoleLanguages(t *testing.T, c *consoleTest) {
-	token := c.login(t, newPhone())
-	sale := c.publish(t, offer{Title: "秒杀", Stock: 5})
-	order := c.buy(t, token, sale)
-	v := c.visit(c.url, "zh-CN,zh")
+	token := c.LoginToken(t, rig.NewPhone())
+	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
+	order := c.Buy(t, token, sale)
+	v := c.visit(c.Url, "zh-CN,zh")
 	v.enter("/console", c.phone)
 	latin := `(() => {
 		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -56,8 +58,8 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale)
 	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
 	v.reads(`[data-invariant="I5"] .detail`, "4 ")
-	c.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", c.token, map[string]any{"delta": 1, "reason": "x; status: off -> on"})
-	c.change(t, sale, map[string]any{"status": "off"})
+	c.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", c.Token, map[string]any{"delta": 1, "reason": "x; status: off -> on"})
+	c.Change(t, sale, map[string]any{"status": "off"})
 	v.goTo("/console/audit?voucher_id=" + sale)
 	v.reads("table", "状态：已发布 → 已下架")
 	v.reads("table", "+1: x; status: off -> on") // a text of staff looks like no other change
@@ -79,10 +81,10 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 
 // consoleAccessible requires that the pages are accessible, and checks the focus.
 func consoleAccessible(t *testing.T, c *consoleTest) {
-	token := c.login(t, newPhone())
-	sale := c.publish(t, longOffer)
-	order := c.buy(t, token, sale)
-	v := c.visit(c.url, "en")
+	token := c.LoginToken(t, rig.NewPhone())
+	sale := c.Publish(t, longOffer)
+	order := c.Buy(t, token, sale)
+	v := c.visit(c.Url, "en")
 	v.goTo("/console")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open]")`)

@@ -1,6 +1,8 @@
-package e2e
+package browser
 
 import (
+	"seckill/test/e2e/rig"
+
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,8 +47,8 @@ const interceptFetch = `{
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	p := embeddedStack(t).serve(t).shop(t)
-	for name, test := range map[string]func(*testing.T, *shop, func(url string) *visitor){
+	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	for name, test := range map[string]func(*testing.T, *rig.Shop, func(url string) *visitor){
 		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
 		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,
 		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "clock after sleep": clockAfterSleep,
@@ -72,7 +74,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 // openShop returns a bundle of the shop's pages that has their modules in window.modules: those in the server's bundle
 // cannot be reached.
 var openShop = sync.OnceValues(func() ([]byte, error) {
-	static := os.DirFS("../../internal/web/static")
+	static := os.DirFS("../../../internal/web/static")
 	var entry strings.Builder
 	entry.WriteString("window.modules = {};\n")
 	for _, pattern := range []string{"lib/*.js", "proof/*.js", "shop/*.js"} {
@@ -88,7 +90,7 @@ var openShop = sync.OnceValues(func() ([]byte, error) {
 	}
 	entry.WriteString(`import "./main.js"`)
 	built := api.Build(api.BuildOptions{
-		Stdin:  &api.StdinOptions{Contents: entry.String(), ResolveDir: "../../internal/web/static/shop"},
+		Stdin:  &api.StdinOptions{Contents: entry.String(), ResolveDir: "../../../internal/web/static/shop"},
 		Bundle: true, Format: api.FormatESModule, Target: api.ESNext,
 	})
 	if len(built.Errors) > 0 {
@@ -137,7 +139,7 @@ func (b *tab) run(script string, args ...any) {
 func (b *tab) loginNewUser() {
 	b.t.Helper()
 	b.goTo("/")
-	b.run(`const { session } = await load("lib/session.js"); const phone = %q; await session.login(phone, (await session.sendCode(phone)).demo)`, newPhone())
+	b.run(`const { session } = await load("lib/session.js"); const phone = %q; await session.login(phone, (await session.sendCode(phone)).demo)`, rig.NewPhone())
 }
 
 // waitForState waits until a purchase has a state.
@@ -147,24 +149,24 @@ func (b *tab) waitForState(sale, is string) {
 }
 
 // notStartedYet: the server stores a refusal under its key, so each retry uses a new key.
-func notStartedYet(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.startFront(t)
-	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+func notStartedYet(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	f := p.StartFront(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(f.URL)
 	v.loginNewUser()
 	v.run(`await (await load("shop/buy.js")).press(%q)`, sale)
 	keys := map[string]bool{}
-	for _, key := range f.keysSeen() {
+	for _, key := range f.KeysSeen() {
 		keys[key] = true
 	}
-	require.Len(t, f.keysSeen(), 6)
+	require.Len(t, f.KeysSeen(), 6)
 	require.Len(t, keys, 6)
 }
 
 // endedMeanwhile: the page shows why a purchase failed, even if it still showed stock.
-func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.loginNewUser()
 	// The next reads never end, so the page keeps its old stock.
 	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
@@ -180,9 +182,9 @@ func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // queuedOrderFails: the card of a sale says that a queued order takes long, and that it has failed.
-func queuedOrderFails(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`window.order = { id: "77", voucher_id: %q, user_id: await me(), status: "queued", ahead: 0, created_at: new Date((await load("lib/clock.js")).now() - 11_000) }; window.answer = (a) =>
 		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
@@ -195,9 +197,9 @@ func queuedOrderFails(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
-func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
@@ -208,7 +210,7 @@ func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
 
 	v.click(`[data-do="login"]`)
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	code := evaluate[string](v.tab, fmt.Sprintf(`load("lib/api.js").then((api) => api.postMine("/vouchers/%s/orders", { as: "1" })).catch((p) => p.code)`, sale))
 	require.Equal(t, "other_user", code)
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
@@ -217,8 +219,8 @@ func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // logoutOfOldToken: a logout with an expired access token is repeated and ends the session on the server.
-func logoutOfOldToken(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func logoutOfOldToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.endsWith("/auth/logout") && count("/auth/logout") === 1 && problem(401, "token_expired")`)
 	v.click(`[data-do="logout"]`)
@@ -228,8 +230,8 @@ func logoutOfOldToken(t *testing.T, p *shop, visit func(string) *visitor) {
 
 // renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
 // later.
-func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.goTo("/")
 	v.run(`window.answer = (a, o, real) => {
 		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
@@ -238,29 +240,29 @@ func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
 		return new Promise((_, no) => o.signal.addEventListener("abort", () => no(new TypeError("too late"))));
 	}`)
 	v.click(`[data-do="login"]`)
-	v.login(newPhone())
+	v.login(rig.NewPhone())
 	v.until(`count("/auth/refresh") > 4`)
 	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
 	v.reads("#account", "Log out")
 }
 
 // lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
-func lostRenewals(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.startFront(t)
+func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	f := p.StartFront(t)
 	v := visit(f.URL)
 	v.loginNewUser()
-	f.watch("/api/v1/auth/refresh")
-	f.respondWith("lost", "half")
+	f.Watch("/api/v1/auth/refresh")
+	f.RespondWith("lost", "half")
 	v.do(chromedp.Reload())
 	v.reads("#account", "Log out")
-	require.Len(t, f.keysSeen(), 3)
+	require.Len(t, f.KeysSeen(), 3)
 	v.do(chromedp.Reload()) // with the cookie of the answer that arrived
 	v.reads("#account", "Log out")
 }
 
 // streamOfExpiredToken: the page reopens the stream at once where it ended, and shows no event of its own.
-func streamOfExpiredToken(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func streamOfExpiredToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.goTo("/")
 	v.run(`window.seen = []; window.resumed = []; window.end = new AbortController();
 		window.answer = (a, o) => {
@@ -281,9 +283,9 @@ func streamOfExpiredToken(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
-func buyDuringRenewal(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.loginNewUser()
 	two := v.newTab()
 	two.intercept()
@@ -299,8 +301,8 @@ func buyDuringRenewal(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // clockAfterSleep: performance.now() may stop while a device sleeps; the next answer corrects the clock.
-func clockAfterSleep(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func clockAfterSleep(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.goTo("/")
 	for name, observe := range map[string]string{
 		"an answer": `c.observe(new Date(at + 3600_000).toISOString(), now - 200, now)`,
@@ -317,19 +319,19 @@ func clockAfterSleep(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // truncatedResponse: a response that never ends is treated as lost and repeated.
-func truncatedResponse(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
-	sale := p.publish(t, offer{Stock: 5})
+	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v.goTo("/")
 	v.until(canBuy(sale))
 }
 
 // orderMissing: a queued order has not failed if it is missing for less than 5 seconds, and recovers if it appears
 // after that.
-func orderMissing(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func orderMissing(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`window.mine = await load("shop/mine.js"); window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() }`)
 	require.True(t, evaluate[bool](v.tab, `(async () => {
@@ -344,10 +346,10 @@ func orderMissing(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // lateRefusal: the refusal of a renewal does not end a session that began after it.
-func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func lateRefusal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.loginNewUser()
-	phone := newPhone()
+	phone := rig.NewPhone()
 	v.run(`const { session } = await load("lib/session.js");
 		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
 		const { demo: code, login_id } = await session.sendCode(%q);
@@ -361,9 +363,9 @@ func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // purchaseExpires: a purchase is not retried after the device has slept too long.
-func purchaseExpires(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func purchaseExpires(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
 		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
@@ -376,28 +378,28 @@ func purchaseExpires(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // reloadDuringPurchase: a purchase after a reload reuses the key of the one with an unknown outcome.
-func reloadDuringPurchase(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.startFront(t)
-	sale := p.publish(t, offer{Stock: 5})
+func reloadDuringPurchase(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	f := p.StartFront(t)
+	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(f.URL)
 	v.loginNewUser()
-	f.respondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
+	f.RespondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
 	v.click(buyOf(sale))
 	v.waitForState(sale, "waiting")
 	v.do(chromedp.Reload())
-	first := f.keysSeen()
-	f.respondWith()
+	first := f.KeysSeen()
+	f.RespondWith()
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	require.Equal(t, first[0], f.keysSeen()[0])
+	require.Equal(t, first[0], f.KeysSeen()[0])
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 }
 
 // codeBeforeReload: a code that was sent before a reload can still be entered.
-func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
-	phone := newPhone()
-	v := visit(p.url)
+func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	phone := rig.NewPhone()
+	v := visit(p.Url)
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
@@ -405,7 +407,7 @@ func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.click(`dialog[open] button[type=submit]`)
 	v.until(`document.querySelector("dialog[open] input[name=code]")?.value`)
 	code := evaluate[string](v.tab, `document.querySelector("dialog[open] input[name=code]").value`)
-	p.login(t, phone) // another client has a newer code sent
+	p.LoginToken(t, phone) // another client has a newer code sent
 
 	v.do(chromedp.Reload())
 	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // the limit of demo mode is less strict
@@ -421,12 +423,12 @@ func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
-func anotherSite(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	for path, refusal := range map[string]string{
-		"/user/code?phone=" + newPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
+		"/user/code?phone=" + rig.NewPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
 	} {
-		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.url, path)
+		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.Url, path)
 		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
 		v.click("button")
 		v.until(`document.body.innerText.includes(%q)`, refusal)
@@ -434,8 +436,8 @@ func anotherSite(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.
-func failedReadNotRepeated(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func failedReadNotRepeated(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.goTo("/")
 	v.run(`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
 		const { one } = await load("shop/sales.js");
@@ -444,8 +446,8 @@ func failedReadNotRepeated(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // streamsForPendingChanges: event streams are opened for orders with a pending change and for pinned orders only.
-func streamsForPendingChanges(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func streamsForPendingChanges(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.loginNewUser()
 	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
 		window.answer = (a, o) => a.endsWith("/events") && never(o);
@@ -458,11 +460,11 @@ func streamsForPendingChanges(t *testing.T, p *shop, visit func(string) *visitor
 }
 
 // orderUnreadable: the page of an order shows an error and recovers without a reload.
-func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
-	sale := p.publish(t, offer{Stock: 5})
-	v := visit(p.url)
+func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	v := visit(p.Url)
 	v.goTo("/")
-	v.buy(sale, newPhone())
+	v.buy(sale, rig.NewPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
 	two.intercept()
@@ -478,10 +480,10 @@ func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
 }
 
 // jitter: pages that receive the same information at the same moment spread their next requests.
-func jitter(t *testing.T, p *shop, visit func(string) *visitor) {
-	v := visit(p.url)
+func jitter(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.Url)
 	v.before(`Math.random = () => 0`)
-	p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
+	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
 	v.goTo("/")
 	v.until(`delays.includes(2100)`) // not every second, although the sale starts soon
 	v.run(`Math.random = () => 1; window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));

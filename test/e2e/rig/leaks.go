@@ -1,0 +1,71 @@
+package rig
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/test/testenv"
+)
+
+// demoLine matches the lines of a demo's log that have login codes and the number of its admin, which is public.
+var demoLine = regexp.MustCompile(`(?m)^.*(?:msg="login code"|` + app.DemoAdmin + `).*$`)
+
+// Leaks returns the secrets in the log of a server and in the metrics that were scraped from it. The search runs at the
+// end of every server of these tests, and so after every kind of request.
+func (s *Stack) Leaks(p *Server) []string {
+	log := strings.ReplaceAll(p.Log.String(), app.DemoAdmin+" is the admin of demo mode", "") // a constant in a warning
+	demo := s.Setting("SECKILL_DEMO")
+	if demo == "true" || demo == "" && s.Setting("SECKILL_MYSQL_DSN") == "" {
+		log = demoLine.ReplaceAllString(log, "")
+	}
+	var known []string
+	for _, name := range []string{"SECKILL_JWT_SECRET", "SECKILL_PAYMENT_SECRET", "SECKILL_EVENTS_SECRET", "SECKILL_REDIS_PASSWORD"} {
+		for secret := range strings.SplitSeq(s.Setting(name), ",") {
+			if secret != "" {
+				known = append(known, secret)
+			}
+		}
+	}
+	return append(testenv.Leaks(log, known...), testenv.Leaks(p.Metrics, known...)...)
+}
+
+var opsAddr = regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)
+
+// Scrape stores the metrics of a server before it ends. Those of a server that the test has killed or paused, or that
+// has no ops address, are not available.
+func (p *Server) Scrape() {
+	addr := opsAddr.FindStringSubmatch(p.Log.String())
+	if addr == nil {
+		return
+	}
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequest(http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
+	if err != nil {
+		return
+	}
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5") // as Prometheus does
+	res, err := client.Do(req)
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err == nil {
+		p.Metrics += string(text)
+	}
+}
+
+// ReportsOnlyMasked requires the failed login of a phone in the metrics and, masked, in the log of a server in production
+// mode. The search for secrets follows when the server ends.
+func (p *Server) ReportsOnlyMasked(t *testing.T) {
+	t.Helper()
+	p.Scrape()
+	require.Contains(t, p.Metrics, `seckill_security_events_total{event="login_failed"}`)
+	p.Logs(t, "phone=138****0001")
+}

@@ -1,0 +1,171 @@
+package rig
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/webhook"
+)
+
+// CodeReceiver is the service behind SECKILL_CODE_URL. It verifies the signature of each code.
+type CodeReceiver struct {
+	url string
+
+	mu    sync.Mutex
+	codes map[string]string // the last code by phone
+	apps  map[string]string // the keys of authenticator apps by phone
+	all   []string
+}
+
+const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
+
+func StartCodeReceiver(t *testing.T) *CodeReceiver {
+	t.Helper()
+	r := &CodeReceiver{codes: map[string]string{}, apps: map[string]string{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		assert.NoError(t, err)
+		stamp, signature, _ := strings.Cut(strings.TrimPrefix(req.Header.Get("X-Seckill-Signature"), "t="), ",v1=")
+		mac := hmac.New(sha256.New, []byte(EventsSecret))
+		mac.Write([]byte(stamp + "." + string(body)))
+		assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
+		var in struct {
+			Phone, Code string
+			ExpiresAt   time.Time `json:"expires_at"`
+		}
+		assert.NoError(t, json.Unmarshal(body, &in))
+		assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
+		if req.Context().Err() != nil { // the server has given up, and may have sent another code
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.codes[in.Phone] = in.Code
+		r.all = append(r.all, in.Code)
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// CodesTo returns the stack as a server outside demo mode that sends its codes to r.
+func (s *Stack) CodesTo(r *CodeReceiver) *Stack {
+	return s.With("SECKILL_DEMO=false", "SECKILL_CODE_URL="+r.url, "SECKILL_EVENTS_SECRET="+EventsSecret)
+}
+
+// Code returns the last code of a phone, or "".
+func (r *CodeReceiver) Code(phone string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.codes[phone]
+}
+
+// Sent returns all codes.
+func (r *CodeReceiver) Sent() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.all...)
+}
+
+// Enroll gives an admin a second factor, with which login logs in once.
+func (r *CodeReceiver) Enroll(t *testing.T, s *Stack, phone string) {
+	t.Helper()
+	r.apps[phone] = s.Enroll(t, phone)
+}
+
+// Request has a code sent to a phone and returns the answer. A slow receiver may get more than one code.
+func (r *CodeReceiver) Request(t *testing.T, p *Server, phone string) Answer {
+	t.Helper()
+	a := p.Reply(t, http.MethodPost, "/auth/code", "", map[string]string{"phone": phone})
+	require.Less(t, a.Status, 300, a.Body)
+	return a
+}
+
+// Login logs a phone in at a server outside demo mode and returns the body of the answer.
+func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]any {
+	t.Helper()
+	a := r.Request(t, p, phone)
+	require.Empty(t, a.Header.Get("X-Demo-Code"))
+	in := map[string]any{"phone": phone, "code": r.Code(phone)}
+	if id, ok := a.Body["login_id"]; ok {
+		in["login_id"] = id
+	}
+	if key := r.apps[phone]; key != "" {
+		var err error
+		in["totp"], err = totp.GenerateCode(key, time.Now())
+		require.NoError(t, err)
+	}
+	return p.Must(t, http.MethodPost, "/auth/login", "", in)
+}
+
+// eventReceiver is the merchant's system behind SECKILL_EVENTS_URL. While it hangs, it takes events without answering.
+type eventReceiver struct {
+	Url string
+
+	Mu      sync.Mutex
+	Hang    bool
+	Refuse  bool
+	Taken   []string            // "order type" of the events that were not answered
+	types   map[string][]string // of the answered events, by order
+	bodies  map[string]string   // by event id
+	Repeats int                 // events that were sent again after an answer
+}
+
+func StartEventReceiver(t *testing.T) *eventReceiver {
+	t.Helper()
+	r := &eventReceiver{types: map[string][]string{}, bodies: map[string]string{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var event struct {
+			ID, Type string
+			Data     struct{ ID, Status string }
+		}
+		body, err := io.ReadAll(req.Body)
+		assert.NoError(t, err)
+		assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
+		assert.NoError(t, json.Unmarshal(body, &event))
+		r.Mu.Lock()
+		if r.Hang {
+			r.Taken = append(r.Taken, event.Data.ID+" "+event.Type)
+			r.Mu.Unlock()
+			<-req.Context().Done()
+			return
+		}
+		defer r.Mu.Unlock()
+		if r.Refuse {
+			http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
+			return
+		}
+		if before, again := r.bodies[event.ID]; again {
+			assert.Equal(t, before, string(body), "a repeated event")
+			r.Repeats++
+			return
+		}
+		r.bodies[event.ID] = string(body)
+		r.types[event.Data.ID] = append(r.types[event.Data.ID], strings.TrimPrefix(event.Type, "order."))
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	r.Url = server.URL
+	return r
+}
+
+// Of returns the types of the answered events of an order.
+func (r *eventReceiver) Of(order string) []string {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return append([]string{}, r.types[order]...)
+}

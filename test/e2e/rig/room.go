@@ -1,0 +1,355 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/domain"
+	"seckill/internal/entry"
+	"seckill/internal/repo"
+	"seckill/internal/rush"
+)
+
+// entryAnswer is the answer of the entry of a sale, or an error with its code.
+type entryAnswer struct {
+	State     string    `json:"state"`
+	Pass      string    `json:"pass"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Ticket    string    `json:"ticket"`
+	Ahead     *int      `json:"ahead"`
+	Poll      int64     `json:"poll_after_ms"`
+	Paused    bool      `json:"paused"`
+	Message   string    `json:"message"`
+	Lobby     struct {
+		Number, Size uint32
+		Seed         string
+	} `json:"lobby"`
+	Code string `json:"code"`
+}
+
+// entryClient keeps its connections, because the buyers of a room send many requests.
+var entryClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Second}}
+
+// Entry sends a request to the entry of a sale.
+func (p *Server) Entry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.Url+"/api/v1/vouchers/"+sale+"/entry", http.NoBody)
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if ticket != "" {
+		req.Header.Set("X-Entry-Ticket", ticket)
+	}
+	res, err := entryClient.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		err = json.NewDecoder(res.Body).Decode(&a)
+	}
+	return a, err
+}
+
+// MustEntry is entry for requests that have to be answered. It repeats a request that is answered 503.
+func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) (a entryAnswer) {
+	t.Helper()
+	a, err := p.TryEntry(t.Context(), method, token, sale, ticket)
+	require.NoError(t, err)
+	return a
+}
+
+// TryEntry is mustEntry for goroutines. It returns the last answer or error of a minute.
+func (p *Server) TryEntry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		a, err = p.Entry(ctx, method, token, sale, ticket)
+		if err != nil || !a.Busy() || Sleep(ctx, 20*time.Millisecond) != nil {
+			return a, err
+		}
+	}
+}
+
+// Busy reports whether the answer is 503.
+func (a entryAnswer) Busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
+
+// RoomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
+func (p *Server) RoomSale(t *testing.T, stock, rate, passTTL int, after time.Duration) (sale string) {
+	t.Helper()
+	now := time.Now()
+	return p.Must(t, http.MethodPost, "/admin/vouchers", p.Admin(t), map[string]any{
+		"shop_id": "1", "title": t.Name(), "pay_value": 100, "actual_value": 200, "stock": stock,
+		"begin_at": now.Add(after), "end_at": now.Add(2 * time.Hour),
+		"entry": map[string]any{"mode": "room", "rate": rate, "pass_ttl": passTTL, "opens_at": now.Add(-time.Minute)},
+	})["id"].(string)
+}
+
+// BeginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
+func (p *Server) BeginSale(t *testing.T, sale string) {
+	t.Helper()
+	p.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.Admin(t), map[string]any{"begin_at": time.Now().UTC()})
+}
+
+// ChangeRoom changes the waiting room of a sale.
+func (p *Server) ChangeRoom(t *testing.T, admin, sale string, change map[string]any) {
+	t.Helper()
+	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, change)
+}
+
+// Waiter is a buyer of a room.
+type Waiter struct {
+	P                   *Server
+	Token, Sale, Ticket string
+	Number              uint32
+	Passes              map[time.Time]string // by expiry
+	Begun               <-chan struct{}      // closed when the sale begins; wait then polls soon
+}
+
+// Note remembers what an answer says.
+func (w *Waiter) Note(a entryAnswer) {
+	if a.Ticket != "" {
+		w.Ticket, w.Number = a.Ticket, a.Lobby.Number
+	}
+	if a.Pass != "" {
+		w.Passes[a.ExpiresAt] = a.Pass
+	}
+}
+
+// Poll asks once.
+func (w *Waiter) Poll(ctx context.Context) (entryAnswer, error) {
+	a, err := w.P.Entry(ctx, http.MethodGet, w.Token, w.Sale, w.Ticket)
+	w.Note(a)
+	return a, err
+}
+
+// Wait polls as the server says until the buyer has a pass or the answer is final. A buyer whose server does not answer
+// asks another one.
+func (w *Waiter) Wait(ctx context.Context, others ...*Server) entryAnswer {
+	for {
+		a, err := w.Poll(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return a
+		case err != nil && len(others) > 0:
+			w.P, others = others[0], others[1:]
+			continue
+		case a.Pass != "" || a.Code != "" && !a.Busy():
+			return a
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.Begun:
+			if a.State != "lobby" { // the server of the buyer has learned of it
+				w.Begun = nil
+			}
+			_ = Sleep(ctx, 200*time.Millisecond)
+		case <-time.After(max(time.Duration(a.Poll)*time.Millisecond, 50*time.Millisecond)):
+		}
+	}
+}
+
+// Pass returns the only pass of the buyer.
+func (w *Waiter) Pass() string {
+	for _, pass := range w.Passes {
+		return pass
+	}
+	return ""
+}
+
+// Watch follows the event stream of the place and returns the code of its end.
+func (w *Waiter) Watch(ctx context.Context) (code string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.P.Url+"/api/v1/vouchers/"+w.Sale+"/entry/events", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+w.Token)
+	req.Header.Set("X-Entry-Ticket", w.Ticket)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	end := false
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		data, isData := strings.CutPrefix(lines.Text(), "data: ")
+		switch {
+		case lines.Text() == "event: end":
+			end = true
+		case end && isData:
+			var a entryAnswer
+			err := json.Unmarshal([]byte(data), &a)
+			return a.Code, err
+		}
+	}
+	return "", errors.Join(fmt.Errorf("the stream ended: %s", res.Status), lines.Err())
+}
+
+// roomLog is the log of a room in the database.
+type roomLog struct {
+	store *repo.Store
+	id    int64
+}
+
+func (s *Stack) RoomLog(t *testing.T, sale string) *roomLog {
+	t.Helper()
+	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	id, err := strconv.ParseInt(sale, 10, 64)
+	require.NoError(t, err)
+	return &roomLog{store, id}
+}
+
+// read reads the room. It repeats a read whose answer comes too late.
+func (l *roomLog) read(t *testing.T) domain.Room {
+	t.Helper()
+	var rooms []domain.Room
+	var err error
+	Eventually(t, "the database answers", func() bool {
+		rooms, _, err = l.store.Rooms(t.Context(), map[int64]domain.RoomCursor{l.id: {}})
+		return !errors.Is(err, domain.ErrUnavailable)
+	})
+	require.NoError(t, err)
+	require.Len(t, rooms, 1)
+	return rooms[0]
+}
+
+// Admissions returns the admissions of the room so far. There are fewer than the 500 events of one read.
+func (l *roomLog) Admissions(t *testing.T) (events []domain.RoomEvent) {
+	t.Helper()
+	for _, e := range l.read(t).Events {
+		if e.Kind == domain.RoomAdmitted {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// Admitted returns the numbers that were admitted, in order.
+func (l *roomLog) Admitted(t *testing.T) (numbers []uint32) {
+	t.Helper()
+	for _, e := range l.Admissions(t) {
+		numbers = append(numbers, e.Numbers...)
+	}
+	return numbers
+}
+
+// Order returns the order of the lobby.
+func (l *roomLog) Order(t *testing.T) []uint32 {
+	t.Helper()
+	room := l.read(t)
+	return entry.LobbyOrder(room.Seed, room.Size)
+}
+
+// VerifyRoom requires that `seckill room verify` reports no violation, and returns its output.
+func (s *Stack) VerifyRoom(t *testing.T, sale string) string {
+	t.Helper()
+	code, out := s.Check(t, "room", "verify", "--voucher", sale)
+	require.Zero(t, code, out)
+	return out
+}
+
+// RequirePositions computes the position of each number of the lobby with the command, from the seed and the size that
+// the room has in the database.
+func (s *Stack) RequirePositions(t *testing.T, sale, out string) {
+	t.Helper()
+	var seed string
+	var size int
+	_, err := fmt.Sscanf(out, "seed %s\nsize %d\n", &seed, &size)
+	require.NoError(t, err, out)
+	for position, number := range s.RoomLog(t, sale).Order(t)[:2] {
+		code, out := s.Run(t, "room", "verify", "--seed", seed, "--size", fmt.Sprint(size), "--number", fmt.Sprint(number))
+		require.Zero(t, code, out)
+		require.Equal(t, fmt.Sprintf("position %d of %d\n", position+1, size), out)
+	}
+	code, out := s.Run(t, "room", "verify", "--seed", strings.Repeat("0", 63), "--size", "9", "--number", "1")
+	require.Equal(t, ExitUnchecked, code, out)
+}
+
+// Sleep waits for d or the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// PlaceWith places an order with a pass. For a minute it repeats a purchase that is answered 503, whose order may exist then.
+func (p *Server) PlaceWith(ctx context.Context, token, sale, pass string) (o rush.Order, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for repeated := false; ; repeated = true {
+		o, err = p.PlaceWithPass(ctx, token, sale, pass)
+		if refusal, ok := errors.AsType[*rush.Problem](err); ok && repeated && refusal.Code == "duplicate_order" {
+			return rush.Order{ID: refusal.OrderID}, nil
+		}
+		if !Busy(err) || Sleep(ctx, 20*time.Millisecond) != nil {
+			return o, err
+		}
+	}
+}
+
+// MustPlaceWith requires a purchase with a pass to succeed.
+func (p *Server) MustPlaceWith(t *testing.T, token, sale, pass string) rush.Order {
+	t.Helper()
+	o, err := p.PlaceWith(t.Context(), token, sale, pass)
+	require.NoError(t, err)
+	return o
+}
+
+// Refuses requires a purchase with a pass to be refused with a code.
+func (p *Server) Refuses(t *testing.T, code, token, sale, pass string) {
+	t.Helper()
+	_, err := p.PlaceWith(t.Context(), token, sale, pass)
+	RequireCode(t, code, err)
+}
+
+// BuyReturnedWith buys a unit that has just come back, with the pass of the buyer.
+func (p *Server) BuyReturnedWith(t *testing.T, w *Waiter, sale string) {
+	t.Helper()
+	Eventually(t, "the buyer has the unit", func() bool {
+		o, err := p.PlaceWith(t.Context(), w.Token, sale, w.Pass())
+		if err != nil {
+			RequireCode(t, "sold_out", err)
+			return false
+		}
+		RequireOrdered(t, p, w.Token, o.ID)
+		return true
+	})
+}
+
+// Room publishes a sale with a waiting room.
+func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
+	t.Helper()
+	sale := p.Publish(t, o)
+	if entry == nil {
+		entry = map[string]any{}
+	}
+	entry["mode"] = "room"
+	p.Change(t, sale, map[string]any{"entry": entry})
+	return sale
+}
+
+// PassMode is the change of a sale that then needs passes, which are valid for an hour.
+var PassMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
+
+func HasCode(err error, code string) bool {
+	var p *rush.Problem
+	return errors.As(err, &p) && p.Code == code
+}

@@ -1,0 +1,311 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// BuyersOf returns simulated buyers for a sale on one or several servers.
+func BuyersOf(sale string, stock int64, tokens []string, servers ...*Server) *rush.Buyers {
+	c := &rush.Buyers{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
+	for _, p := range servers {
+		c.Clients = append(c.Clients, p.Client)
+	}
+	return c
+}
+
+// RequireInvariants verifies the invariants in the buyers' answers and in the database.
+func RequireInvariants(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
+	t.Helper()
+	verdicts, err := c.Check(context.Background(), r)
+	require.NoError(t, err)
+	for _, v := range verdicts {
+		require.False(t, v.Broken(), "%s: %s (answers: %v)", v.ID, v.Detail, r.Codes)
+	}
+	s.Verify(t)
+}
+
+// OrdersIn returns the ids of the orders of all buyers who have one. On a busy machine the answer of a buyer may be that a
+// former request, which was answered 503, has placed the order.
+func OrdersIn(r *rush.Report) map[string]bool {
+	orders := map[string]bool{}
+	for _, a := range r.Answers {
+		switch a.Code {
+		case "ok":
+			orders[a.Order.ID] = true
+		case "duplicate_order":
+			orders[a.OrderID] = true
+		}
+	}
+	return orders
+}
+
+// RequireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
+func RequireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
+	t.Helper()
+	soldOut := 0
+	for _, a := range r.Answers {
+		if a.Code == "sold_out" {
+			soldOut++
+		}
+	}
+	require.Len(t, OrdersIn(r), int(c.Stock), "answers: %v", r.Codes)
+	require.Equal(t, len(c.Tokens)-int(c.Stock), soldOut, "answers: %v", r.Codes)
+	RequireStock(t, c.Clients[0], c.VoucherID, 0)
+}
+
+// RequireStock waits until the API shows a stock. A cached value may be a second old.
+func RequireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
+	t.Helper()
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		v, err := c.Voucher(context.Background(), sale)
+		assert.NoError(t, err)
+		assert.Equal(t, stock, v.Stock)
+		assert.Equal(t, stock == 0, v.State == "sold_out")
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// RequireOneOrder requires one order. All other answers are duplicate_order with its id, or one that asks to come back:
+// order_in_progress, or unavailable on a machine that is so busy that a purchase takes seconds.
+func RequireOneOrder(t *testing.T, sale, token string, servers ...*Server) {
+	t.Helper()
+	const clicks = 100
+	var (
+		orders = make([]rush.Order, clicks)
+		errs   = make([]error, clicks)
+		wg     sync.WaitGroup
+	)
+	for i := range clicks {
+		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale) })
+	}
+	wg.Wait()
+	all := Answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
+	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
+	require.Len(t, held, 1, "answers: %v", errs)
+	placed := 0
+	for i, err := range errs {
+		var p *rush.Problem
+		switch {
+		case err == nil:
+			placed++
+			require.Equal(t, held[0].ID, orders[i].ID)
+		case !errors.As(err, &p):
+			require.NoError(t, err)
+		case p.Code == "duplicate_order":
+			require.Equal(t, held[0].ID, p.OrderID)
+		default:
+			require.Contains(t, []string{"order_in_progress", "unavailable"}, p.Code)
+			require.Positive(t, p.RetryAfter)
+		}
+	}
+	require.LessOrEqual(t, placed, 1)
+}
+
+// RetryUnserved repeats the purchases of buyers without an order until the stock is zero. In lane queue, a Redis that
+// loses its data loses reservations, and with them units for which other buyers got sold_out.
+func RetryUnserved(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
+	t.Helper()
+	RequireSettled(t, s)
+	repeated := make([]bool, len(r.Answers)) // purchases repeated while Redis lost data
+	for i, a := range r.Answers {
+		repeated[i] = a.Tries > 1
+	}
+	Eventually(t, "all units are sold", func() bool {
+		var still []int
+		rest := *c
+		rest.Tokens = nil
+		for i, a := range r.Answers {
+			if a.Code != "ok" {
+				still, rest.Tokens = append(still, i), append(rest.Tokens, c.Tokens[i])
+			}
+		}
+		for n, a := range rest.Run(t.Context()).Answers {
+			r.Answers[still[n]] = a
+		}
+		v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
+		return err == nil && v.Stock == 0
+	})
+	// A worker that held the entry of a lost reservation may still commit the order. Its buyer has repeated the
+	// purchase meanwhile and may have got sold_out, because the gate does not query the database.
+	for i := range r.Answers {
+		if a := &r.Answers[i]; a.Code == "sold_out" && repeated[i] {
+			if orders := NotFailed(t, c.Clients[0], c.Tokens[i], c.VoucherID); len(orders) > 0 {
+				a.Code, a.Order = "ok", orders[0]
+			}
+		}
+	}
+}
+
+// NotFailed returns a user's orders of a sale without failed ones: a gate that lost its data may admit a buyer again,
+// and the database then refuses the second order.
+func NotFailed(t *testing.T, c *rush.Client, token, sale string) []rush.Order {
+	t.Helper()
+	orders := Answered(t, func() ([]rush.Order, error) { return c.Orders(t.Context(), token) })
+	return slices.DeleteFunc(orders, func(o rush.Order) bool { return o.VoucherID != sale || o.Status == "failed" })
+}
+
+// LongRush starts a rush in which buyers arrive for at least the given time, so that a fault falls into it, and returns once
+// a tenth of the stock is sold.
+func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) (wait func() *rush.Report) {
+	t.Helper()
+	c.Parallel = 32
+	c.Pause = lasts * time.Duration(c.Parallel) / time.Duration(len(c.Tokens))
+	done := make(chan *rush.Report, 1)
+	go func() { done <- c.Run(t.Context()) }()
+	Eventually(t, "the rush begins", func() bool {
+		return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= c.Stock*9/10
+	})
+	select {
+	case <-done:
+		t.Fatal("the rush ended before the fault")
+	default:
+	}
+	return func() *rush.Report { return <-done }
+}
+
+// RequireSoldOut requires that every buyer got a final answer and that the sale is sold out.
+func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
+	t.Helper()
+	for _, a := range r.Answers {
+		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
+	}
+	if s.Lane == "queue" {
+		RequireSettled(t, s) // a buyer can see the order before it is committed
+	}
+	RequireStock(t, c.Clients[0], c.VoucherID, 0)
+}
+
+func RequireReady(t *testing.T, p *Server) {
+	t.Helper()
+	Eventually(t, "/readyz returns 200", func() bool { return Get(t, p.Url+"/readyz") == http.StatusOK })
+}
+
+// Get returns the HTTP status of a URL.
+func Get(t *testing.T, url string) int {
+	t.Helper()
+	status, _ := Fetch(t, url)
+	return status
+}
+
+func RequireCode(t *testing.T, code string, err error) {
+	t.Helper()
+	var problem *rush.Problem
+	require.ErrorAs(t, err, &problem)
+	require.Equal(t, code, problem.Code)
+}
+
+func Fetch(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
+	res, err := client.Get(url)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	page, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(page)
+}
+
+// WaitForRush polls the load simulation until it ends.
+func (p *Server) WaitForRush(t *testing.T, admin string) map[string]any {
+	t.Helper()
+	var last Answer
+	Eventually(t, "the rush has ended", func() bool {
+		last = p.Answered(t, http.MethodGet, "/api/v1/admin/rush", admin)
+		require.Equal(t, http.StatusOK, last.Status, last.Body)
+		return last.Body["state"] != "running"
+	})
+	return last.Body
+}
+
+// SegmentedSale publishes a sale of 16 segments.
+func (p *Server) SegmentedSale(t *testing.T, stock int) string {
+	t.Helper()
+	now := time.Now().UTC()
+	body, err := json.Marshal(map[string]any{
+		"shop_id": "1", "title": "hot", "pay_value": 100, "actual_value": 200, "stock": stock, "segments": 16,
+		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+	})
+	require.NoError(t, err)
+	return p.PostUntilAnswered(t, KeyedPost{"/api/v1/admin/vouchers", p.Admin(t), strconv.Itoa(stock), string(body)}).Field(t, "id")
+}
+
+// UserOf returns the user id in an access token.
+func UserOf(t *testing.T, token string) string {
+	t.Helper()
+	claims := jwt.RegisteredClaims{}
+	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
+	require.NoError(t, err)
+	return claims.Subject
+}
+
+// Seed creates n buyers with the program of the stack and returns their access tokens.
+func (s *Stack) Seed(t *testing.T, n int) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens")
+	code, out := s.Run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)
+	require.Zero(t, code, out)
+	lines, err := os.ReadFile(file)
+	require.NoError(t, err)
+	tokens := strings.Fields(string(lines))
+	require.Len(t, tokens, n)
+	for i, line := range tokens {
+		_, tokens[i], _ = strings.Cut(line, ",") // a line is "user id,token"
+	}
+	return tokens
+}
+
+// SaleStats is an event of the sale statistics.
+type SaleStats struct {
+	Instances int
+	Stock     struct{ Database, Gate *int64 }
+	Queue     *struct{ Lag int64 }
+	Totals    saleCounters
+	Seconds   []saleCounters
+	Invariant []struct{ OK *bool } `json:"invariants"`
+}
+
+type saleCounters struct {
+	At                string
+	Outcomes, Settled map[string]int
+	BatchRows         int `json:"batch_rows"`
+}
+
+// WatchSale opens the event stream of a sale and returns its events until the stream ends.
+func (p *Server) WatchSale(t *testing.T, admin, sale string) <-chan SaleStats {
+	t.Helper()
+	stream := p.openEvents(t, "/admin/vouchers/"+sale+"/events", admin)
+	events := make(chan SaleStats, 256)
+	go func() {
+		defer close(events)
+		lines := bufio.NewScanner(stream)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var s SaleStats
+				_ = json.Unmarshal([]byte(data), &s)
+				events <- s
+			}
+		}
+	}()
+	return events
+}

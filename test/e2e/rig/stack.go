@@ -1,0 +1,676 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/app"
+	"seckill/internal/cli"
+	"seckill/internal/domain"
+	"seckill/internal/rush"
+	"seckill/test/dbtest"
+	"seckill/test/servers"
+	"seckill/test/testenv"
+)
+
+// goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after its next dial of a dead
+// server that a client is closed.
+func goroutines() (err error) {
+	for range 20 {
+		// otter ends the goroutine of a cache after the cache is collected.
+		if err = goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")); err == nil {
+			return nil
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	return err
+}
+
+// Stack is the environment of the servers of one test: their configuration, database and Redis.
+type Stack struct {
+	Lane     string
+	Kind     testenv.Kind // of the database server
+	Env      []string
+	Binary   string            // of the program; empty: this version
+	Database *testenv.Database // nil unless ownDatabase or the test started it
+	Redis    *testenv.Redis    // nil unless the test started it
+	// flush deletes all data in Redis, as after the loss of its disk.
+	Flush func() error
+	// killRedis and restartRedis are nil if Redis is inside the server.
+	KillRedis    func()
+	RestartRedis func() error
+}
+
+// TestSecret signs the tokens of all test servers.
+const TestSecret = "a-secret-for-tests-only-0123456789"
+
+// testOps gives every server an ops port, so that its metrics are searched for secrets.
+const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
+
+// testUnsafe accepts the settings of test servers.
+const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
+
+// smoke names the tests that onEach runs with -short, on the embedded default. TestAPIFile sends every request in every
+// lane. The others cover what it does not: no oversell, one order per user, and the commands.
+var smoke = []string{
+	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
+	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
+}
+
+// Each runs a test in parallel on the embedded default, and on MariaDB and Redis. A test with several servers or with
+// faults of Redis sets shared: the embedded variant then uses SQLite and a miniredis outside the server.
+func Each(t *testing.T, shared bool, fn func(t *testing.T, s *Stack)) {
+	OnEach(t, []string{"embedded", "mariadb"}, shared, fn)
+}
+
+// OnServers are the variants of a test of statements or transactions that does not depend on the lane.
+var OnServers = []string{"mariadb", "mysql"}
+
+// Lanes are the order lanes.
+var Lanes = []string{"lock", "batch", "queue"}
+
+// LockAndQueue are the lanes that run the code of all: lane lock is lane batch within a lock. Tests of what holds without
+// that lock also run lane batch.
+var LockAndQueue = []string{"lock", "queue"}
+
+// EachLane is each for a test whose outcome depends on the lane, with the lanes of lockAndQueue, and on the embedded
+// default in its own lane only. Tests of a server's end also run the embedded lane queue.
+func EachLane(t *testing.T, shared bool, fn func(t *testing.T, s *Stack)) {
+	OnEach(t, EachLaneVariants, shared, fn)
+}
+
+var (
+	EachLaneVariants = []string{"lock/embedded", "lock/mariadb", "queue/mariadb"}
+	OnEmbedded       = []string{"lock/embedded", "batch/embedded", "queue/embedded"}
+	OnMariaDB        = []string{"lock/mariadb", "batch/mariadb", "queue/mariadb"}
+	OnMySQL          = []string{"lock/mysql", "batch/mysql", "queue/mysql"}
+)
+
+// OnEach runs a test in parallel on variants that are named by their database, after a lane if it has to be set. Where
+// only one kind of server is tested, it takes the place of MariaDB.
+func OnEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, s *Stack)) {
+	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
+		testenv.Full(t)
+	}
+	kind := testenv.OneKind(t)
+	for _, variant := range onKind(variants, kind) {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			var s *Stack
+			switch path.Base(variant) {
+			case "embedded":
+				s = EmbeddedStack(t)
+				if shared {
+					s.shareMiniredis(t)
+				}
+			case "mariadb":
+				s = stackOn(t, testenv.MariaDB)
+			case "mysql":
+				s = stackOn(t, testenv.MySQL)
+			}
+			if lane := path.Dir(variant); lane != "." {
+				s = s.In(lane)
+			}
+			fn(t, s)
+		})
+	}
+}
+
+// onKind returns the variants where a kind of server takes the place of MariaDB.
+func onKind(variants []string, kind testenv.Kind) []string {
+	var all []string
+	for _, v := range variants {
+		if lane, ok := strings.CutSuffix(v, string(testenv.MariaDB)); ok {
+			v = lane + string(kind)
+		}
+		if !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// shareMiniredis gives the servers of an embedded stack a miniredis outside of them.
+func (s *Stack) shareMiniredis(t *testing.T) {
+	m := testenv.StartMiniredis(t)
+	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+m.Addr())
+	s.Flush = func() error { m.FlushAll(); return nil }
+	s.KillRedis = func() { m.FlushAll(); m.Close() }
+	s.RestartRedis = func() error {
+		// Close cancels Ctx and Restart does not renew it. Blocking commands need it.
+		m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
+		return m.Restart()
+	}
+}
+
+// In returns the stack with its servers in the given lane.
+func (s *Stack) In(lane string) *Stack {
+	c := s.With("SECKILL_ORDER_LANE=" + lane)
+	c.Lane = lane
+	return c
+}
+
+// EmbeddedStack has an embedded database with the newest schema, and the embedded Redis.
+func EmbeddedStack(t *testing.T) *Stack {
+	dir := t.TempDir()
+	dbtest.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
+	return &Stack{
+		Env: []string{
+			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
+		},
+		Flush: func() error {
+			rdb, err := app.SharedRedis(app.Config{DataDir: dir})
+			if err != nil || rdb == nil {
+				return errors.Join(err, errors.New("no embedded Redis is running"))
+			}
+			defer rdb.Close()
+			return rdb.FlushAll(context.Background()).Err()
+		},
+	}
+}
+
+// RealStack has a database with the newest schema on the server of all tests, and a Redis that the test may kill.
+func RealStack(t *testing.T) *Stack {
+	return stackOn(t, testenv.OneKind(t))
+}
+
+// stackOn is realStack on a kind of database server.
+func stackOn(t *testing.T, kind testenv.Kind) *Stack {
+	s := ServerStack(t, dbtest.DSN(t, kind))
+	s.Kind = kind
+	return s
+}
+
+// OwnDatabase returns the stack with a database server that the test may kill, with further arguments for it.
+func (s *Stack) OwnDatabase(t *testing.T, args ...string) *Stack {
+	db := s.Kind.Start(t, args...)
+	c := s.With("SECKILL_MYSQL_DSN=" + dbtest.ServerDSN(t, db))
+	c.Database = db
+	return c
+}
+
+// OnEmptyDatabase returns the stack with a database without tables.
+func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
+	if s.IsEmbedded() {
+		return s.With("SECKILL_DATA_DIR=" + t.TempDir())
+	}
+	s.Query(t, func(db *sql.DB) {
+		var name string
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name))
+		for _, statement := range []string{"DROP DATABASE " + name, "CREATE DATABASE " + name + " CHARACTER SET utf8mb4"} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	})
+	return s
+}
+
+func ServerStack(t *testing.T, dsn string) *Stack {
+	rds := testenv.StartRedis(t)
+	return &Stack{
+		Kind:  testenv.OneKind(t),
+		Redis: rds,
+		Env: []string{
+			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
+			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps, "SECKILL_DRAIN=0s",
+		},
+		Flush: func() error {
+			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
+			defer rdb.Close()
+			return rdb.FlushAll(context.Background()).Err()
+		},
+		KillRedis:    rds.Kill,
+		RestartRedis: rds.Restart,
+	}
+}
+
+// IsEmbedded reports whether the servers of the stack have the embedded database and Redis.
+func (s *Stack) IsEmbedded() bool { return s.Redis == nil }
+
+// Fresh returns a new stack of the same kind.
+func (s *Stack) Fresh(t *testing.T) *Stack {
+	if s.IsEmbedded() {
+		return EmbeddedStack(t)
+	}
+	return stackOn(t, s.Kind)
+}
+
+// With returns a copy of the stack with more environment variables.
+func (s *Stack) With(env ...string) *Stack {
+	c := *s
+	c.Env = append(append([]string{}, s.Env...), env...)
+	return &c
+}
+
+// command returns a command that runs the program as a separate process.
+func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
+	exe := s.Binary
+	if exe == "" {
+		var err error
+		exe, err = os.Executable()
+		require.NoError(t, err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = []string{
+		EnvRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
+		"GORACE=atexit_sleep_ms=0", // by default the race detector delays each exit by a second
+	}
+	cmd.Env = append(cmd.Env, s.Env...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// Setting returns the last value of a variable in the stack's environment.
+func (s *Stack) Setting(name string) (value string) {
+	for _, e := range s.Env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// Client connects to the Redis of the stack's servers.
+func (s *Stack) Client(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	rdb, err := app.SharedRedis(app.Config{
+		DataDir:    s.Setting("SECKILL_DATA_DIR"),
+		RedisAddrs: strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
+		RedisCA:    s.Setting("SECKILL_REDIS_CA"), RedisSentinel: s.Setting("SECKILL_REDIS_SENTINEL"),
+		RedisUsername: s.Setting("SECKILL_REDIS_USERNAME"), RedisPassword: s.Setting("SECKILL_REDIS_PASSWORD"),
+	})
+	require.NoError(t, err)
+	require.NotNil(t, rdb, "no embedded Redis is running")
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// args returns the arguments of a command after flags with the settings of the stack. As an argument overrides the
+// environment of a process, it overrides the flags.
+func (s *Stack) args(command ...string) (flags []string) {
+	settings := map[string]string{}
+	for _, e := range s.Env {
+		name, value, _ := strings.Cut(e, "=")
+		settings[name] = value
+	}
+	for name, value := range settings {
+		if flag, ok := strings.CutPrefix(name, "SECKILL_"); ok && value != "" && !strings.HasPrefix(flag, "TEST_") {
+			flags = append(flags, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
+		}
+	}
+	return append(flags, command...)
+}
+
+// Run executes a command inside the test's process, which saves the start of the program, or that of another version in a
+// process. It returns the exit code and the combined output. A command that got no connection is repeated.
+func (s *Stack) Run(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	if s.Binary != "" {
+		return s.RunProcess(t, args...)
+	}
+	for try := 1; ; try++ {
+		var out Buffer
+		code = cli.Run(context.WithoutCancel(t.Context()), s.args(args...), &out, &out, tuning(s.Setting))
+		if try == 5 || !dialTimeout.MatchString(out.String()) {
+			return code, out.String()
+		}
+	}
+}
+
+// dialTimeout is in the output of a command for which a busy machine did not complete a connection in time (2 s). A server
+// that is dead refuses it, and a frozen one lets the kernel accept it.
+var dialTimeout = regexp.MustCompile(`dial tcp \S+: i/o timeout`)
+
+// RunProcess is run in a process of its own, with the settings in its environment.
+func (s *Stack) RunProcess(t *testing.T, args ...string) (code int, output string) {
+	t.Helper()
+	cmd := s.command(t, args...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// Verify requires that `seckill verify` reports no violation. It repeats the command if a server did not answer in time.
+func (s *Stack) Verify(t *testing.T) {
+	t.Helper()
+	code, out := s.Check(t, "verify")
+	require.Zero(t, code, out)
+}
+
+// Tokens creates n buyers and returns their access tokens. It does what `seckill seed` does, without a process.
+func (s *Stack) Tokens(t *testing.T, n int) []string {
+	t.Helper()
+	demo := true
+	cfg := app.Config{
+		DataDir: s.Setting("SECKILL_DATA_DIR"), MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), JWTSecret: s.Setting("SECKILL_JWT_SECRET"), Demo: &demo,
+	}
+	signer, err := app.NewSigner(cfg)
+	require.NoError(t, err)
+	store, err := app.OpenStore(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	var buyers []app.Buyer
+	Eventually(t, "the database answers", func() bool {
+		buyers, err = app.SeedBuyers(t.Context(), store, signer, n)
+		return !errors.Is(err, domain.ErrUnavailable)
+	})
+	require.NoError(t, err)
+	tokens := make([]string, n)
+	for i, b := range buyers {
+		tokens[i] = b.Token
+	}
+	return tokens
+}
+
+// Server is a running server.
+type Server struct {
+	*rush.Client
+	Url       string
+	Log       *Buffer
+	interrupt func() error // has the effect of SIGTERM
+	Cmd       *exec.Cmd    // nil inside the test's process
+	Done      chan struct{}
+	code      int // exit code after done
+
+	Metrics string // all that scrape read
+}
+
+// Logs waits for a text in the log, which may arrive after the answer that it belongs to.
+func (p *Server) Logs(t *testing.T, text string) {
+	t.Helper()
+	Eventually(t, "the log has "+text, func() bool { return strings.Contains(p.Log.String(), text) })
+}
+
+// Serve starts a server inside the test's process, which saves the start and the runtime of another one, and returns when it
+// listens. At the end of the test the server ends as after SIGTERM, and TestMain finds what it leaves running.
+func (s *Stack) Serve(t *testing.T) *Server {
+	t.Helper()
+	require.Empty(t, s.Binary)
+	for _, e := range s.Env {
+		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKill), "%s needs a process", e)
+	}
+	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &Server{Log: &Buffer{}, Done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
+	stdout, out := io.Pipe()
+	go func() {
+		defer close(p.Done)
+		p.code = cli.Run(ctx, s.args("serve", "--addr=127.0.0.1:0"), out, p.Log, tuning(s.Setting))
+		_ = out.Close() // never fails
+	}()
+	t.Cleanup(func() {
+		defer s.examine(t, p)
+		if p.running() {
+			p.Stop(t)
+		}
+		require.Zero(t, p.code)
+	})
+	p.listening(t, stdout)
+	return p
+}
+
+// Spawn starts a server in a process of its own, with the settings in its environment, and returns when it listens. An empty
+// addr selects a free port. A server needs a process if the test kills it or starts it again on its address, if the
+// environment, the limits of a process or the messages of go-redis matter, or if nothing but database and Redis may connect it
+// with another one: SQLite locks its file between processes only.
+func (s *Stack) Spawn(t *testing.T, addr string) *Server {
+	t.Helper()
+	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
+	p := &Server{Log: &Buffer{}, Done: make(chan struct{}), Cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
+	cmd.Stderr = p.Log
+	stdout, out := io.Pipe()
+	cmd.Stdout = out
+	require.NoError(t, cmd.Start())
+	go func() {
+		defer close(p.Done)
+		_ = cmd.Wait()
+		p.code = cmd.ProcessState.ExitCode()
+		_ = out.Close() // never fails
+	}()
+	t.Cleanup(func() {
+		if p.running() {
+			p.Scrape()
+		}
+		p.Kill()
+		require.NotContains(t, p.Log.String(), "DATA RACE")
+		s.examine(t, p)
+	})
+	p.listening(t, stdout)
+	return p
+}
+
+// listening waits for the first line of a server, which has its URL.
+func (p *Server) listening(t *testing.T, stdout io.Reader) {
+	t.Helper()
+	lines := bufio.NewScanner(stdout)
+	if lines.Scan() {
+		p.Url, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }() // so that the server does not block
+	require.NotEmpty(t, p.Url, "the server did not start:\n%s", p.Log)
+	var err error
+	p.Client, err = rush.NewClient(p.Url, 256)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+}
+
+// examine searches the log and the metrics of a server that has ended.
+func (s *Stack) examine(t *testing.T, p *Server) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("log of server %s:\n%s", p.Url, p.Log)
+		}
+	}()
+	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
+}
+
+// running reports whether the server has not ended.
+func (p *Server) running() bool {
+	select {
+	case <-p.Done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill sends SIGKILL and waits for the end of the process.
+func (p *Server) Kill() {
+	_ = p.Cmd.Process.Kill()
+	<-p.Done
+}
+
+// Stop does what SIGTERM does, waits up to a minute and returns the exit code.
+func (p *Server) Stop(t *testing.T) int {
+	t.Helper()
+	p.Scrape()
+	require.NoError(t, p.interrupt())
+	select {
+	case <-p.Done:
+	case <-time.After(time.Minute):
+		t.Fatal("the server did not stop within a minute")
+	}
+	return p.code
+}
+
+// Answered returns the result of a call that has to succeed. It repeats a call that is answered 503, as a server on a busy
+// machine may do.
+func Answered[T any](t *testing.T, call func() (T, error)) (result T) {
+	t.Helper()
+	Eventually(t, "an answer other than 503", func() bool {
+		var err error
+		result, err = call()
+		if Busy(err) {
+			return false
+		}
+		require.NoError(t, err)
+		return true
+	})
+	return result
+}
+
+// Busy reports whether an answer asks to come back.
+func Busy(err error) bool {
+	var refusal *rush.Problem
+	return errors.As(err, &refusal) && slices.Contains([]string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code)
+}
+
+// LoginToken logs in and returns the access token.
+func (p *Server) LoginToken(t *testing.T, phone string) string {
+	t.Helper()
+	return Answered(t, func() (string, error) { return p.Login(t.Context(), phone) })
+}
+
+// Admin logs in as the demo's admin and returns the access token.
+func (p *Server) Admin(t *testing.T) string {
+	t.Helper()
+	return p.LoginToken(t, app.DemoAdmin)
+}
+
+// Sale publishes a running sale and returns its id.
+func (p *Server) Sale(t *testing.T, stock int64) string {
+	t.Helper()
+	admin := p.Admin(t)
+	return Answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, stock) }).ID
+}
+
+// FreeAddr returns an address that is reserved for the test: a server can be stopped and started again on it, and
+// nothing listens there otherwise.
+func FreeAddr(t *testing.T) string {
+	t.Helper()
+	addr, release, err := servers.ReserveAddr(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, release()) })
+	return addr
+}
+
+// Buffer is a bytes.Buffer for concurrent use.
+type Buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Eventually waits up to a minute for a condition.
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)
+}
+
+// Exit codes of verify, reconcile and doctor.
+const (
+	ExitViolation = 1
+	ExitUnchecked = 2
+)
+
+// Commands returns the commands in the audit log, newest first.
+func (p *Server) Commands(t *testing.T) (commands []string) {
+	t.Helper()
+	for _, item := range p.Must(t, http.MethodGet, "/admin/audit?kind=request", p.Admin(t), nil)["items"].([]any) {
+		if r := item.(map[string]any); r["method"] == "CLI" {
+			target, _ := r["target"].(string)
+			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))
+		}
+	}
+	return commands
+}
+
+var totpKey = regexp.MustCompile(`(?m)^key: ([A-Z2-7]+)$`)
+
+// Enroll gives an admin a second factor and returns its key.
+func (s *Stack) Enroll(t *testing.T, phone string) string {
+	t.Helper()
+	code, out := s.Run(t, "admin", "enroll", "--phone", phone, "--role", "admin")
+	require.Zero(t, code, out)
+	return totpKey.FindStringSubmatch(out)[1]
+}
+
+// Exec executes SQL directly on the stack's database, again after a deadlock with a server.
+func (s *Stack) Exec(t *testing.T, query string) {
+	t.Helper()
+	s.Query(t, func(db *sql.DB) {
+		const deadlock = 1213 // ER_LOCK_DEADLOCK
+		for try := 1; ; try++ {
+			_, err := db.ExecContext(t.Context(), query)
+			if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != deadlock || try == 10 {
+				require.NoError(t, err)
+				return
+			}
+		}
+	})
+}
+
+// Query passes an open connection to the stack's database to do.
+func (s *Stack) Query(t *testing.T, do func(*sql.DB)) {
+	t.Helper()
+	driver, dsn := "mysql", s.Setting("SECKILL_MYSQL_DSN")
+	if dsn == "" {
+		driver, dsn = "sqlite", "file:"+filepath.Join(s.Setting("SECKILL_DATA_DIR"), app.DatabaseFile)+"?_pragma=busy_timeout(5000)"
+	}
+	db, err := sql.Open(driver, dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	do(db)
+}
+
+// RequireNoStart requires that a server does not start for lack of the locks. It is started again if another dependency is
+// missing, because a server did not answer in time.
+func (s *Stack) RequireNoStart(t *testing.T, want string) {
+	t.Helper()
+	for try := 1; ; try++ {
+		code, out := s.With(EnvStartTimeout+"=2s").Run(t, "serve", "--addr", "127.0.0.1:0")
+		require.Equal(t, 1, code, out)
+		if strings.Contains(out, want) {
+			return
+		}
+		require.Less(t, try, 5, out)
+	}
+}
+
+// AdminPhones are admins of the console tests, one per test: a second login code would replace the first.
+var AdminPhones = []string{
+	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
+	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016", "13811110017",
+	"13811110018", "13811110019", "13811110020", "13811110021", "13811110022", "13811110023", "13811110024",
+}
+
+// WithAdmins returns the stack with the demo's admin for API requests and adminPhones for the console.
+func (s *Stack) WithAdmins() *Stack {
+	return s.With("SECKILL_ADMIN_PHONES=" + app.DemoAdmin + "," + strings.Join(AdminPhones, ","))
+}
