@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"image"
 	"image/color"
@@ -19,6 +20,7 @@ var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`
 
 // TestAdminCommands gives and takes a role while a server runs.
 func TestAdminCommands(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)

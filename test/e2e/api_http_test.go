@@ -206,27 +206,24 @@ func TestAPIFile(t *testing.T) {
 	require.NoError(t, err)
 	f := parseHTTP(t, string(text))
 	require.Greater(t, len(f.requests), 40)
-	for _, lane := range rig.Lanes {
-		t.Run(lane, func(t *testing.T) {
-			t.Parallel()
-			p := rig.EmbeddedStack(t).In(lane).Serve(t).Shop(t)
-			vars := maps.Clone(f.vars)
-			vars["base"] = p.Url
-			run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
-			for i := range f.requests {
-				run.check(&f.requests[i])
-			}
-			if lane != "lock" {
-				return
-			}
-			have := map[string]bool{}
-			for _, r := range f.requests {
-				path, _, _ := strings.Cut(strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(r.url), "?")
-				have[r.method+" "+path] = true
-			}
-			for _, route := range p.Routes(t) {
-				assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in docs/api.http", route)
-			}
-		})
-	}
+	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
+		p := s.Serve(t).Shop(t)
+		vars := maps.Clone(f.vars)
+		vars["base"] = p.Url
+		run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
+		for i := range f.requests {
+			run.check(&f.requests[i])
+		}
+		if s.Lane != "lock" {
+			return
+		}
+		have := map[string]bool{}
+		for _, r := range f.requests {
+			path, _, _ := strings.Cut(strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(r.url), "?")
+			have[r.method+" "+path] = true
+		}
+		for _, route := range p.Routes(t) {
+			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in docs/api.http", route)
+		}
+	})
 }

@@ -24,6 +24,7 @@ import (
 
 // TestDefaultStartSeedsDemoOnce starts a server without settings in an empty directory, then a second time on its data.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := &rig.Stack{Env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
@@ -61,6 +62,7 @@ func listVouchers(t *testing.T, p *rig.Server) []rush.Voucher {
 
 // TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	s.Serve(t)
@@ -71,6 +73,7 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 
 // TestStartFailsWithoutDependencies checks that the server waits, logs the missing dependency and exits.
 func TestStartFailsWithoutDependencies(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	nowhere := rig.FreeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
@@ -90,6 +93,7 @@ func TestStartFailsWithoutDependencies(t *testing.T) {
 
 // TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
 func TestStartWaitsForDependencies(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.KillRedis()
@@ -101,6 +105,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 // TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
 // and a restart.
 func TestLogoutAppliesToEveryServer(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	a, b := s.Serve(t), s.Serve(t)
@@ -133,7 +138,7 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 // TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Spawn(t, "")
 		sale, tokens := a.Sale(t, 1), s.Tokens(t, 2)
 		order := a.Buy(t, tokens[0], sale)
@@ -147,7 +152,7 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 // TestPurchaseOnlyWithinSaleWindow moves the start and the end of a running sale. Purchases outside the window fail.
 func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		sale, tokens := p.Sale(t, 100), s.Tokens(t, 100)
 		move := func(field string, at time.Time) {
@@ -182,7 +187,7 @@ func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 // TestMigrateUpAndDown applies all migrations, reverts the last one and applies it again. Package sqldb reverts all.
 func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
-	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.OnEmptyDatabase(t)
 		_, out := s.Run(t, "migrate", "down")
 		require.Contains(t, out, "nothing to roll back")
@@ -205,6 +210,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 
 // TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OnEmptyDatabase(t)
 	started := make(chan *rig.Server, 3)
@@ -225,7 +231,7 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 // TestVerifyReportsViolations damages orders and stock with SQL. Verify exits with 1 and names the violated invariant.
 func TestVerifyReportsViolations(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.OnServers, "embedded"), false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("embedded", "mariadb").Full("mysql").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		sale, tokens := p.Sale(t, 5), s.Tokens(t, 3)
 		for _, token := range tokens {
@@ -281,6 +287,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 
 // TestVerifyWithoutDatabaseIsUnchecked checks the exit code of an impossible verification.
 func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp(" + rig.FreeAddr(t) + ")/seckill")
 	code, out := s.RunProcess(t, "verify")
@@ -290,6 +297,7 @@ func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 
 // TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.Serve(t)
@@ -306,6 +314,7 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 
 // TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day. The audit log has the command.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	demo := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	s := demo.With("SECKILL_DEMO=false")
@@ -321,6 +330,7 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 
 // TestSeedIsRepeatable checks that a second run returns the same users.
 func TestSeedIsRepeatable(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	users := func() []string {
@@ -343,7 +353,7 @@ func TestSeedIsRepeatable(t *testing.T) {
 // the server, or a file of tokens.
 func TestRushCommand(t *testing.T) {
 	t.Parallel()
-	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
 			code, out := s.Run(t, "rush", "--url", p.Url, "--buyers", "300", "--stock", "50")
@@ -380,6 +390,7 @@ func TestRushCommand(t *testing.T) {
 
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	p := rig.EmbeddedStack(t).Serve(t)
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
@@ -398,6 +409,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 
 // TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
 func TestLockNodesNeedMajority(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
@@ -423,6 +435,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 
 // TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
 func TestZooKeeperHasUserLocks(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
 	s := rig.RealStack(t).With("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
@@ -456,6 +469,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 
 // TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.
 func TestDataFilesArePrivate(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
@@ -474,6 +488,7 @@ func TestDataFilesArePrivate(t *testing.T) {
 
 // TestEmptyVariablesAreIgnored: compose files pass unset variables on as empty ones.
 func TestEmptyVariablesAreIgnored(t *testing.T) {
+	testenv.Full(t)
 	s := &rig.Stack{}
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
@@ -484,6 +499,7 @@ func TestEmptyVariablesAreIgnored(t *testing.T) {
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_OPS_ADDR=127.0.0.1:0")
 	p := s.Serve(t)
@@ -513,6 +529,7 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.
 func TestSigningSecretIsPersisted(t *testing.T) {
+	testenv.Full(t)
 	cfg := app.Config{DataDir: t.TempDir()}
 	first, err := app.SigningSecrets(cfg)
 	require.NoError(t, err)

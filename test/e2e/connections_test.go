@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bufio"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 // TestConnectionsAreLimited: a server whose process may open 256 files serves up to 192 connections and refuses further
 // ones at once, until some are closed.
 func TestConnectionsAreLimited(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	require.NoError(t, err)

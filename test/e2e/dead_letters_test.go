@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 // TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out.
 func TestDeadLetterIsReplayed(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
@@ -54,6 +56,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 
 // TestDeadLetterIsDiscarded discards with the route and with the command.
 func TestDeadLetterIsDiscarded(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
@@ -78,6 +81,7 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 
 // TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.
 func TestDeadLetterCommandErrors(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	code, out := s.Run(t, "dead-letters", "list")

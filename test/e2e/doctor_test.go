@@ -32,6 +32,7 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 // TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random
 // secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		s, dsn := sellersStack(t, kind)
@@ -78,6 +79,7 @@ func sellersStack(t *testing.T, kind testenv.Kind) (*rig.Stack, *mysql.Config) {
 // TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
 	requireStatus(t, s.Diagnose(t, 0), doctor.Warn, "config.demo")
@@ -98,6 +100,7 @@ func TestDoctorExitCodes(t *testing.T) {
 
 // TestDoctorReportsFrozenServers freezes the database, Redis and a lock node: they accept connections and never answer.
 func TestDoctorReportsFrozenServers(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, _ := sellersStack(t, testenv.OneKind(t))
 	node := testenv.StartRedis(t)
@@ -117,6 +120,7 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 
 // TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
 func TestDoctorChecksEveryClusterMaster(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	c := testenv.StartRedisCluster(t)
 	s := rig.EmbeddedStack(t).OnEmptyDatabase(t).With("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
@@ -130,6 +134,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 // TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
 // its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	dir := s.Setting("SECKILL_DATA_DIR")
@@ -171,6 +176,7 @@ func files(t *testing.T, dir string) map[string]string {
 
 // TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
 func TestDoctorReportsDamagedSales(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)

@@ -13,7 +13,7 @@ import (
 // a revocation reaches the other server.
 func TestPasses(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens, admin := s.Tokens(t, 100), a.Admin(t)
 		sale := a.Sale(t, 90)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"crypto/rand"
@@ -41,7 +42,7 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 // TestOrderStreamFromAnyServer streams an order from one server while another one changes it.
 func TestOrderStreamFromAnyServer(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const tries = 3
 		tokens := s.Tokens(t, 1+tries)
 		a, b := s.Serve(t), s.Serve(t)
@@ -84,6 +85,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 // TestWorkersPublishSettledOrders checks that the workers publish each settled order to all servers. Streams depend on
 // these messages.
 func TestWorkersPublishSettledOrders(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	token := s.Tokens(t, 1)[0]

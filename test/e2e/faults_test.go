@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"errors"
@@ -17,7 +18,7 @@ import (
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
 func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.EachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
 		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
@@ -34,7 +35,7 @@ func TestServerKilledInMidRush(t *testing.T) {
 // TestServerStoppedInMidRush stops the server in order, as a deployment does. Running requests are completed.
 func TestServerStoppedInMidRush(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.EachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
 		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
@@ -49,6 +50,7 @@ func TestServerStoppedInMidRush(t *testing.T) {
 
 // TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
 func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t)
 	p := s.Serve(t)
@@ -61,7 +63,7 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.EachLaneVariants, "batch/mariadb", "lock/mysql", "queue/mysql"), true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "batch/mariadb", "lock/mysql", "queue/mysql").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		if !s.IsEmbedded() {
 			s = s.OwnDatabase(t)
 		}
@@ -94,6 +96,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 
 // TestDependenciesFrozen freezes Redis or the database: connections stay open and no answer comes.
 func TestDependenciesFrozen(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for name, pick := range map[string]func(*rig.Stack) freezer{
 		"redis":    func(s *rig.Stack) freezer { return s.Redis },
@@ -172,6 +175,7 @@ func body503(t *testing.T, url string) string {
 // a 503, or "sold_out" if the sale was known to be sold out before. Of the latter some are looked up, as they may hold an
 // order, and get a 503, too.
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t)
 	p := s.Serve(t)

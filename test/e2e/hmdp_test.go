@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bytes"
 	"encoding/json"
@@ -173,7 +174,7 @@ func (b *browser) buy(voucher string) (string, error) {
 // TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user.
 func TestHmdpPurchase(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
 		for phone, b := range map[string]*browser{"13800000001": one, "13800000002": two, app.DemoAdmin: admin} {
@@ -213,6 +214,7 @@ func TestHmdpPurchase(t *testing.T) {
 // TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
 // logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	addr := rig.FreeAddr(t)
@@ -248,6 +250,7 @@ func TestHmdpSessionSurvivesFailures(t *testing.T) {
 
 // TestHmdpAnswersBeforePageTimeout freezes a dependency. The server answers within the 2 s of the page.
 func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		lane, name string

@@ -20,7 +20,7 @@ import (
 func TestHoarders(t *testing.T) {
 	t.Parallel()
 	const units = 50
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens, now := s.Tokens(t, 160), time.Now()
 		sale := a.Must(t, http.MethodPost, "/admin/vouchers", a.Admin(t), map[string]any{

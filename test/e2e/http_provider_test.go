@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bytes"
 	"io"
@@ -82,6 +83,7 @@ func startProvider(t *testing.T, line *noticeLine) (url string) {
 // TestPaymentsOverHTTP pays and refunds orders at the example of a payment provider, whose notices are lost, doubled or
 // late. Its money moves once.
 func TestPaymentsOverHTTP(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	line := &noticeLine{lose: 1}

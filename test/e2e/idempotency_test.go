@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 // The stored answer survives a restart, and an expired key is a new key.
 func TestKeyHasOneEffect(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded", "queue/mariadb").Full("lock/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		sale, other, tokens := p.SaleOf(t, 20, 5), p.SaleOf(t, 20, 5), s.Tokens(t, 2)
 		k := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "k"}
@@ -63,7 +64,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 // TestKeyHasOneEffectOnThreeServers sends 60 concurrent requests with one key to three servers.
 func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, rig.OnMariaDB, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/mariadb", "batch/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
 		sale, token := servers[0].SaleOf(t, 20, 5), s.Tokens(t, 1)[0]
 		first := postConcurrently(t, 60, rig.KeyedPost{Path: rig.OrdersOf(sale), Token: token, Key: "k"}, servers...)
@@ -77,7 +78,7 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 // replayed.
 func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		sale, tokens := p.SaleOf(t, 1, 1), s.Tokens(t, 2)
 		held := p.PostUntilAnswered(t, rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "a"}).Order(t)
@@ -184,7 +185,7 @@ func changes(t *testing.T, s *rig.Stack, running func() *rig.Server) []change {
 // TestKeyedRequestAfterLostReply loses the reply to each change in a proxy and sends the request again.
 func TestKeyedRequestAfterLostReply(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		all := changes(t, s, func() *rig.Server { return p })
 		d, url := dropReplies(t, p)
@@ -204,7 +205,7 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 // next server returns the answer, even after the loss of Redis.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.EachLaneVariants, "queue/embedded"), false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("queue/embedded").Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		all := changes(t, s, func() *rig.Server { return p })[1:] // an order and its key are committed together
 		if s.Lane != "lock" {
@@ -244,7 +245,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 // process, which a 202 permits.
 func TestKeysSurviveKilledServer(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const rounds, buyers = 4, 24
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
@@ -294,6 +295,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 // TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and
 // again after the outage.
 func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
@@ -324,6 +326,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 
 // TestKeysOfDeadLetterRequests loses the replies to a replay and a discard and sends the requests again.
 func TestKeysOfDeadLetterRequests(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
@@ -352,6 +355,7 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 
 // TestKeyMetrics checks the counter of new, replayed and mismatched keys.
 func TestKeyMetrics(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	ops := rig.FreeAddr(t)

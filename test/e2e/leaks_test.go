@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bytes"
 	"io"
@@ -36,6 +37,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 // TestNothingPersonalIsLogged runs a server in production mode with its most detailed log, sends requests that carry
 // phones, codes and tokens, valid and not, and searches log and metrics for them.
 func TestNothingPersonalIsLogged(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	demo := s.Serve(t)

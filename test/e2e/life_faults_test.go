@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"net/http"
 	"sync"
@@ -57,6 +58,7 @@ func (d *purchase) waitForEnd(t *testing.T, p *rig.Server, payment map[string]st
 // delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
 // payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 	const n = 15
@@ -91,6 +93,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 // TestDatabaseKilledWhileClosing kills and restarts MariaDB while orders are closed and payment notices arrive. Each
 // order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
@@ -136,6 +139,7 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 // TestPaymentWithoutRedis pays, refunds, cancels and closes committed orders during an outage of Redis. The returned
 // units can be bought after the outage, although the gate missed their release.
 func TestPaymentWithoutRedis(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)
@@ -166,7 +170,7 @@ func TestPaymentWithoutRedis(t *testing.T) {
 // unit returned.
 func TestPendingPaymentSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr, tokens := rig.FreeAddr(t), s.Tokens(t, 3)
 		p := s.With("SECKILL_SANDBOX=delay=1h").Spawn(t, addr)
 		sale := p.Sale(t, 2)

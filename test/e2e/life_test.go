@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"errors"
@@ -19,7 +20,7 @@ import (
 // server.
 func TestOrderFromPurchaseToRefund(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded", "queue/mariadb").Full("lock/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 2)
 		sale := a.Sale(t, 1)
@@ -41,7 +42,7 @@ func TestOrderFromPurchaseToRefund(t *testing.T) {
 // order is not closed.
 func TestUnpaidOrdersAreClosed(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 5)
 		sale := a.Sale(t, 4)
@@ -66,6 +67,7 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 // TestWrongClockClosesNothingEarly: the only server has a clock that is an hour ahead. It closes the order that is due
 // and not the one that is due in half an hour, because the clock of the database decides.
 func TestWrongClockClosesNothingEarly(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	tokens := s.Tokens(t, 2)
@@ -84,7 +86,7 @@ func TestWrongClockClosesNothingEarly(t *testing.T) {
 // TestLimitPerUser: a user may have three active orders of a sale, and buy again after each that ends.
 func TestLimitPerUser(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		token := s.Tokens(t, 1)[0]
 		now := time.Now()
@@ -127,7 +129,7 @@ func TestLimitPerUser(t *testing.T) {
 // equals the changed stock. Sold units cannot be removed.
 func TestStockChangedInMidRush(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Spawn(t, "")
 		tokens, admin := s.Tokens(t, 1000), a.Admin(t)
 		total := int64(400)
@@ -161,7 +163,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 // TestStockAddedIsSeenEverywhere: a buyer who got sold_out can buy on another server after units were added.
 func TestStockAddedIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens, admin := s.Tokens(t, 2), a.Admin(t)
 		sale := a.Sale(t, 1)
@@ -220,7 +222,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 		"not_found":  func() map[string]any { return map[string]any{"status": "off"} },
 		"sale_ended": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
 	}
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
 		tokens := s.Tokens(t, 4000)
 		for code, change := range changes {

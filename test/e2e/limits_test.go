@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"net/http"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // TestLimitsHoldOverServers checks that a caller that has used up a limit on one server is refused by another one,
 // whose clock differs.
 func TestLimitsHoldOverServers(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).With("SECKILL_RATE_LIMIT=on")
 	token, rdb := s.Tokens(t, 1)[0], s.Client(t)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"database/sql"
 	"fmt"
@@ -23,6 +24,7 @@ const million = 1_000_000
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
+	testenv.Full(t)
 	s := rig.WithoutBackgroundRepair(rig.RealStack(t).OwnDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
 	p := s.Serve(t)

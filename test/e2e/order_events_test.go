@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 // TestEventsSurviveKill kills servers with SIGKILL between the moves of orders and the delivery of their events, while
 // the receiver hangs. Every event arrives, and those of an order in the order of its moves.
 func TestEventsSurviveKill(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	r := rig.StartEventReceiver(t)

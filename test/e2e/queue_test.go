@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"net/http"
@@ -29,6 +30,7 @@ func waiting(t *testing.T, p *rig.Server, token, status string) []string {
 
 // TestQueuedOrder follows an order through the API before and after its commit.
 func TestQueuedOrder(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s, release := rig.HoldWorkers(t, s.In("queue"))
@@ -91,6 +93,7 @@ func TestQueuedOrder(t *testing.T) {
 // TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
 // buyer gets an order.
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	const room, buyers = 50, 80
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_QUEUE_BACKLOG=50")
@@ -148,6 +151,9 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 	for _, point := range []string{"before", "amid", "after"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
+			if point != "amid" {
+				testenv.Full(t)
+			}
 			s := rig.RealStack(t)
 			s, addr := s.In("queue"), rig.FreeAddr(t)
 			doomed := s.With(rig.EnvKill+"="+point).Spawn(t, addr)
@@ -191,6 +197,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		s.Verify(t)
 	}
 	t.Run("another lane", func(t *testing.T) {
+		testenv.Full(t)
 		t.Parallel()
 		s := rig.RealStack(t)
 		p, lockLane := s.In("queue").Serve(t), s.In("lock").Serve(t)
@@ -211,6 +218,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		})
 	})
 	t.Run("Redis frozen", func(t *testing.T) {
+		testenv.Full(t)
 		t.Parallel()
 		s := rig.RealStack(t)
 		p := s.In("queue").Serve(t)

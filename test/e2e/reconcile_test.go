@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"math"
 	"net/http"
@@ -100,6 +101,7 @@ var damages = []rig.Damage{
 // TestReconcileCommandRepairsGate damages the gate during a sale: the command names and repairs each damage, and the
 // sale does not oversell.
 func TestReconcileCommandRepairsGate(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	l := rig.StartLiveSale(t, rig.WithoutBackgroundRepair(s), 4, 50*time.Millisecond)
@@ -125,6 +127,7 @@ func waitUntilAged(t *testing.T, l *rig.LiveSale) {
 
 // TestBackgroundReconcileRepairsGate: the server repairs each damage without a command.
 func TestBackgroundReconcileRepairsGate(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With(rig.EnvEvery+"=200ms", rig.EnvMinAge+"=2s", rig.EnvPause+"=500ms", "SECKILL_OPS_ADDR="+rig.FreeAddr(t))
 	l := rig.StartLiveSale(t, s, 4, 50*time.Millisecond)
@@ -156,6 +159,7 @@ func TestBackgroundReconcileRepairsGate(t *testing.T) {
 // TestReconcileTruncatedStream removes tickets and stream entries while the workers are held. The buyers get 404 for
 // the lost orders, the units are on sale again, and the entries that a worker already held do not oversell.
 func TestReconcileTruncatedStream(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	held, release := rig.HoldWorkers(t, rig.WithoutBackgroundRepair(s))
@@ -208,6 +212,7 @@ func TestReconcileTruncatedStream(t *testing.T) {
 
 // TestReconcileReportsNothingForHealthySale: neither the command nor the route reports a healthy sale under load.
 func TestReconcileReportsNothingForHealthySale(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	l := rig.StartLiveSale(t, s.In("queue"), 24, time.Millisecond)
@@ -239,7 +244,7 @@ func TestReconcileReportsNothingForHealthySale(t *testing.T) {
 // TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
 func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, rig.OnServers, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("mariadb", "mysql").Each(t, func(t *testing.T, s *rig.Stack) {
 		for _, lane := range []string{"lock", "queue"} {
 			s := rig.WithoutBackgroundRepair(s).In(lane).With(rig.EnvLasting + "=1s")
 			p := s.Serve(t)
@@ -281,6 +286,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 // TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
 // finding.
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	code, out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Run(t, "reconcile")
 	require.Equal(t, rig.ExitUnchecked, code, out)

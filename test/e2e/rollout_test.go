@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"errors"
@@ -200,6 +201,7 @@ func (o *orderers) tryPlace(user int) (busy bool, err error) {
 // TestRollingRestarts restarts three servers one after the other while orders arrive in two ways: over keep-alive
 // connections through a proxy that follows /readyz, and over fresh connections without a proxy. No request breaks.
 func TestRollingRestarts(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
@@ -264,6 +266,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
 func TestSecondSignalEndsTheDrain(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_DRAIN=1h")
 	p := s.Spawn(t, "")

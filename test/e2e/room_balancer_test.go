@@ -109,7 +109,7 @@ func (b *balancer) run(t *testing.T, tokens []string, sale string, meanwhile fun
 // passes expire, as on one server: a purchase counts against its pass whichever server it reaches. The log has the times.
 func TestRoomBehindBalancer(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const units, programs, passTTL = 100, 150, 3600
 		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
 		tokens := s.Tokens(t, programs)
@@ -133,7 +133,7 @@ func TestRoomBehindBalancer(t *testing.T) {
 // it knew of the passes that had bought is not lost: every unit is sold long before the passes expire.
 func TestRoomSurvivesRestarts(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, []string{"lock/mariadb", "queue/mariadb"}, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const units, programs, passTTL, rate = 120, 180, 3600, 15
 		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
 		sale := servers[0].RoomSale(t, units, rate, passTTL, 2*time.Second)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ import (
 // The standard deviation of their share is sqrt(0.1 * 0.9 / 1,000 * 1,000 / 1,999) = 0.67 points, so that 3 points are
 // 4.5 of them: one run in 140,000.
 func TestRoomIsFairToPeople(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	const accounts, bots, units, presses = 2000, 200, 1000, 600
 	s := rig.RealStack(t)
@@ -107,6 +109,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 // TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. All the others are admitted, most of
 // those that left are passed over, and the rate is never exceeded. internal/entry shows the exact rate, in virtual time.
 func TestRoomKeepsRate(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	const buyers, stay, perSecond = 2500, 250, 20
 	s := rig.RealStack(t)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"context"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 // others are wrong by ten minutes. Each buyer is admitted once, with the same place and the same pass on every server,
 // and buys with it on a server that did not give it.
 func TestRoomSurvivesFaults(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	const buyers, rate = 240, 40
@@ -75,6 +77,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 
 // TestRoomControl: a pause, a rate and a revocation act on each of three servers, and all show them.
 func TestRoomControl(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
@@ -145,7 +148,7 @@ func TestRoomControl(t *testing.T) {
 // scripts and its former buyer press all the time.
 func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const units, buyers, scripts = 10, 80, 5
 		a, b := s.Serve(t), s.Spawn(t, "")
 		servers, tokens := []*rig.Server{a, b}, s.Tokens(t, buyers+scripts)

@@ -16,7 +16,7 @@ import (
 // TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.
 func TestRush(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, rig.OnEmbedded, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded", "batch/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		c := rig.BuyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
 		r := c.Run(t.Context())
@@ -28,7 +28,7 @@ func TestRush(t *testing.T) {
 // TestRushOnThreeServers is TestRush with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.OnMariaDB, rig.OnMySQL...), true, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/mariadb", "batch/mariadb", "queue/mariadb").Full("lock/mysql", "batch/mysql", "queue/mysql").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
 		c := rig.BuyersOf(servers[0].Sale(t, 100), 100, s.Tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
@@ -40,7 +40,7 @@ func TestRushOnThreeServers(t *testing.T) {
 // TestOneUserHundredTimes sends 100 concurrent purchases of one user.
 func TestOneUserHundredTimes(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, rig.OnEmbedded, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		rig.RequireOneOrder(t, p.Sale(t, 10), s.Tokens(t, 1)[0], p)
 		s.Verify(t)
@@ -49,7 +49,7 @@ func TestOneUserHundredTimes(t *testing.T) {
 
 func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, rig.OnMariaDB, true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/mariadb", "batch/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
 		rig.RequireOneOrder(t, servers[0].Sale(t, 10), s.Tokens(t, 1)[0], servers...)
 		s.Verify(t)
@@ -59,7 +59,7 @@ func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 // TestWithoutLocks disables every user lock: the database alone must hold the invariants.
 func TestWithoutLocks(t *testing.T) {
 	t.Parallel()
-	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("mariadb").Full("embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.With(rig.EnvOpenLocks + "=1")
 		p := s.Serve(t)
 		c := rig.BuyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
@@ -74,7 +74,7 @@ func TestWithoutLocks(t *testing.T) {
 // TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter.
 func TestRedisFlushedInMidSale(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		tokens := s.Tokens(t, 1000)
 		c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
@@ -123,7 +123,7 @@ func orderConcurrently(p *rig.Server, sale, token string) {
 // earlier one. A new server then starts at the same moment.
 func TestCounterLostInTheSameSecond(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("queue/mariadb").Full("lock/embedded", "lock/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.With(rig.EnvClock + "=" + time.Now().UTC().Format(time.RFC3339))
 		p := s.Serve(t)
 		const buyers = 60

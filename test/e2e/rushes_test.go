@@ -13,7 +13,7 @@ import (
 // statistics and get correct answers. The simulation ends when it is stopped and when the server stops.
 func TestAdminRush(t *testing.T) {
 	t.Parallel()
-	rig.EachLane(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.With("SECKILL_RATE_LIMIT=on").Serve(t)
 		admin, path := p.Admin(t), "/admin/rush"
 		start := func(buyers, stock int) rig.Answer { // a start that is answered 503 leaves no rush

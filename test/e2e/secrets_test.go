@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"errors"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 // TestServeRefusesUnsafeSettings starts the program with the settings of a trial on a real database.
 func TestServeRefusesUnsafeSettings(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp("+rig.FreeAddr(t)+")/seckill", "SECKILL_UNSAFE=")
 	code, out := s.RunProcess(t, "serve")
@@ -39,6 +41,7 @@ func TestServeRefusesUnsafeSettings(t *testing.T) {
 // TestLogOfRealServerHasNoCodes runs a server outside demo mode at the most detailed log level: logins, wrong codes, a
 // purchase, and a receiver of codes that is down. Log and metrics contain neither codes, tokens nor phones.
 func TestLogOfRealServerHasNoCodes(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	r := rig.StartCodeReceiver(t)
 	const boss, buyer, other, lost = "13911115555", "13911112222", "13911113333", "13911114444"
@@ -87,6 +90,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 
 // TestWithoutSenderNoCodeIsSent: a server without a receiver of codes starts only if this is accepted, and answers 503.
 func TestWithoutSenderNoCodeIsSent(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_DEMO=false")
 	code, out := s.With("SECKILL_UNSAFE=sandbox,jwt_secret,rate_limit").RunProcess(t, "serve", "--addr", "127.0.0.1:0")
@@ -168,6 +172,7 @@ func redeem(t *testing.T, p *rig.Server, admin, code string) int {
 // TestChangeOfSecret changes the secret of a server in two steps: a new secret signs while the old one is still
 // accepted, then the old one is dropped.
 func TestChangeOfSecret(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	r := rig.StartCodeReceiver(t)
 	base := rig.EmbeddedStack(t).CodesTo(r).With("SECKILL_ADMIN_PHONES=" + app.DemoAdmin)
@@ -208,6 +213,7 @@ func TestChangeOfSecret(t *testing.T) {
 // TestSessionsOfDemoEndWithIt: in demo mode any client logs in as any user, admins included. Redeem codes belong to
 // orders and stay.
 func TestSessionsOfDemoEndWithIt(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	r := rig.StartCodeReceiver(t)
 	demo := rig.EmbeddedStack(t)

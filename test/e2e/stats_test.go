@@ -16,7 +16,7 @@ import (
 // totals.
 func TestSaleStatsOfAllServers(t *testing.T) {
 	t.Parallel()
-	rig.OnEach(t, append(rig.EachLaneVariants, "batch/mariadb"), true, func(t *testing.T, s *rig.Stack) {
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb", "batch/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const buyers, stock = 60, 40
 		tokens := s.Tokens(t, buyers)
 		a, b := s.Serve(t), s.Serve(t)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bytes"
 	"encoding/hex"
@@ -46,6 +47,7 @@ func (s *traceStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestTraceFromRequestToCommit: in every lane, one trace has the request, the waits and the transaction of an order, and
 // continues that of the client. Requests that are not sampled have no span. The spans have no personal data.
 func TestTraceFromRequestToCommit(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for lane, want := range map[string][]string{
 		"lock":  {"batch wait", "transaction", "user lock", tracedRequest},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"testing"
 
@@ -57,6 +58,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 
 // TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
 func TestVerifyIgnoresUnusedGate(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	p, sale := soldInQueue(t, s.In("queue"))
@@ -82,6 +84,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 
 // TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
 func TestVerifyWithQueuedOrders(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s, release := rig.HoldWorkers(t, s.In("queue"))

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bufio"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 // cost Redis fewer than 2,000 commands per second, and each gets an answer. TestWaitingBuyersAreAnswered of package
 // queue bounds the time until then.
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue"))
 	p := s.Spawn(t, "") // whose connections have files of their own

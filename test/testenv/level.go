@@ -25,7 +25,7 @@ func Full(tb testing.TB) {
 // NoRace skips a test under the race detector, which multiplies the time of code by five. The test runs without it as well.
 func NoRace(tb testing.TB, why string) {
 	tb.Helper()
-	if raceDetector {
+	if RaceDetector {
 		tb.Skip("not under the race detector: " + why)
 	}
 }

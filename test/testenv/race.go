@@ -2,4 +2,5 @@
 
 package testenv
 
-const raceDetector = true
+// RaceDetector reports whether the test runs under the race detector.
+const RaceDetector = true

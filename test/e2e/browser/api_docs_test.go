@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,7 @@ func (b *tab) insert(text string) {
 // TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
 // another server.
 func TestDocs(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)

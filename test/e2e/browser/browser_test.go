@@ -42,7 +42,6 @@ var chromium struct {
 // startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	testenv.Full(t)
 	path := testenv.Chromium(t)
 	chromium.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],

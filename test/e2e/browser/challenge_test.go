@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"fmt"
 	"strings"
@@ -18,6 +19,7 @@ import (
 //
 // It has a server of its own: the pages of all visitors of a server request challenges.
 func TestBuyWithChallenge(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	publish := func(begin time.Time) string {

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"fmt"
 	"testing"
@@ -82,6 +83,7 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 
 // TestConsoleRush runs a rush from the console to its verdicts.
 func TestConsoleRush(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins().In("queue")

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"fmt"
 	"net/http"
@@ -166,6 +167,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 // TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,
 // and that a buyer's open page follows the replay of a dead letter.
 func TestConsoleAlerts(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins().In("queue").With(rig.EnvRedeliver+"=300ms", rig.EnvEvery+"=500ms")

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"fmt"
 	"net/http"
@@ -58,6 +59,7 @@ func (b *tab) chooseFile(form, kind string, width, height int) {
 
 // TestConsolePublish follows a merchant from a new shop to a sale and its clone.
 func TestConsolePublish(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins()

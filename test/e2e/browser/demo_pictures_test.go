@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/picture"
+	"seckill/test/testenv"
 )
 
 // TestDemoPicturesAreDrawn checks that each drawing of the demo has its picture. With -update it draws the pictures again.
 func TestDemoPicturesAreDrawn(t *testing.T) {
+	testenv.Full(t)
 	drawings, err := filepath.Glob("../../../internal/demo/pictures/*.svg")
 	require.NoError(t, err)
 	require.Len(t, drawings, 3)

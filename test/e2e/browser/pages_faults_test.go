@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ const interceptFetch = `{
 
 // TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)

@@ -24,7 +24,7 @@ import (
 func TestPagesFromLoginToPaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
-	rig.OnEach(t, []string{"lock/embedded", "queue/mariadb"}, false, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
 		buyInBrowser(t, s, p, visit(t, browser, p.Url, "en"))
 	})
@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 		"answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly, "narrow": narrow, "markup in texts": markupInTexts,
 		"accessible": accessible, "texts": texts,
 	}
-	rig.Each(t, false, func(t *testing.T, s *rig.Stack) {
+	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
 		p.Stack = s
 		tests := journeys

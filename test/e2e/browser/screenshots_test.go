@@ -2,6 +2,7 @@ package browser
 
 import (
 	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 
 	"bytes"
 	"flag"
@@ -28,6 +29,7 @@ const runningSale = "2"
 
 // TestScreenshots limits the size of the screenshots in the documentation. With -update it takes them again.
 func TestScreenshots(t *testing.T) {
+	testenv.Full(t)
 	if *update {
 		t.Run("store", takeStoreScreenshot)
 		t.Run("console", takeConsoleScreenshot)

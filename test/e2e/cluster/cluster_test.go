@@ -48,6 +48,7 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster
 
 // TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
 func TestRushOnCluster(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, _ *testenv.RedisCluster) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
@@ -73,6 +74,7 @@ func TestRushOnCluster(t *testing.T) {
 // TestHotVoucherOnCluster sells one voucher of 16 segments on two servers. The busiest master executes at most 1.2 times
 // the average of the commands.
 func TestHotVoucherOnCluster(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	s = s.In("queue")
@@ -104,6 +106,7 @@ func TestHotVoucherOnCluster(t *testing.T) {
 
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		p := s.Serve(t)
@@ -128,6 +131,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 // TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
 // server may have executed.
 func TestClusterClient(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	// A frozen node must keep its slots.
 	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")

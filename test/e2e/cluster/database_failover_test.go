@@ -41,6 +41,7 @@ func TestGaleraFailover(t *testing.T) {
 // TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in lanes lock and queue.
 // It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
 func TestGaleraWriterFrozen(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	g := testenv.StartGalera(t)
 	at := testenv.StartProxy(t, g.Addrs(0)...)

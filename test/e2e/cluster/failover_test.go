@@ -23,6 +23,7 @@ import (
 
 // TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
 func TestRedisClusterFailover(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		cluster.AddReplicas(t)
@@ -39,6 +40,7 @@ func TestRedisClusterFailover(t *testing.T) {
 // TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
 // masters continue: exactly, and with unique ids after the master has come back without the counter.
 func TestCounterMasterDown(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		rdb := cluster.Client(t)
@@ -88,6 +90,7 @@ func TestCounterMasterDown(t *testing.T) {
 // TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
 // until it learns that it is none.
 func TestRedisClusterMasterFrozen(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	cluster.AddReplicas(t)
@@ -101,6 +104,7 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
@@ -116,6 +120,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 // TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
 // for the 10 s that the Sentinels need to make it a replica.
 func TestRedisSentinelMasterFrozen(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	s = s.In("queue")
@@ -139,6 +144,7 @@ func sentinelStack(t *testing.T) (*rig.Stack, *testenv.RedisSentinel) {
 // database already, and 15 that were only queued. The queued ones are lost unless a worker had read them. Their units
 // can be bought again, and the database refuses what the old gate admits in excess.
 func TestLaggingReplicaPromoted(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	hold := filepath.Join(t.TempDir(), "hold")

@@ -72,22 +72,6 @@ const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
 // testUnsafe accepts the settings of test servers.
 const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
 
-// smoke names the tests that onEach runs with -short, on the embedded default. TestAPIFile sends every request in every
-// lane. The others cover what it does not: no oversell, one order per user, and the commands.
-var smoke = []string{
-	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
-	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
-}
-
-// Each runs a test in parallel on the embedded default, and on MariaDB and Redis. A test with several servers or with
-// faults of Redis sets shared: the embedded variant then uses SQLite and a miniredis outside the server.
-func Each(t *testing.T, shared bool, fn func(t *testing.T, s *Stack)) {
-	OnEach(t, []string{"embedded", "mariadb"}, shared, fn)
-}
-
-// OnServers are the variants of a test of statements or transactions that does not depend on the lane.
-var OnServers = []string{"mariadb", "mysql"}
-
 // Lanes are the order lanes.
 var Lanes = []string{"lock", "batch", "queue"}
 
@@ -95,47 +79,88 @@ var Lanes = []string{"lock", "batch", "queue"}
 // that lock also run lane batch.
 var LockAndQueue = []string{"lock", "queue"}
 
-// EachLane is each for a test whose outcome depends on the lane, with the lanes of lockAndQueue, and on the embedded
-// default in its own lane only. Tests of a server's end also run the embedded lane queue.
-func EachLane(t *testing.T, shared bool, fn func(t *testing.T, s *Stack)) {
-	OnEach(t, EachLaneVariants, shared, fn)
+// Variants are the stacks on which a test runs: their database, after a lane if it has to be set, as in "queue/mariadb".
+// The database is embedded, mariadb or mysql. The embedded one comes with the embedded Redis, the others with a Redis.
+type Variants struct {
+	core, full, raced []string
+	shared            bool
 }
 
-var (
-	EachLaneVariants = []string{"lock/embedded", "lock/mariadb", "queue/mariadb"}
-	OnEmbedded       = []string{"lock/embedded", "batch/embedded", "queue/embedded"}
-	OnMariaDB        = []string{"lock/mariadb", "batch/mariadb", "queue/mariadb"}
-	OnMySQL          = []string{"lock/mysql", "batch/mysql", "queue/mysql"}
-)
+// Core returns variants that run in every tier.
+func Core(names ...string) Variants { return Variants{core: names} }
 
-// OnEach runs a test in parallel on variants that are named by their database, after a lane if it has to be set. Where
-// only one kind of server is tested, it takes the place of MariaDB.
-func OnEach(t *testing.T, variants []string, shared bool, fn func(t *testing.T, s *Stack)) {
-	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
-		testenv.Full(t)
-	}
+// Full returns variants that run in make test-all only.
+func Full(names ...string) Variants { return Variants{full: names} }
+
+// Full adds variants that run in make test-all only.
+func (v Variants) Full(names ...string) Variants {
+	v.full = names
+	return v
+}
+
+// Raced selects what runs under the race detector, which is nothing by default: the tests of the packages race their code,
+// and a few end-to-end tests their wiring.
+func (v Variants) Raced(names ...string) Variants {
+	v.raced = names
+	return v
+}
+
+// Shared gives the embedded variant a miniredis outside the server, for tests with several servers or with faults of Redis.
+func (v Variants) Shared() Variants {
+	v.shared = true
+	return v
+}
+
+// Each runs a test in parallel on the variants of this run. Where only one kind of server is tested, it takes the place of
+// MariaDB.
+func (v Variants) Each(t *testing.T, fn func(t *testing.T, s *Stack)) {
+	t.Helper()
 	kind := testenv.OneKind(t)
-	for _, variant := range onKind(variants, kind) {
-		t.Run(variant, func(t *testing.T) {
+
+	var names []string
+	switch {
+	case testenv.RaceDetector:
+		names = v.raced
+	case testenv.IsFull():
+		names = append(slices.Clone(v.core), v.full...)
+	default:
+		names = v.core
+	}
+	if len(names) == 0 {
+		testenv.Full(t)
+		testenv.NoRace(t, "another test races the wiring")
+	}
+
+	for _, name := range onKind(names, kind) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s *Stack
-			switch path.Base(variant) {
-			case "embedded":
-				s = EmbeddedStack(t)
-				if shared {
-					s.shareMiniredis(t)
-				}
-			case "mariadb":
-				s = stackOn(t, testenv.MariaDB)
-			case "mysql":
-				s = stackOn(t, testenv.MySQL)
-			}
-			if lane := path.Dir(variant); lane != "." {
-				s = s.In(lane)
-			}
-			fn(t, s)
+			fn(t, v.stack(t, name))
 		})
 	}
+}
+
+// stack returns the stack of a variant.
+func (v Variants) stack(t *testing.T, name string) *Stack {
+	t.Helper()
+	var s *Stack
+	switch path.Base(name) {
+	case "embedded":
+		s = embeddedStack(t)
+		if v.shared {
+			s.shareMiniredis(t)
+		}
+	case "mariadb":
+		s = stackOn(t, testenv.MariaDB)
+	case "mysql":
+		s = stackOn(t, testenv.MySQL)
+	default:
+		t.Fatalf("no variant is called %s", name)
+	}
+
+	if lane := path.Dir(name); lane != "." {
+		s = s.In(lane)
+	}
+	return s
 }
 
 // onKind returns the variants where a kind of server takes the place of MariaDB.
@@ -172,8 +197,15 @@ func (s *Stack) In(lane string) *Stack {
 	return c
 }
 
-// EmbeddedStack has an embedded database with the newest schema, and the embedded Redis.
+// EmbeddedStack has an embedded database with the newest schema, and the embedded Redis. It skips a test under the race
+// detector.
 func EmbeddedStack(t *testing.T) *Stack {
+	t.Helper()
+	testenv.NoRace(t, "another test races the wiring")
+	return embeddedStack(t)
+}
+
+func embeddedStack(t *testing.T) *Stack {
 	dir := t.TempDir()
 	dbtest.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
 	return &Stack{
@@ -192,7 +224,10 @@ func EmbeddedStack(t *testing.T) *Stack {
 }
 
 // RealStack has a database with the newest schema on the server of all tests, and a Redis that the test may kill.
+// It skips a test under the race detector.
 func RealStack(t *testing.T) *Stack {
+	t.Helper()
+	testenv.NoRace(t, "another test races the wiring")
 	return stackOn(t, testenv.OneKind(t))
 }
 
