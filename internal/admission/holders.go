@@ -24,7 +24,7 @@ var countBuyersSource string
 var countBuyersScript = script(countBuyersSource)
 
 // Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot. While
-// the gate may lack admissions, because Redis has lost data, it returns ErrUnavailable.
+// the gate may lack admissions, because Redis has lost data, it returns ErrGateLacking.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	segments, err := g.segments(ctx, voucherID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 }
 
 // countBuyers returns the number of buyers, and when each segment was built. Errors: domain.ErrGateCold,
-// ErrUnavailable (also if the gate may lack buyers).
+// ErrGateLacking, ErrUnavailable.
 func (g *Gate) countBuyers(ctx context.Context, voucherID int64, segments []gateKeys) (int64, []int64, error) {
 	count := int64(0)
 	built := make([]int64, len(segments))
@@ -74,7 +74,7 @@ func (g *Gate) countBuyers(ctx context.Context, voucherID int64, segments []gate
 		case err != nil:
 			return 0, nil, unavailable(err, "count the buyers of voucher %d", voucherID)
 		case len(reply) == 0:
-			return 0, nil, errLacking
+			return 0, nil, domain.ErrGateLacking
 		}
 		count += reply[0]
 		built[i] = reply[1]

@@ -23,10 +23,10 @@ func TestNobodyIsSoldOutWhileLostAdmissionsMayBeCommitted(t *testing.T) {
 
 		require.NoError(t, g.Load(ctx, voucher, db.read))
 		again := admission(4, 10)
-		require.Equal(t, []error{nil, errLacking}, reserve(t, g, admission(3, 12), again))
-		require.ErrorIs(t, errLacking, domain.ErrUnavailable)
+		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(3, 12), again))
+		require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
 		_, err := g.Holders(ctx, voucher, 10)
-		require.ErrorIs(t, err, errLacking, "the list would lack the buyer")
+		require.ErrorIs(t, err, domain.ErrGateLacking, "the list would lack the buyer")
 		require.Empty(t, db.commit(inHand))
 
 		passLoss(t, rdb, voucherKeys)
@@ -50,7 +50,7 @@ func TestOrdersProveThatGateWasLost(t *testing.T) {
 		started := newGate(rdb)
 		defer started.Close()
 		require.NoError(t, started.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{nil, errLacking}, reserve(t, started, admission(2, 11), admission(3, 12)))
+		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, started, admission(2, 11), admission(3, 12)))
 
 		// If all units are orders, no admission can be lost.
 		require.Empty(t, db.commit(admission(2, 11)))
@@ -66,8 +66,8 @@ func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
 	g, _ := withStock(t, rdb, 1)
 	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(1, 10), admission(2, 11)))
 	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
-	require.Equal(t, []error{errLacking}, reserve(t, g, admission(3, 11)))
-	require.Equal(t, []error{errLacking}, reserve(t, g, admission(4, 11)))
+	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(3, 11)))
+	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(4, 11)))
 	passLoss(t, rdb, voucherKeys)
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 11)))
 
@@ -121,11 +121,11 @@ func TestUnloadKeepsLoss(t *testing.T) {
 		require.Equal(t, []error{nil}, reserve(t, g, inHand))
 		require.NoError(t, rdb.FlushDB(ctx).Err())
 		require.NoError(t, g.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{nil, errLacking}, reserve(t, g, admission(2, 12), admission(3, 10)))
+		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(2, 12), admission(3, 10)))
 
 		require.NoError(t, g.Unload(ctx, voucher))
 		require.NoError(t, g.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{errLacking}, reserve(t, g, admission(4, 10)))
+		require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(4, 10)))
 		require.Empty(t, db.commit(inHand))
 	})
 }
@@ -138,7 +138,7 @@ func TestLoadFindsFailover(t *testing.T) {
 	require.NoError(t, g.Unload(t.Context(), voucher))
 	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
 	require.NoError(t, g.Load(t.Context(), voucher, db.read))
-	require.Equal(t, []error{errLacking}, reserve(t, g, admission(2, 11)))
+	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(2, 11)))
 }
 
 // The data may be lost while the list of buyers is read.

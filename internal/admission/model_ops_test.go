@@ -36,7 +36,7 @@ func (m *model) reserve(v int64) {
 	}
 	require.NoError(m.t, err)
 	for i, a := range as {
-		if errors.Is(results[i], errLacking) { // until some time after the loss
+		if errors.Is(results[i], domain.ErrGateLacking) { // until some time after the loss
 			require.True(m.t, m.lost[v])
 			results[i] = domain.ErrSoldOut
 		}

@@ -32,18 +32,14 @@ var refusals = map[string]error{
 	"sold_out":    domain.ErrSoldOut,
 	"overloaded":  domain.ErrOverloaded,
 	"mismatch":    domain.ErrIdempotencyMismatch,
-	"unsure":      errLacking,
+	"unsure":      domain.ErrGateLacking,
 }
-
-// errLacking means that the gate cannot say that a buyer has no order, for some seconds after Redis has lost data. A
-// worker may hold an admission of the buyer that was lost as well, and commit it later.
-var errLacking = fmt.Errorf("%w: gate: Redis has lost admissions that may still be committed", domain.ErrUnavailable)
 
 // Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
 // is domain.ErrSoldOut, *domain.DuplicateOrderError (with the newest order that the user holds),
 // *domain.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full) or
-// ErrUnavailable (no unit is left, but Redis may have lost data in the last seconds). All admissions must be of
-// voucherID, with a limit of at least 1 and no queue position (Place).
+// ErrGateLacking (no unit is left). All admissions must be of voucherID, with a limit of at least 1 and no queue
+// position (Place).
 //
 // An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
 // itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.

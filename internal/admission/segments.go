@@ -300,7 +300,7 @@ func (g *Gate) reserveSegments(
 
 // isShortage reports whether a home has refused a buyer because it has no unit.
 func isShortage(err error) bool {
-	return errors.Is(err, domain.ErrSoldOut) || errors.Is(err, errLacking)
+	return errors.Is(err, domain.ErrSoldOut) || errors.Is(err, domain.ErrGateLacking)
 }
 
 // reserveHomes lets the homes of the open buyers decide, and sets their results. It returns the number of buyers that

@@ -37,7 +37,7 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 		if err == nil { // a gate of several segments can be cold for some buyers only
 			var cold []domain.Admission
 			for i, result := range results {
-				if errors.Is(result, domain.ErrUnavailable) && !errors.Is(result, errLacking) {
+				if errors.Is(result, domain.ErrUnavailable) && !errors.Is(result, domain.ErrGateLacking) {
 					return result
 				}
 				if errors.Is(result, domain.ErrGateCold) {

@@ -11,6 +11,10 @@ import (
 // decided. Load the gate and retry. Buyers never receive this error.
 var ErrGateCold = errors.New("the gate is not loaded")
 
+// ErrGateLacking means that the gate cannot say that a buyer has no order, for some seconds after Redis has lost data. A
+// worker may hold an admission of the buyer that was lost as well, and commit it later.
+var ErrGateLacking = fmt.Errorf("%w: Redis has lost admissions that may still be committed", ErrUnavailable)
+
 // ErrGateBroken means that a key of the gate has a wrong type or is not a number: another program wrote it. The gate
 // admits no purchase until it is rebuilt.
 var ErrGateBroken = errors.New("the gate cannot be read")

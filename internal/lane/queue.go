@@ -21,8 +21,8 @@ const maxLoads = 5
 type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded,
-	// ErrOverloaded (the queue is full) or ErrUnavailable (no unit is left, but Redis has lost admissions that may still
-	// be committed). An order id that is already admitted is admitted again without any change.
+	// ErrOverloaded (the queue is full) or ErrGateLacking (no unit is left). An order id that is already admitted is
+	// admitted again without any change.
 	// The error is ErrGateCold or ErrUnavailable; then there are no results.
 	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
 	// Load ensures that the gate of a voucher is loaded. If it is cold, the data comes from read.
