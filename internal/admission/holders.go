@@ -1,8 +1,9 @@
 package admission
 
 import (
+	"cmp"
 	"context"
-	_ "embed" // the script
+	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -18,10 +19,15 @@ import (
 // scanCount is the page size for hashes. A page blocks Redis while it is read.
 const scanCount = 1000
 
-//go:embed lua/count_buyers.lua
-var countBuyersSource string
+var (
+	//go:embed lua/count_buyers.lua
+	countBuyersSource string
+	//go:embed lua/active_orders.lua
+	activeOrdersSource string
 
-var countBuyersScript = script(countBuyersSource)
+	countBuyersScript  = script(countBuyersSource)
+	activeOrdersScript = script(activeOrdersSource)
+)
 
 // Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot. While
 // the gate may lack admissions, because Redis has lost data, it returns ErrGateLacking.
@@ -88,21 +94,23 @@ func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count
 	if err != nil {
 		return 0, 0, err
 	}
-	var loaded *redis.IntCmd
-	var held *redis.StringCmd
-	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		loaded, held = p.Exists(ctx, k.stock), p.HGet(ctx, k.buyers, strconv.FormatInt(userID, 10))
-		return nil
-	})
-	switch {
-	case errors.Is(err, redis.Nil) && loaded.Val() == 0:
+
+	reply, err := g.run(ctx, activeOrdersScript, k.list(), userID).Slice()
+	if errors.Is(err, redis.Nil) {
 		return 0, 0, domain.ErrGateCold
-	case errors.Is(err, redis.Nil):
-		return 0, 0, nil
-	case err != nil:
+	}
+	if err != nil {
 		return 0, 0, unavailable(err, "read the orders of user %d for voucher %d", userID, voucherID)
 	}
-	ids := strings.Split(held.Val(), ",")
-	newest, err = strconv.ParseInt(ids[len(ids)-1], 10, 64)
-	return len(ids), newest, err
+
+	if reply[1] == int64(1) {
+		err = domain.ErrGateLacking
+	}
+	list, _ := reply[0].(string)
+	if list == "" {
+		return 0, 0, err
+	}
+	ids := strings.Split(list, ",")
+	newest, unreadable := strconv.ParseInt(ids[len(ids)-1], 10, 64)
+	return len(ids), newest, cmp.Or(unreadable, err)
 }

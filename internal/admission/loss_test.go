@@ -37,6 +37,35 @@ func TestNobodyIsSoldOutWhileLostAdmissionsMayBeCommitted(t *testing.T) {
 	})
 }
 
+// While the gate may lack admissions of a buyer, their number is no answer. What the gate knows is returned all the same.
+func TestActiveOrdersMayLackLostAdmission(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		g, db := withStock(t, rdb, 1)
+		requireOrders := func(user int64, wantCount int, wantNewest int64, want error) {
+			t.Helper()
+			count, newest, err := g.ActiveOrders(ctx, user, voucher)
+			require.Equal(t, want, err)
+			require.Equal(t, wantCount, count)
+			require.Equal(t, wantNewest, newest)
+		}
+		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+		requireOrders(10, 1, 1, nil)
+		requireOrders(11, 0, 0, nil)
+
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+		requireOrders(10, 0, 0, domain.ErrGateCold)
+		require.NoError(t, g.Load(ctx, voucher, db.read))
+		require.Equal(t, []error{nil}, reserve(t, g, admission(2, 12)))
+		requireOrders(10, 0, 0, domain.ErrGateLacking)
+		requireOrders(12, 1, 2, domain.ErrGateLacking)
+
+		passLoss(t, rdb, voucherKeys)
+		requireOrders(10, 0, 0, nil)
+		requireOrders(12, 1, 2, nil)
+	})
+}
+
 // A process that has not used the gate before finds out that it was lost by the orders in the database. The first load
 // of a sale is none after a loss.
 func TestOrdersProveThatGateWasLost(t *testing.T) {

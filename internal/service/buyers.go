@@ -38,10 +38,11 @@ const (
 // BuyerStore finds the buyers with an active order. It is safe for concurrent use.
 type BuyerStore interface {
 	// Holders returns the users with an active order of the voucher, in no order and possibly repeated. Errors:
-	// ErrTooMany (more than most), ErrUnavailable.
+	// ErrTooMany (more than most), ErrGateCold, ErrGateLacking, ErrUnavailable.
 	Holders(ctx context.Context, voucherID int64, most int) ([]int64, error)
 	// ActiveOrders returns the number of the user's active orders of a voucher and the id of the newest, or 0 and 0.
-	// Errors: ErrGateCold (Redis has lost the data of the sale), ErrUnavailable.
+	// Errors: ErrGateCold (Redis has lost the data of the sale), ErrGateLacking (the user may have others; what is known
+	// is returned), ErrUnavailable.
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
 }
 
@@ -65,6 +66,7 @@ type buyerList struct {
 	mu       sync.Mutex
 	users    []int64             // sorted; never modified, only replaced
 	loaded   bool                // users were read
+	lacking  bool                // the last read failed with ErrGateLacking
 	began    time.Time           // the begin of that read
 	covers   time.Time           // when a unit last moved before that read
 	since    map[int64]time.Time // buyers of this process after that, and when they bought
@@ -89,6 +91,9 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 			return nil, time.Time{}, err
 		}
 		users, err := store.Holders(ctx, voucherID, maxBuyers)
+		if errors.Is(err, domain.ErrGateCold) && mayHoldUnit(&v) {
+			err = domain.ErrGateLacking
+		}
 		return users, changedAt(&v), err
 	}
 	l := &e.buyers
@@ -101,6 +106,22 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 	}
 	return may, sure
 }
+
+// mayLackBuyers reports whether the list of buyers could not be read because Redis may have lost admissions. It is known
+// without I/O, but only after the next read of the list.
+func (s *Sales) mayLackBuyers(voucherID int64) bool {
+	e, ok := s.cache.Get(voucherID)
+	if !ok {
+		return false
+	}
+	e.buyers.mu.Lock()
+	defer e.buyers.mu.Unlock()
+	return e.buyers.lacking
+}
+
+// mayHoldUnit reports whether an admission that is not in the database may hold a unit of the sale, as read from the
+// database.
+func mayHoldUnit(v *domain.Voucher) bool { return v.Sale != nil && v.Sale.Stock > 0 }
 
 // readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
 type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
@@ -168,6 +189,7 @@ func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) 
 		pause *= buyersReadShare
 	}
 	l.next = now.Add(max(pause, buyersPause))
+	l.lacking = errors.Is(err, domain.ErrGateLacking)
 	if err == nil {
 		l.users, l.loaded, l.began, l.covers = users, true, began, covers
 		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })

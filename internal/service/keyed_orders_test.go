@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -301,6 +303,103 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 		_, err = orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 	})
+}
+
+// After Redis has lost admissions, a buyer without a known order is not refused as sold out, because a worker may still
+// commit one of the buyer: the snapshot may show no stock only because the gate had no unit left. In a sale without
+// limits the lane decides.
+func TestNobodyIsSoldOutByServiceAfterLoss(t *testing.T) {
+	errLane := errors.New("of the lane")
+	for name, tc := range map[string]struct {
+		gate    store
+		stored  int   // active orders of the user in the database
+		stock   int64 // in the database
+		busy    bool  // too many lookups are running
+		want    error
+		decides bool // the lane, in a sale without limits
+	}{
+		"lost": {
+			gate: lostGate(0, domain.ErrGateLacking, ErrTooMany), stock: 1, want: domain.ErrGateLacking, decides: true,
+		},
+		"lost, holder": {
+			gate: lostGate(1, domain.ErrGateLacking, ErrTooMany), stock: 1, want: &domain.DuplicateOrderError{OrderID: 6},
+		},
+		"cold": {
+			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), stock: 1, want: domain.ErrGateLacking, decides: true,
+		},
+		"cold, holder": {
+			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), stored: 1, stock: 1, want: &domain.DuplicateOrderError{OrderID: 5},
+		},
+		"cold, all units are orders": {
+			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), want: domain.ErrSoldOut, decides: true,
+		},
+		"lost, busy": {
+			gate: lostGate(0, nil, domain.ErrGateLacking), stock: 1, busy: true, want: domain.ErrGateLacking, decides: true,
+		},
+		"cold, busy": {
+			gate: lostGate(0, nil, domain.ErrGateCold), stock: 1, busy: true, want: domain.ErrGateLacking, decides: true,
+		},
+		"cold, busy, all units are orders": {
+			gate: lostGate(0, nil, domain.ErrGateCold), busy: true, want: domain.ErrSoldOut, decides: true,
+		},
+	} {
+		for _, limit := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, limit %d", name, limit), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					calls := 0
+					orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
+						calls++
+						return domain.Order{}, errLane
+					})
+					orders.cfg.Store = &orderKeyStore{
+						store: store{active: func() (int, int64, error) { return tc.stored, 5, nil }},
+						found: domain.Placed{Err: domain.ErrNotFound},
+					}
+					orders.cfg.Queue = &lossyQueue{ticketQueue{store: tc.gate}}
+					orders.cfg.Sales.Close()
+					orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+						v := openSale(tc.stock)
+						v.Sale.UnpaidLimit = &limit
+						return v, nil
+					}})
+					if tc.busy {
+						for range maxLookups {
+							orders.lookups <- struct{}{}
+						}
+					}
+					_, err := orders.cfg.Sales.Get(t.Context(), 1)
+					require.NoError(t, err)
+					orders.cfg.Sales.MarkSoldOut(1)
+
+					want, wantCalls := tc.want, 0
+					if limit == 0 && tc.decides {
+						want, wantCalls = errLane, 2
+					}
+					for _, key := range []*domain.RequestKey{domain.NewRequestKey("k", [32]byte{1}), nil} {
+						_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+						require.Equal(t, want, err)
+					}
+					require.Equal(t, wantCalls, calls, "calls of the lane")
+					orders.cfg.Sales.Close()
+				})
+			})
+		}
+	}
+}
+
+// lostGate is a gate in which the user has a number of orders, the newest of which is order 6.
+func lostGate(active int, activeErr, usersErr error) store {
+	return store{
+		active: func() (int, int64, error) { return active, 6, activeErr },
+		users:  func() ([]int64, error) { return nil, usersErr },
+	}
+}
+
+// lossyQueue is a queue whose gate has lost data.
+type lossyQueue struct{ ticketQueue }
+
+func (q *lossyQueue) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
+	return q.store.ActiveOrders(ctx, userID, voucherID)
 }
 
 // emptyQueue is a queue in which nobody has an order.

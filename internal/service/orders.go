@@ -283,7 +283,8 @@ var errUndecided = errors.New("the lane decides")
 //
 // In lane queue it returns errUndecided where only the shortage is known: an earlier request of the user may be admitted
 // and not committed yet, and the gate knows that as cheaply. The gate may have a unit that returned after the snapshot,
-// whose former buyer the snapshot does not show. Sales that limit such buyers are therefore decided here.
+// whose former buyer the snapshot does not show. Sales that limit such buyers are therefore decided here; the error is
+// ErrGateLacking while Redis may have lost an admission of the user.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
@@ -304,7 +305,8 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		o, replayed, err = s.answerUnsure(ctx, store, p, v, may)
 	}
 
-	if s.cfg.Queue != nil && errors.Is(err, domain.ErrSoldOut) && !limited(v.Sale) {
+	shortage := errors.Is(err, domain.ErrSoldOut) || errors.Is(err, domain.ErrGateLacking)
+	if s.cfg.Queue != nil && shortage && !limited(v.Sale) {
 		err = errUndecided
 	}
 	return o, replayed, err
@@ -334,7 +336,7 @@ func (s *Orders) answerListed(
 
 // answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
 // are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key, unless the lane
-// decides. If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same
+// decides or the list of buyers could not be read because Redis has lost data. If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same
 // reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
@@ -356,6 +358,9 @@ func (s *Orders) answerUnsure(
 	}
 
 	if !mayCount {
+		if s.cfg.Sales.mayLackBuyers(v.ID) {
+			err = domain.ErrGateLacking
+		}
 		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, store, p, v), err)
@@ -462,19 +467,33 @@ func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurch
 }
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
-// the store if it cannot be read. If Redis has lost the gate, the database decides.
+// the store if it cannot be read, or may lack orders of the user. If Redis has lost the gate, the database decides.
 func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
+
 	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
 	if errors.Is(err, domain.ErrGateCold) {
-		count, newest, err = s.cfg.Store.ActiveOrders(ctx, p.UserID, v.ID)
-	}
-	if err != nil {
-		return err
+		count, newest, err = s.storedOrders(ctx, p)
 	}
 	if count >= v.Sale.LimitPerUser {
 		return &domain.DuplicateOrderError{OrderID: newest}
 	}
-	return nil
+	return err
+}
+
+// storedOrders is ActiveOrders of the database for a sale with a cold gate. While a unit is left, it may be that of an
+// admission of the user that Redis has lost.
+func (s *Orders) storedOrders(ctx context.Context, p *domain.Purchase) (int, int64, error) {
+	// The sale comes first, so that an admission that is committed between the two reads is counted.
+	v, err := s.cfg.Sales.read(ctx, p.VoucherID)
+	if err != nil {
+		return 0, 0, err
+	}
+
+	count, newest, err := s.cfg.Store.ActiveOrders(ctx, p.UserID, p.VoucherID)
+	if err == nil && mayHoldUnit(&v) {
+		err = domain.ErrGateLacking
+	}
+	return count, newest, err
 }
