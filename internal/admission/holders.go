@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -112,5 +111,8 @@ func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count
 	}
 	ids := strings.Split(list, ",")
 	newest, unreadable := strconv.ParseInt(ids[len(ids)-1], 10, 64)
-	return len(ids), newest, cmp.Or(unreadable, err)
+	if unreadable != nil {
+		return 0, 0, unreadable
+	}
+	return len(ids), newest, err
 }

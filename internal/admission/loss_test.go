@@ -66,6 +66,17 @@ func TestActiveOrdersMayLackLostAdmission(t *testing.T) {
 	})
 }
 
+// A list of orders that another program wrote makes nobody a holder.
+func TestActiveOrdersOfUnreadableList(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1)
+		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.buyers, "10", "1,x").Err())
+		count, _, err := g.ActiveOrders(t.Context(), 10, voucher)
+		require.Error(t, err)
+		require.Zero(t, count)
+	})
+}
+
 // A process that has not used the gate before finds out that it was lost by the orders in the database. The first load
 // of a sale is none after a loss.
 func TestOrdersProveThatGateWasLost(t *testing.T) {

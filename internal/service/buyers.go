@@ -66,12 +66,12 @@ type buyerList struct {
 	mu       sync.Mutex
 	users    []int64             // sorted; never modified, only replaced
 	loaded   bool                // users were read
-	lacking  bool                // the last read failed with ErrGateLacking
 	began    time.Time           // the begin of that read
 	covers   time.Time           // when a unit last moved before that read
 	since    map[int64]time.Time // buyers of this process after that, and when they bought
 	returned time.Time           // when a returned unit was last seen
 	reading  chan struct{}       // closed when the running read ends; nil if none runs
+	lacking  bool                // the last read failed with ErrGateLacking
 	next     time.Time           // when the next read may begin
 }
 

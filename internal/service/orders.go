@@ -336,8 +336,8 @@ func (s *Orders) answerListed(
 
 // answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
 // are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key, unless the lane
-// decides or the list of buyers could not be read because Redis has lost data. If a lookup fails, the answer is its error, because the reply to an earlier request may be lost for the same
-// reason.
+// decides, or ErrGateLacking if the list of buyers could not be read for this reason. If a lookup fails, the answer is
+// its error, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
 ) (domain.Order, bool, error) {
