@@ -30,6 +30,7 @@ const (
 	ReasonSoldOut   = "sold_out"
 	ReasonDuplicate = "duplicate_order"
 	ReasonMismatch  = "idempotency_mismatch"
+	ReasonPassUsed  = "entry_required"
 	ReasonInternal  = "internal"
 )
 

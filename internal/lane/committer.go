@@ -22,8 +22,9 @@ type Committer struct {
 }
 
 // Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
-// is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError, ErrIdempotencyMismatch and
-// ErrIDTaken are final. ErrUnavailable is temporary. Any other error is caused by the admission itself.
+// is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError, ErrPassExpired,
+// ErrIdempotencyMismatch and ErrIDTaken are final. ErrUnavailable is temporary. Any other error is caused by the
+// admission itself.
 func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]domain.NewOrder, len(as))

@@ -26,8 +26,8 @@ type IDs interface {
 type OrderPlacer interface {
 	// PlaceOrders inserts the orders, each in a free slot of its user, and takes one unit per order, in one
 	// transaction. Each order has its own result, as if they were placed one after the other: the stored order,
-	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch or ErrUnavailable. An order that an earlier
-	// call stored succeeds again and takes no unit.
+	// ErrSoldOut, *DuplicateOrderError, ErrPassExpired (the pass has bought), ErrIDTaken, ErrIdempotencyMismatch or
+	// ErrUnavailable. An order that an earlier call stored succeeds again and takes no unit.
 	PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed
 }
 

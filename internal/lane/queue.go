@@ -203,6 +203,8 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 		return &domain.DuplicateOrderError{OrderID: newest}
 	case domain.ReasonMismatch:
 		return domain.ErrIdempotencyMismatch
+	case domain.ReasonPassUsed:
+		return domain.ErrPassExpired
 	}
 	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }

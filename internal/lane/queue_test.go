@@ -119,6 +119,9 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		"other key": {outcome: domain.Outcome{Failed: domain.ReasonMismatch}, check: func(t *testing.T, _ domain.Order, err error) {
 			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 		}},
+		"used pass": {outcome: domain.Outcome{Failed: domain.ReasonPassUsed}, check: func(t *testing.T, _ domain.Order, err error) {
+			require.ErrorIs(t, err, domain.ErrPassExpired)
+		}},
 		"internal": {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
 		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o domain.Order, err error) {
 			require.NoError(t, err)

@@ -53,6 +53,8 @@ func refusalCode(err error) (failed string, final bool) {
 		return domain.ReasonDuplicate, true
 	case errors.Is(err, domain.ErrIdempotencyMismatch):
 		return domain.ReasonMismatch, true
+	case errors.Is(err, domain.ErrPassExpired):
+		return domain.ReasonPassUsed, true
 	case errors.Is(err, domain.ErrIDTaken):
 		return domain.ReasonInternal, true
 	}

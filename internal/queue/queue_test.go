@@ -39,9 +39,10 @@ func TestWorkersCommitAdmissions(t *testing.T) {
 func TestRefusalsAreSettled(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 5)
+		r.reserve(1, 6)
 		results := map[int64]error{
 			1: nil, 2: domain.ErrSoldOut, 3: &domain.DuplicateOrderError{OrderID: 9}, 4: domain.ErrIDTaken, 5: domain.ErrIdempotencyMismatch,
+			6: domain.ErrPassExpired,
 		}
 		r.start(r.config("a", func(_ context.Context, as []domain.Admission) []error {
 			errs := r.refuse(as, nil)
@@ -51,7 +52,9 @@ func TestRefusalsAreSettled(t *testing.T) {
 			return errs
 		}))
 		r.settled()
-		for order, failed := range map[int64]string{2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch"} {
+		for order, failed := range map[int64]string{
+			2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch", 6: "entry_required",
+		} {
 			ticket, err := r.gate.Ticket(t.Context(), order, order)
 			require.NoError(t, err)
 			require.Equal(t, failed, ticket.Failed)

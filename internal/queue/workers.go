@@ -22,9 +22,9 @@ type Settler interface {
 }
 
 // CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,
-// from this call or an earlier one; domain.ErrSoldOut, *domain.DuplicateOrderError or ErrIDTaken if the order is
-// refused for good; domain.ErrUnavailable if another attempt may succeed. Any other error counts as a try of the
-// admission.
+// from this call or an earlier one; domain.ErrSoldOut, *domain.DuplicateOrderError, ErrPassExpired,
+// ErrIdempotencyMismatch or ErrIDTaken if the order is refused for good; domain.ErrUnavailable if another attempt may
+// succeed. Any other error counts as a try of the admission.
 type CommitFunc func(ctx context.Context, as []domain.Admission) []error
 
 // Config configures Workers. Zero values select the defaults.

@@ -17,7 +17,7 @@ var (
 	}
 	// settledNames are the names of the ends of an admission, in the order of their counters.
 	settledNames = [...]string{
-		"ok", domain.ReasonSoldOut, domain.ReasonDuplicate, domain.ReasonMismatch, domain.ReasonInternal, "dead_letter",
+		"ok", domain.ReasonSoldOut, domain.ReasonDuplicate, domain.ReasonMismatch, domain.ReasonPassUsed, domain.ReasonInternal, "dead_letter",
 	}
 )
 

@@ -40,8 +40,8 @@ type OrderStore interface {
 type Lane interface {
 	// Place returns an order only after its row is durable, or with status OrderQueued. replayed reports that an
 	// earlier request with the same key placed it. Place returns at about the deadline of the purchase, and ctx does
-	// not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch,
-	// ErrOverloaded, ErrUnavailable.
+	// not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrPassExpired (it has bought), ErrOrderInProgress,
+	// ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
 }
 
