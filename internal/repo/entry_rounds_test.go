@@ -1,13 +1,16 @@
 package repo
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 )
 
 // A purchase counts against its pass in the transaction of the order: each order once, however often it is delivered,
@@ -91,5 +94,198 @@ func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[uint32]int{1: 1, 2: 1, 3: 1}, rooms[0].Bought)
 		requireTotals(t, s, v.ID, 17, 3)
+	})
+}
+
+// passOrder returns an order with the pass of a round, of a sale in which a user may have that many orders.
+func passOrder(round uint32, id, user, voucher int64, limit int) domain.NewOrder {
+	return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Round: round}
+}
+
+// The pass of an ended order does not buy again, whatever its batch, and neither does an earlier one. The same request
+// and the same order are repeated all the same.
+func TestPassOfEndedOrderBuysNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		expired := domain.ErrPassExpired.Error()
+		for _, limit := range []int{1, 3} {
+			v, other := newSale(t, s, 20, limit), newSale(t, s, 20, limit)
+			at := v.ID * 1000
+			user := v.ID * 10
+			keyed := func(id int64) domain.NewOrder {
+				o := keyedOrder(at+id, user, v.ID, limit, "k", "a")
+				o.Round = 2
+				return o
+			}
+			first := []domain.NewOrder{keyed(1), passOrder(2, at+2, user+1, v.ID, limit)}
+			require.Equal(t, []string{fmt.Sprint("order ", at+1), fmt.Sprint("order ", at+2)}, keyedOutcomes(s.PlaceOrders(ctx, first)))
+			for i := range int64(2) {
+				_, err := cancel(ctx, s, user+i, at+1+i, now)
+				require.NoError(t, err)
+			}
+
+			require.Equal(t, []string{
+				fmt.Sprint("again order ", at+1), expired, expired, expired, fmt.Sprint("order ", at+14), fmt.Sprint("order ", at+15),
+				fmt.Sprint("order ", at+16), fmt.Sprint("order ", at+17),
+			}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{
+				keyed(10),
+				passOrder(2, at+11, user, v.ID, limit),
+				passOrder(1, at+12, user, v.ID, limit),
+				passOrder(2, at+13, user+1, v.ID, limit),
+				passOrder(3, at+14, user+1, v.ID, limit),
+				passOrder(2, at+15, user, other.ID, limit),
+				passOrder(1, at+16, user+2, v.ID, limit), // of another user
+				{Order: newOrder(at+17, user, v.ID), Limit: limit},
+			})))
+			requireTotals(t, s, v.ID, 17, 3)
+
+			placed := s.PlaceOrders(ctx, first)
+			require.Equal(t, []string{fmt.Sprint("order ", at+1), fmt.Sprint("order ", at+2)}, keyedOutcomes(placed))
+			require.True(t, placed[0].Before && placed[1].Before, "delivered again")
+			requireTotals(t, s, v.ID, 17, 3)
+		}
+	})
+}
+
+// passRace is a purchase during which another server buys with the same pass. The user holds the slots 1 and 2, and the
+// purchase takes slot 3. Slot 1 becomes free meanwhile, and the other order takes it: no index refuses one of the two, and
+// slot 2 keeps their locks apart.
+type passRace struct {
+	t               *testing.T
+	s               *Store
+	voucher         int64
+	earlier         []domain.NewOrder
+	purchase, other domain.NewOrder
+}
+
+// newPassRace places the earlier orders of a user in a new sale of 20 units.
+func newPassRace(t *testing.T, s *Store) *passRace {
+	v := newSale(t, s, 20, 3)
+	at := v.ID * 10
+	r := &passRace{
+		t: t, s: s, voucher: v.ID,
+		earlier:  []domain.NewOrder{passOrder(1, at+1, at, v.ID, 3), passOrder(2, at+2, at, v.ID, 3)},
+		purchase: passOrder(3, at+3, at, v.ID, 3),
+		other:    passOrder(3, at+4, at, v.ID, 3),
+	}
+	for _, placed := range s.PlaceOrders(t.Context(), r.earlier) {
+		require.NoError(t, placed.Err)
+	}
+	return r
+}
+
+func (r *passRace) place(o domain.NewOrder) domain.Placed {
+	return r.s.PlaceOrders(r.t.Context(), []domain.NewOrder{o})[0]
+}
+
+func (r *passRace) end(o domain.NewOrder) {
+	_, err := cancel(r.t.Context(), r.s, o.UserID, o.ID, now)
+	require.NoError(r.t, err)
+}
+
+// usePass buys with the pass of the purchase.
+func (r *passRace) usePass() {
+	r.end(r.earlier[0])
+	placed := r.place(r.other)
+	require.NoError(r.t, placed.Err)
+	require.Equal(r.t, 1, placed.Order.Slot)
+}
+
+// A pass is used while a purchase with it is under way. The purchase buys nothing, wherever in its transaction that
+// happens, and whether the other order has ended or not.
+func TestPassIsUsedDuringPurchase(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		for _, ended := range []bool{false, true} {
+			usePass := func(r *passRace) {
+				r.usePass()
+				if ended {
+					r.end(r.other)
+				}
+			}
+			requireRefused := func(r *passRace) {
+				t.Helper()
+				placed := r.place(r.purchase)
+				if ended {
+					require.ErrorIs(t, placed.Err, domain.ErrPassExpired)
+					requireTotals(t, s, r.voucher, 19, 1)
+					return
+				}
+				require.EqualError(t, placed.Err, duplicateOf(r.other.ID))
+				requireTotals(t, s, r.voucher, 18, 2)
+			}
+
+			// Between the read of the user's orders and the insert.
+			r := newPassRace(t, s)
+			var read sync.Once
+			r.purchase.Fence = &losingContext{Context: t.Context(), lose: func() { read.Do(func() { usePass(r) }) }}
+			requireRefused(r)
+
+			// Between the insert and the lock of the stock.
+			r = newPassRace(t, s)
+			inserted := false
+			updates := s.db.Writer(t.Context()).Callback().Update()
+			require.NoError(t, updates.Before("gorm:update").Register("use", func(tx *gorm.DB) {
+				if tx.Statement.Table == "seckill_vouchers" && !inserted {
+					inserted = true
+					usePass(r)
+				}
+			}))
+			requireRefused(r)
+			require.NoError(t, updates.Remove("use"))
+			require.True(t, inserted)
+		}
+	})
+}
+
+// A pass is used by a purchase that waits for the stock of the sale, which another purchase with the pass has locked. The
+// one that waits buys nothing.
+func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		r := newPassRace(t, s)
+		waiting := make(chan domain.Placed, 1)
+		step := 0
+		r.purchase.Fence = &losingContext{Context: t.Context(), lose: func() {
+			switch step++; step {
+			case 1: // before the insert
+				r.end(r.earlier[0])
+			case 2: // at the end of the transaction
+				go func() { waiting <- r.place(r.other) }()
+				dbtest.RequireBlocked(t, s.db, "seckill_vouchers")
+			}
+		}}
+		require.NoError(t, r.place(r.purchase).Err)
+		require.EqualError(t, (<-waiting).Err, duplicateOf(r.purchase.ID))
+		requireTotals(t, s, r.voucher, 18, 2)
+	})
+}
+
+// A group commit of a sale without passes executes two statements, and passes cost two more: the check of the passes and
+// their count.
+func TestStatementsOfGroupCommit(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 20, 1)
+		for i, statements := range []int{2, 4} {
+			rows := make([]*pendingInsert, 5)
+			for j := range rows {
+				o := newOrder(int64(1+10*i+j), int64(1+10*i+j), v.ID)
+				rows[j] = &pendingInsert{row: newOrderRow(&o), limit: 1, result: &domain.Placed{}}
+				if i > 0 {
+					round := uint32(j + 1)
+					rows[j].row.EntryRound = &round
+				}
+			}
+			require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
+				executed := func() int {
+					var status struct{ Value int }
+					require.NoError(t, tx.Raw("SHOW SESSION STATUS LIKE 'Questions'").Scan(&status).Error)
+					return status.Value
+				}
+				before := executed()
+				require.NoError(t, (&batch{store: s, rows: rows}).commit(tx))
+				require.Equal(t, statements, executed()-before-1, "without the query of the status itself")
+				return nil
+			}))
+		}
+		requireTotals(t, s, v.ID, 10, 10)
 	})
 }

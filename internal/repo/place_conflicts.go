@@ -112,7 +112,7 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	return remaining, deleteRows(tx, slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return !refused[p] }))
 }
 
-// userOrders are orders of one user: the active ones, and those with the Idempotency-Keys in question.
+// userOrders are orders of one user: the active ones, and those with the Idempotency-Keys or the passes in question.
 type userOrders []orderRow
 
 // knownOrders are orders by user id.
@@ -164,13 +164,15 @@ func (of userOrders) activeOf(voucherID int64) userOrders {
 	return held
 }
 
-// withPassOf returns the order that was placed with the same pass of a waiting room as o, or with a later one. It returns
-// nil if there is none.
+// withPassOf returns the order of o's sale that was placed with the same pass of a waiting room as o, or with a later one.
+// It returns nil if there is none.
 func (of userOrders) withPassOf(o *orderRow) *orderRow {
 	if o.EntryRound == nil {
 		return nil
 	}
-	i := slices.IndexFunc(of, func(r orderRow) bool { return r.EntryRound != nil && *r.EntryRound >= *o.EntryRound })
+	i := slices.IndexFunc(of, func(r orderRow) bool {
+		return r.VoucherID == o.VoucherID && r.EntryRound != nil && *r.EntryRound >= *o.EntryRound
+	})
 	if i < 0 {
 		return nil
 	}

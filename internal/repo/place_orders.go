@@ -24,7 +24,7 @@ const maxConflicts = 20
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
 // rows with the stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it
-// is held only for one statement and the commit; in a sale with a waiting room for the count of the passes as well.
+// is held only for one statement and the commit; in a sale with a waiting room for checkPasses and countPasses as well.
 func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	results := make([]domain.Placed, len(orders))
 	rows := make([]*pendingInsert, len(orders))
@@ -146,6 +146,9 @@ func (b *batch) commit(tx *gorm.DB) error {
 	if err := b.takeUnits(tx); err != nil {
 		return err
 	}
+	if err := b.checkPasses(tx); err != nil {
+		return err
+	}
 	if err := countPasses(tx, b.inserts); err != nil {
 		return err
 	}
@@ -230,6 +233,11 @@ func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
 		p.fail(&domain.DuplicateOrderError{OrderID: newest.ID})
 		return newest
 	}
+
+	if ended := others.withPassOf(&p.row); ended != nil {
+		p.fail(domain.ErrPassExpired)
+		return ended
+	}
 	return nil
 }
 
@@ -276,7 +284,7 @@ func idsOf(rows []*pendingInsert) []int64 {
 }
 
 // readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and,
-// if precheck is set, of all users.
+// if precheck is set, of all users. Then it reads the ended orders of the users' passes as well.
 func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	var of []*pendingInsert
 	for _, p := range b.rows {
@@ -287,6 +295,11 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	known := knownOrders{}
 	if err := b.store.addActiveOrders(tx, of, nil, known); err != nil {
 		return nil, err
+	}
+	if b.precheck {
+		if err := b.store.addPassOrders(tx, withPass(of), nil, known); err != nil {
+			return nil, err
+		}
 	}
 	return known, b.store.addKeyedOrders(tx, of, nil, known)
 }
