@@ -134,7 +134,7 @@ func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 				passOrder(2, at+13, user+1, v.ID, limit),
 				passOrder(3, at+14, user+1, v.ID, limit),
 				passOrder(2, at+15, user, other.ID, limit),
-				passOrder(1, at+16, user+2, v.ID, limit), // of another user
+				passOrder(1, at+16, user+2, v.ID, limit),
 				{Order: newOrder(at+17, user, v.ID), Limit: limit},
 			})))
 			requireTotals(t, s, v.ID, 17, 3)
@@ -246,9 +246,11 @@ func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
 		step := 0
 		r.purchase.Fence = &losingContext{Context: t.Context(), lose: func() {
 			switch step++; step {
-			case 1: // before the insert
+			case 1:
+				// Before the insert.
 				r.end(r.earlier[0])
-			case 2: // at the end of the transaction
+			case 2:
+				// At the end of the transaction.
 				go func() { waiting <- r.place(r.other) }()
 				dbtest.RequireBlocked(t, s.db, "seckill_vouchers")
 			}
