@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/dbtest"
+	"seckill/test/dbtest"
 )
 
 // A purchase counts against its pass in the transaction of the order: each order once, however often it is delivered,
