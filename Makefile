@@ -16,13 +16,12 @@ BENCHTIME ?= 3s
 # nomsgpack leaves out what gin has for MessagePack, which takes 40 s to compile and 3 MB of the program.
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
 
-groups := race handler-race models plain clusters e2e chart
 # With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
-test-short test-mysql lint $(groups): export GOFLAGS += -pgo=off
+test test-% lint chart race: export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
-test-short test-mysql $(groups): export GOGC ?= 300
+test test-% chart race: export GOGC ?= 300
 
-.PHONY: help run test test-short test-mysql check lint vuln bench microbench load up down containers compose deps fmt snapshot release $(groups)
+.PHONY: help run test test-all test-short test-mysql race chart check lint vuln bench microbench load up down containers compose deps fmt snapshot release
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,75 +29,55 @@ help: ## list the commands
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
-# The race detector multiplies the time of code by five. Not under it are: the C code of SQLite and the interpreter of Redis
-# scripts, which compute; the packages of sequential, in which little happens at once; some tests that models names, which
-# compute or take one step at a time, and searches for planted faults; the tests of handler that shared does not name,
-# because they check one request after another, and its long ones; and the end-to-end tests, which run the same code in
-# whole servers. The tests of the Helm chart are a module of their own. The summary leaves out handler-race, whose tests run
-# again. A test that models names is in one of the packages of models. Package lock, whose tests wait for expiries, needs
-# the longest time and begins first. By default the race detector delays each exit of a program by a second. The linters
-# include go vet.
-race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
-shared := Concurrent|Stream|Session|Queue|Keyed|Cancel|Outage|Wait|Limit|Sale|Once|Stats|Room|Notice|Reconcile|Rush|Slot|InProgress
-models := MatchesModel|RWModel|NoWakeIsLost|Mutants|TestSimulation|TestLife|Million|CodesOf|ChallengeIsSolved|Derivations
-sequential := seckill|bundle|catalog|codesender|demo|deploy|docs|domain|ledger|pages|payment-provider|phone|picture|publish|redisconn|report|schema|search|settings|sheet|shop|stack|sysinfo|tracing|version|visitor|web
+# Tests state their level: see package testenv. Those of make test-all contain those of make test.
+test test-all test-mysql race chart: export SECKILL_TEST_REQUIRE = 1
+test-all test-mysql chart: export SECKILL_TEST = full
+gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $${results:+--jsonfile $$results/$@} -- -vet=off
+# What needs longest begins first. Many tests wait, so more packages run at once than there are processors.
+longest := ./test/... ./internal/lock ./internal/handler ./...
+at-once = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-submake = $(MAKE) --no-print-directory --keep-going
-# The groups of one line run at once, at the same priority: on a busy machine others would starve one that yields to them.
-# More at once would not be faster: what polls then polls more often, and the sale with a million orders holds up the others.
-test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MySQL, MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
-	@results=$$(mktemp -d) failed=; export results; \
-	$(submake) race || failed=1; \
-	$(submake) -j3 handler-race models plain || failed=1; \
-	$(submake) -j2 clusters e2e || failed=1; \
-	$(submake) chart || failed=1; \
-	echo; echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
+test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on SQLite, and on MariaDB, Redis and Chromium, which are installed if missing
+	@go test -vet=off -run '^$$' ./... >/dev/null 2>&1 & ./.ci/install-servers core; wait
+	@results=$$(mktemp -d); export results; failed=; \
+	$(gotestsum) $(at-once) -parallel 12 -timeout 20m $(longest) || failed=1; \
+	go run ./test/budget -sum 300s -test 10s $$results/* || failed=1; \
+	rm -r $$results; test -z "$$failed"
+
+test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
+	@results=$$(mktemp -d); export results; failed=; \
+	$(gotestsum) $(at-once) -parallel 8 -timeout 30m $(longest) || failed=1; \
+	$(MAKE) --no-print-directory race chart || failed=1; \
+	go run ./test/budget $$results/*; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
-$(groups): $(GOBIN)/gotestsum
-test-mysql $(groups): export GOFLAGS += -vet=off
-test-mysql $(groups): export SECKILL_TEST_REQUIRE = 1
-test-mysql $(groups): export SECKILL_TEST = full
-$(groups): export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
-gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $(if $(results),--jsonfile $(results)/$@)
+# The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
+# default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions.
+raced := ./internal/{admission/...,app,auth,batch,cache,connlimit,drain,entry,handler,idgen,lane,lock,loop,outbox,payment,queue,ratelimit,reconcile,redisconn,repo/...,rush,salestats,service,tracing,webhook} ./test/sim ./test/e2e
+race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
+race: export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
+race: export SECKILL_TEST = core
+race: $(GOBIN)/gotestsum ## the core tests of the packages in which much happens at once, with the race detector
+	@$(gotestsum) $(race) $(at-once) -parallel 8 -timeout 30m $(raced)
 
-race:
-	@$(gotestsum) -- $(race) -p 3 -parallel 8 -timeout 30m -skip '$(models)' ./internal/lock $$(go list ./... | grep -vE '/(e2e|torture|handler|lock|$(sequential))$$')
+# The chart is a module of its own, so a cached result would not notice its changes.
+chart: $(GOBIN)/gotestsum
+	@cd deploy/check && $(gotestsum) -count=1 ./...
 
-handler-race:
-	@$(GOBIN)/gotestsum --format pkgname --hide-summary skipped,output -- $(race) -parallel 8 -short -run '$(shared)' ./internal/handler
-
-models:
-	@$(gotestsum) -- -parallel 4 -timeout 30m -run '$(models)' ./internal/{admission,auth,entry,lock,queue,repo} ./test/sim
-
-plain:
-	@$(gotestsum) -- -parallel 12 -timeout 30m ./internal/handler $$(go list ./... | grep -E '/($(sequential))$$')
-
-clusters:
-	@$(gotestsum) -- -timeout 30m ./test/torture
-
-e2e:
-	@$(gotestsum) -- -parallel 8 -timeout 30m ./test/e2e
-
-# The chart is outside of the module, so a cached result would not notice its changes.
-chart:
-	@cd deploy/check && $(gotestsum) -- -count=1 ./...
-
-# The packages whose tests use a database server. make test runs on both servers what depends on statements or transactions;
-# this runs all of it on MySQL, and nothing on SQLite.
-on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./test/sim ./test/e2e
+# make test-all runs on both servers what depends on statements or transactions; this runs all of it on MySQL, and nothing
+# on SQLite.
+on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./test/sim ./test/e2e/...
 test-mysql: deps $(GOBIN)/gotestsum ## everything that uses a database server, on MySQL; SECKILL_TEST_MYSQL_DSN='root:root@tcp(127.0.0.1:3306)/' names a running one
-	@SECKILL_TEST_DATABASE=mysql $(gotestsum) -- -parallel 8 -timeout 30m $(on-mysql)
+	@SECKILL_TEST_DATABASE=mysql $(gotestsum) -parallel 8 -timeout 30m $(on-mysql)
 
-# Many of these tests wait, so twice as many packages run at once as there are processors.
-test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out
-	@$(GOBIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) ./...
+test-short: $(GOBIN)/gotestsum ## the core tests that need no server, for every edit; the last line counts what was left out
+	@$(GOBIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short $(at-once) ./...
 
 $(GOBIN)/gotestsum:
 	@echo "installing gotestsum $(GOTESTSUM_VERSION)"; go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 
-check: lint test ## linters, then all tests
+check: lint test ## linters, then the tests of make test
 
 lint: ## golangci-lint, which also checks the directions of imports
 	@test "$$($(GOBIN)/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI_LINT_VERSION:v%=%)" || { \
