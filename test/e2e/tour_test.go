@@ -91,7 +91,7 @@ func newTourFolder(t *testing.T) tourFolder {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	dir := tourFolder{path: t.TempDir(), exe: exe}
-	const builder = "#!/bin/sh\n" + `[ "$*" = "build -o seckill ./cmd/seckill" ] && ln -s "$SECKILL_EXE" seckill` + "\n"
+	const builder = "#!/bin/sh\n" + `[ "$*" = "build -tags nomsgpack -o seckill ./cmd/seckill" ] && ln -s "$SECKILL_EXE" seckill` + "\n"
 	require.NoError(t, os.Mkdir(filepath.Join(dir.path, "bin"), 0o755))                            //nolint:gosec // only this test uses it
 	require.NoError(t, os.WriteFile(filepath.Join(dir.path, "bin", "go"), []byte(builder), 0o755)) //nolint:gosec // likewise
 	return dir
