@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +11,9 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)

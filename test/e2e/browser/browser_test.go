@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 

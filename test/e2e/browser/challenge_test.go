@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +8,9 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestBuyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and

@@ -1,12 +1,12 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // consolePage is a page of the console with the selector of an element that shows that it is ready.

@@ -1,14 +1,14 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"fmt"
 	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // fieldValue returns the value of a field.

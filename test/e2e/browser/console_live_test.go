@@ -1,15 +1,15 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // fact returns the selector of a figure of a sale or a rush.

@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +10,8 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // paidOrder places and pays an order.

@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,6 +9,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // editLink is the selector of the link to the forms of a sale.

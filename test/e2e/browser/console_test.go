@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -17,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // enter opens a page of the console with the session of a login that does not use the page.

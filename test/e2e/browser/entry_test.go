@@ -1,14 +1,14 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the

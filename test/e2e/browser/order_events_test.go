@@ -1,12 +1,12 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.

@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -15,6 +13,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // languages covers the language of the browser and the choice of another one.

@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +17,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET

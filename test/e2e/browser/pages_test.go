@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"bytes"
 	"fmt"
 	"image/png"
@@ -17,6 +15,8 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in lane queue on

@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"fmt"
 	"net/http"
 	"testing"
@@ -11,6 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // joinByKeyboard joins the waiting room of a sale as a new user, without a mouse.

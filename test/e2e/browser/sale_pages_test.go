@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.

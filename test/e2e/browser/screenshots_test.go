@@ -1,9 +1,6 @@
 package browser
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bytes"
 	"flag"
 	"image/png"
@@ -15,6 +12,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 var update = flag.Bool("update", false, "take the screenshots of the documentation again")
