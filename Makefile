@@ -54,12 +54,14 @@ test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers,
 
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions.
-raced := ./internal/{admission/...,app,auth,batch,cache,connlimit,drain,entry,handler,idgen,lane,lock,loop,outbox,payment,queue,ratelimit,reconcile,redisconn,repo/...,rush,salestats,service,tracing,webhook} ./test/sim ./test/e2e
+raced := ./internal/{admission/...,app,auth,batch,cache,connlimit,drain,entry,idgen,lane,lock,loop,outbox,payment,queue,ratelimit,reconcile,redisconn,repo/...,rush,salestats,service,tracing,webhook}
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 race: export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
-race: export SECKILL_TEST = core
-race: $(GOBIN)/gotestsum ## the core tests of the packages in which much happens at once, with the race detector
-	@$(gotestsum) $(race) $(at-once) -parallel 8 -timeout 30m $(raced)
+race: $(GOBIN)/gotestsum ## the packages in which much happens at once, the core tests of HTTP, and ten end-to-end tests, with the race detector
+	@failed=; \
+	SECKILL_TEST=full $(gotestsum) $(race) $(at-once) -parallel 8 -timeout 30m $(raced) || failed=1; \
+	SECKILL_TEST=core; results=; $(gotestsum) $(race) $(at-once) -parallel 8 -timeout 30m ./internal/handler ./test/sim ./test/e2e || failed=1; \
+	test -z "$$failed"
 
 # The chart is a module of its own, so a cached result would not notice its changes.
 chart: $(GOBIN)/gotestsum
