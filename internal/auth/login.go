@@ -176,6 +176,8 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	if _, err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
 		return domain.User{}, Session{}, err
 	}
+
+	code := domain.Typed(c.Code)
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
 	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(asker.key), Now: now}
@@ -184,7 +186,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 		if g.LoginID == "" {
 			attempts = &r.AttemptsWithoutID
 		}
-		return checkCode(r, attempts, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, r.ID, c.Code) }, now)
+		return checkCode(r, attempts, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, r.ID, code) }, now)
 	}, func(u domain.User, f *SecondFactor) (confirmed bool, err error) {
 		s.SecondFactor, err = confirm(u, f)
 		return s.SecondFactor, err

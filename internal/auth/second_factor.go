@@ -82,11 +82,13 @@ func associated(userID int64) []byte {
 
 var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
 
-// check accepts a password that is valid at now, give or take one step for clocks that differ. It sets the last step of
+// check accepts a password, as the user typed it, that is valid at now, give or take one step for clocks that differ. It sets the last step of
 // the factor, and encrypts the secret with the first key, so that factors in use outlive a change of keys. Errors:
 // ErrSecondFactorLost, ErrTOTPRequired (password is empty), ErrWrongTOTP (it is wrong, or its step is not later than the
 // last accepted one).
 func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password string, now time.Time) error {
+	password = domain.Typed(password)
+
 	secret, err := f.open(u.ID, factor.Secret)
 	switch {
 	case err != nil:

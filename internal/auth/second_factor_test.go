@@ -44,7 +44,8 @@ func TestSecondFactorCheck(t *testing.T) {
 		{"after the used one", at(current + 1), current, current + 1, nil},
 		{"short", at(current)[:5], 0, 0, domain.ErrWrongTOTP},
 		{"text", "abcdef", 0, 0, domain.ErrWrongTOTP},
-		{"with space", at(current) + " ", 0, 0, domain.ErrWrongTOTP},
+		{"as the app shows it", at(current)[:3] + " " + at(current)[3:], 0, current, nil},
+		{"only spaces", " \u3000", 0, 0, domain.ErrTOTPRequired},
 	} {
 		factor := &SecondFactor{Secret: factors.seal(u.ID, key.Secret()), LastStep: c.lastStep}
 		require.ErrorIs(t, factors.check(u, factor, c.password, now), c.err, c.name)

@@ -52,8 +52,8 @@ func redeemTag(secret, id []byte) []byte {
 	return mac.Sum(nil)[:codeTag]
 }
 
-// lookalikes removes separators and maps letters to the digits that they are mistaken for.
-var lookalikes = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")
+// lookalikes maps letters to the digits that they are mistaken for.
+var lookalikes = strings.NewReplacer("O", "0", "I", "1", "L", "1")
 
 // ErrUnknownCode means that a redeem code was not issued, or not for the order of the request. The error that wraps it is
 // an *InvalidError as well.
@@ -64,11 +64,11 @@ func UnknownCode(detail string) error {
 	return fmt.Errorf("%w: %w", ErrUnknownCode, Invalid("code", "%s", detail))
 }
 
-// Parse returns the order id of a code. It ignores case, dashes and spaces. Error: ErrUnknownCode.
+// Parse returns the order id of a code as somebody typed it ([Typed]), in any case. Error: ErrUnknownCode.
 func (c RedeemCodes) Parse(code string) (int64, error) {
 	unknown := UnknownCode("is not a code of this shop")
 
-	text := lookalikes.Replace(strings.ToUpper(strings.TrimSpace(code))) // a scanner appends a line break
+	text := lookalikes.Replace(strings.ToUpper(Typed(code)))
 	raw, err := crockford.DecodeString(text)
 	if err != nil || len(raw) != codeID+codeTag || len(text) != crockford.EncodedLen(len(raw)) {
 		return 0, unknown

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // SetText sets dst to src, a text that a person typed and that others read, unless src is nil. It adds the field to bad if
@@ -41,4 +43,35 @@ func visible(r rune) bool {
 		return false
 	}
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+}
+
+// Typed returns what a person meant who typed or pasted a code or a number: the plain form of each character (NFKC, for
+// full-width ones), and the ASCII digit for a digit of any script. It leaves out spaces, line breaks, dashes, and
+// characters that show nothing, such as the marks of direction that address books add.
+func Typed(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r), isDash(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r),
+			unicode.Is(unicode.Variation_Selector, r), r == brailleBlank:
+			return -1
+		case unicode.IsDigit(r):
+			return '0' + digitValue(r)
+		}
+		return r
+	}, norm.NFKC.String(text))
+}
+
+// isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, or the sound
+// mark of a Japanese keyboard.
+func isDash(r rune) bool {
+	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || r == '\u2500' || r == '\u30FC'
+}
+
+// digitValue returns the value of a decimal digit. The digits of a script are ten characters in a row, from zero to nine.
+func digitValue(r rune) rune {
+	zero := r
+	for unicode.IsDigit(zero-1) && r-zero < 9 {
+		zero--
+	}
+	return r - zero
 }

@@ -13,11 +13,12 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxLength bounds the input in bytes. It leaves room for separators and for full-width digits of three bytes.
-const maxLength = 64
+// maxLength bounds the input in bytes. It leaves room for separators, marks, and full-width digits of three bytes.
+const maxLength = 128
 
-// written are the characters of a number without letters: the library would dial 1-800-FLOWERS, and cut extensions off.
-var written = regexp.MustCompile(`^[(（]?[+＋]?[\p{Nd} \x{00A0}\x{3000}()（）./‐-―－-]+$`)
+// written matches a number without letters, after [domain.Typed]: the library would dial 1-800-FLOWERS, and cut extensions
+// off. Links to numbers begin with tel: (RFC 3966).
+var written = regexp.MustCompile(`^(?i:tel:)?(\(?\+?[0-9()./]+)$`)
 
 // mainlandMobile matches the significant digits of mainland Chinese mobile numbers. Carriers open prefixes before the
 // library knows them.
@@ -76,11 +77,16 @@ func (n *Numbers) Canonical(text string) (string, error) {
 // read parses text as a number of each country until it is an accepted number. It returns that number and its country,
 // otherwise the first interpretation of a possible length, or nil, and no country.
 func (n *Numbers) read(text string) (number *phonenumbers.PhoneNumber, country string) {
-	if len(text) > maxLength || !written.MatchString(text) {
+	if len(text) > maxLength {
 		return nil, ""
 	}
+	match := written.FindStringSubmatch(domain.Typed(text))
+	if match == nil {
+		return nil, ""
+	}
+
 	for _, region := range n.countries {
-		parsed, err := phonenumbers.Parse(text, region)
+		parsed, err := phonenumbers.Parse(match[1], region)
 		if err != nil {
 			continue
 		}

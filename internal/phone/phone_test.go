@@ -25,6 +25,9 @@ func TestParseReturnsOneFormPerNumber(t *testing.T) {
 		"13800000001": {[]string{"CN"}, "CN", []string{
 			"13800000001", "+8613800000001", "008613800000001", "0086 138 0000 0001", "+86 138-0000-0001", "8613800000001",
 			"１３８０００００００１", "＋86 13800000001", " 138 0000 0001 ", "(+86) 138.0000.0001", "０13800000001",
+			// Address books and messengers add marks and links (woocommerce/woocommerce#58000, glific/glific#4815).
+			"\u202d138 0000 0001\u202c", "\u200e+86 138 0000 0001", "+86\u202f138\u202f0000\u202f0001", "\ufeff138\u00ad0000\u20600001",
+			"\u2068+86 138\u20090000\u20090001\u2069", "138−0000−0001", "tel:+86-138-0000-0001", "TEL:13800000001", "13800000001\n", "١٣٨٠٠٠٠٠٠٠١",
 		}},
 		"19412345678": {[]string{"CN"}, "CN", []string{"+86 194 1234 5678", "19412345678"}}, // a prefix that the library does not know
 		"+491711234567": {[]string{"CN", "de"}, "DE", []string{
@@ -47,8 +50,8 @@ func TestParseRefusesOtherNumbers(t *testing.T) {
 	for name, in := range map[string]string{
 		"empty": "", "short": "1", "landline": "021-62345678", "landline abroad": "+49 30 123456",
 		"unassigned": "12800000001", "load-test user": "10000000001", "too long": "138000000011", "letter": "1380000000a",
-		"text": "call 13800000001", "line break": "13800000001\n", "NUL": "13800000001\x00", "extension": "13800000001;ext=5",
-		"URI": "tel:+8613800000001", "vanity": "+1-800-FLOWERS", "two pluses": "+86+8613800000001",
+		"text": "call 13800000001", "NUL": "13800000001\x00", "extension": "13800000001;ext=5",
+		"URI": "tel:+8613800000001;phone-context=+86", "another URI": "sms:+8613800000001", "vanity": "+1-800-FLOWERS", "two pluses": "+86+8613800000001",
 		"other country": "+4915112345678", "other country, national": "0171 1234567", "US": "+1 201 555 0123",
 		"satellite": "+88216123456789", "premium": "+97912345678", "premium US": "+19005551234", "spaces": "   ",
 		"long": "1380000000" + string(make([]byte, 1000)),

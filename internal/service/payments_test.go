@@ -384,7 +384,8 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 	require.NotEqual(t, code, codes.Of(id+1))
 	asTyped := []string{
 		code, strings.ToLower(code), strings.ReplaceAll(code, "-", ""), " " + strings.ReplaceAll(code, "-", " ") + " ",
-		code + "\r\n", strings.NewReplacer("0", "o", "1", "l").Replace(code), strings.NewReplacer("0", "O", "1", "I").Replace(code),
+		code + "\r\n", code[:9] + "\n" + code[9:], strings.ReplaceAll(code, "-", "—"), strings.ReplaceAll(code, "-", "\u00a0"), "\u200e" + code,
+		strings.NewReplacer("0", "o", "1", "l").Replace(code), strings.NewReplacer("0", "O", "1", "I").Replace(code),
 	}
 	for _, typed := range asTyped {
 		got, err := codes.Parse(typed)
@@ -392,7 +393,7 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 		require.EqualValues(t, id, got)
 	}
 	for _, wrong := range []string{
-		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00", code[:9] + "\n" + code[9:],
+		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00",
 		strings.Repeat("0", 1<<20), strings.ToLower(code)[1:] + code[:1],
 	} {
 		_, err := codes.Parse(wrong)

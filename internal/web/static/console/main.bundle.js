@@ -90,29 +90,28 @@ const accounts=(document.documentElement.dataset.demo??"").split(";").filter(Boo
 span",{class:"number"},number2))))))}function openDialog(again){return new Promise(resolve=>{const ids2={title:newID("lo\
 gin"),phone:newID("phone"),format:newID("format"),code:newID("code"),note:newID("note"),error:newID("error"),totp:newID(
 "totp"),totpNote:newID("note")};const phone=h("input",{id:ids2.phone,type:"tel",name:"phone",autocomplete:"tel",inputmode:"\
-tel",required:true,maxlength:32,"aria-describedby":`${ids2.format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"\
-text",name:"code",autocomplete:"one-time-code",inputmode:"numeric",pattern:"[0-9]{6}",maxlength:6,"aria-describedby":`${ids2.
-note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"\
-numeric",pattern:"[0-9]{6}",maxlength:6,"aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.
-note,class:"note"});const error=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",
-class:"link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"\
-submit",class:"primary"});const second=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);
-const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},
-t("login.totpNote")));const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids2.title},t("login.title")),h("p",
-{class:"note"},t(again?"login.ended":"login.why")),h("div",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),
-phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demoAccounts(enterAs)),second,third,error,h("div",{class:"a\
-ctions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));const dialog=h("dialo\
-g",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;let done=false;
-let working=false;let ticking=0;function render2(){show(second,sent);show(third,needsTOTP);text(submit,working?t("workin\
-g"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code===
-"totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();return}
-if(problem.code==="rate_limited"&&!sent){text(error,t("login.sentBefore"));return}const wrongCode=problem.code==="unauth\
-enticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem))}
-async function work(what){if(working)return;working=true;text(error,"");render2();try{await what()}catch(problem){fail(problem);
-if(problem.code==="rate_limited")sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render2()}}
-function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.
-now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{seconds:Math.ceil(rest/1e3)}):t("login.\
-resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.
+tel",required:true,"aria-describedby":`${ids2.format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"text",name:"\
+code",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("i\
+nput",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.
+totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,class:"note"});const error=h("p",{id:ids2.error,class:"error",
+role:"alert"});const resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},
+t("login.resend"));const submit=h("button",{type:"submit",class:"primary"});const second=h("div",{class:"field"},h("labe\
+l",{for:ids2.code},t("login.code")),code,note,resend);const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("l\
+ogin.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote")));const form2=h("form",{onsubmit:next,novalidate:true},
+h("h2",{id:ids2.title},t("login.title")),h("p",{class:"note"},t(again?"login.ended":"login.why")),h("div",{class:"field"},
+h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demoAccounts(enterAs)),
+second,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("canc\
+el")),submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form2);let sent=false;
+let loginID;let needsTOTP=false;let done=false;let working=false;let ticking=0;function render2(){show(second,sent);show(
+third,needsTOTP);text(submit,working?t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}
+function fail(problem){if(problem.code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render2();
+totp.value="";totp.focus();return}if(problem.code==="rate_limited"&&!sent){text(error,t("login.sentBefore"));return}const wrongCode=problem.
+code==="unauthenticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):
+explain(problem))}async function work(what){if(working)return;working=true;text(error,"");render2();try{await what()}catch(problem){
+fail(problem);if(problem.code==="rate_limited")sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=
+false;render2()}}function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-
+performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{seconds:Math.ceil(rest/1e3)}):
+t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.
 sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.
 demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
 await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.close()}const send2=()=>work(

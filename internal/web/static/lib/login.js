@@ -30,16 +30,16 @@ function openDialog(again) {
   return new Promise((resolve) => {
     const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error"), totp: newID("totp"), totpNote: newID("note") };
     const phone = h("input", {
-      id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true, maxlength: 32,
+      id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true,
       "aria-describedby": `${ids.format} ${ids.error}`,
     });
     const code = h("input", {
-      id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
-      maxlength: 6, "aria-describedby": `${ids.note} ${ids.error}`,
+      id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric",
+      "aria-describedby": `${ids.note} ${ids.error}`,
     });
     const totp = h("input", {
-      id: ids.totp, type: "text", name: "totp", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
-      maxlength: 6, "aria-describedby": `${ids.totpNote} ${ids.error}`,
+      id: ids.totp, type: "text", name: "totp", autocomplete: "one-time-code", inputmode: "numeric",
+      "aria-describedby": `${ids.totpNote} ${ids.error}`,
     });
     const note = h("p", { id: ids.note, class: "note" });
     const error = h("p", { id: ids.error, class: "error", role: "alert" });
