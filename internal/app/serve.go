@@ -93,6 +93,9 @@ func Serve(e *Env) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	if unknown := unknownSettings(os.Environ()); len(unknown) > 0 {
+		e.Log.Warn("unknown variables: docs/deployment.md lists the settings", "variables", strings.Join(unknown, " "))
+	}
 	if err := refuseUnsafe(e); err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ type outcome struct {
 	title  string
 }
 
+// errMethodNotAllowed means that a path exists, with other methods.
+var errMethodNotAllowed = errors.New("the header Allow lists the methods of this address")
+
 // outcomes is the one table from errors to answers. The first row that matches by errors.Is wins.
 var outcomes = []outcome{
 	{domain.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
@@ -42,6 +45,7 @@ var outcomes = []outcome{
 	{domain.ErrPassExpired, http.StatusForbidden, "entry_required", "The entry pass has expired"},
 	{domain.ErrPlaceLost, http.StatusForbidden, "entry_required", "The place in the waiting room is lost"},
 	{domain.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
+	{errMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed", "Not a method of this address"},
 	{domain.ErrRoomDrawn, http.StatusConflict, "invalid_state", "The waiting room has been drawn"},
 	{domain.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},

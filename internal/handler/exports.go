@@ -62,6 +62,11 @@ func (h *exportHandler) write(c *gin.Context, name string, columns []string, row
 		h.errors.classify(c, err)
 		panic(http.ErrAbortHandler)
 	}
+	if isHead(c) {
+		begin()
+		return nil
+	}
+
 	n := 0
 	for row, err := range rows {
 		if err != nil {

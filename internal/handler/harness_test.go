@@ -249,7 +249,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	e.config = cfg
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
-	e.engine = h.(*gin.Engine)
+	e.engine = handler.Router(h)
 	t.Cleanup(func() { require.Empty(t, e.leaks(), "log or metrics have secrets") })
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)

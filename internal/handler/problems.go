@@ -92,10 +92,17 @@ var explanations = []explanation{
 		"解出 `challenge`（ALTCHA v2 格式，此处示例中的值有缩短），带上 `solution` 重发请求；它最长有效 120 秒，只能使用一次。请在开抢前解好：开抢前返回 `sale_not_started`，不会消耗 solution。多次被拒后不要再试。",
 	},
 	{
+		errMethodNotAllowed, "请求方法不对",
+		"The address exists, but not with this method. The header `Allow` lists its methods. HEAD is answered wherever GET is.",
+		"This is a bug of the client: use a method of the list.",
+		"该路径存在，但不支持此请求方法；响应头 `Allow` 列出了支持的方法。凡支持 GET 的路径都支持 HEAD。",
+		"这是客户端的缺陷：请改用列出的方法。",
+	},
+	{
 		domain.ErrNotFound, "不存在",
-		"The object does not exist, belongs to another user, or is a voucher that is not published: all cases return the same answer. Routes and methods that the API does not have return it, too.",
+		"The object does not exist, belongs to another user, or is a voucher that is not published: all cases return the same answer. Routes that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
-		"该对象不存在、属于其他用户，或者是未上架的优惠券：几种情况返回相同的响应。不存在的路径或方法也返回此错误码。",
+		"该对象不存在、属于其他用户，或者是未上架的优惠券：几种情况返回相同的响应。不存在的路径也返回此错误码。",
 		"不要重发。提示内容不存在，并返回列表。查询一个曾返回 202 的订单时，404 表示它在入库之前丢失，名额已重新开售。",
 	},
 	{

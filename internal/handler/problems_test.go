@@ -49,7 +49,9 @@ func TestProblemPagesAreComplete(t *testing.T) {
 	pages, err := Problems()
 	require.NoError(t, err)
 	for _, p := range pages {
-		assert.NotEmpty(t, p.Routes, p.Code)
+		if p.Code != "method_not_allowed" { // of methods that no operation has
+			assert.NotEmpty(t, p.Routes, p.Code)
+		}
 		var paths []string
 		for _, r := range p.Routes {
 			_, path, _ := strings.Cut(r, " ")

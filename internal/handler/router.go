@@ -69,7 +69,7 @@ type Config struct {
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
 	SharedLimits *ratelimit.Shared
 
-	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
+	// Pages are the HTML pages by pattern, served to GET. They set their own Content-Security-Policy and
 	// Cache-Control. The URLs of their requests have the scheme of the browser. May be nil.
 	Pages map[string]http.Handler
 	// MissingPage answers browsers under unknown addresses outside /api. Nil: they receive the error that clients do.
@@ -83,7 +83,7 @@ var openAPI []byte
 func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.RemoteIPHeaders = []string{"X-Forwarded-For"} // not X-Real-IP, which a proxy may pass on from a client
+	r.RemoteIPHeaders = []string{forwardedForHeader} // not X-Real-IP, which a proxy may pass on from a client
 	r.RedirectTrailingSlash = false                 // gin's redirect lacks the security headers; answer 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
@@ -119,8 +119,11 @@ func New(cfg Config) (http.Handler, error) {
 		return nil
 	}))
 
+	r.HandleMethodNotAllowed = true
+	r.NoMethod(e.wrap(refuseMethod))
+
 	for pattern, page := range cfg.Pages {
-		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, h.auth.setScheme, gin.WrapH(page))
+		r.GET(pattern, h.auth.strictTransport, h.auth.setScheme, gin.WrapH(page))
 	}
 	if cfg.SecurityContact != "" {
 		r.GET("/.well-known/security.txt", securityTxt(cfg.SecurityContact, cfg.Now))
@@ -217,12 +220,27 @@ func New(cfg Config) (http.Handler, error) {
 	v1.DELETE("/admin/rush", administer, e.wrap(h.rush.requireDemo), e.wrap(h.rush.stop))
 
 	h.hmdp.routes(r, limits, press)
-	return r, nil
+	return server{r, answerHead(readForwarded(r, ParseProxies(cfg.TrustedProxies), cfg.Log))}, nil
 }
 
-// wantsPage reports whether a browser requests a page: by GET or HEAD, outside the API, and accepting HTML.
+// server is a router behind what happens before routing.
+type server struct {
+	router *gin.Engine
+	http.Handler
+}
+
+// refuseMethod answers a method that a path does not have. gin has set Allow to the others.
+func refuseMethod(c *gin.Context) error {
+	allow := c.Writer.Header().Get("Allow")
+	if strings.Contains(allow, http.MethodGet) {
+		c.Header("Allow", allow+", "+http.MethodHead)
+	}
+	return errMethodNotAllowed
+}
+
+// wantsPage reports whether a browser requests a page: by GET, outside the API, and accepting HTML.
 func wantsPage(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") &&
+	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 

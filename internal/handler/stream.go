@@ -41,7 +41,8 @@ type stream struct {
 	unwatch func()
 }
 
-// openStream hijacks the connection and writes the header of the answer. The answer ends when the connection is closed.
+// openStream hijacks the connection and writes the header of the answer. The answer ends when the connection is closed, that
+// to HEAD at once.
 func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	header := c.Writer.Header().Clone()
 	conn, _, err := c.Writer.Hijack()
@@ -57,6 +58,9 @@ func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	b.WriteString("\r\n")
 	_ = s.conn.SetReadDeadline(time.Time{})
 	s.write(b.Bytes())                                              // the first event detects a closed connection
+	if isHead(c) {
+		_ = s.conn.Close()
+	}
 	if s.unwatch, err = users.Watch(bearer(c), s.end); err != nil { // the token has ended since the request was authorized
 		s.unwatch = func() {}
 		_ = s.conn.Close()
