@@ -212,9 +212,12 @@ func writeOrder(c *gin.Context, status int, o *domain.Order) error {
 	return nil
 }
 
-// writeQueued writes the 202 answer for an order that is not committed yet.
+// writeQueued writes the 202 answer for an order that is not committed yet. Clients read the id where they read that of an
+// order, older ones in order_id.
 func writeQueued(c *gin.Context, orderID int64) error {
-	b := append(make([]byte, 0, 64), `{"order_id":"`...)
+	b := append(make([]byte, 0, 96), `{"id":"`...)
+	b = strconv.AppendInt(b, orderID, 10)
+	b = append(b, `","order_id":"`...)
 	b = strconv.AppendInt(b, orderID, 10)
 	writeBody(c, http.StatusAccepted, jsonType, append(b, `","status":"queued"}`...))
 	return nil
