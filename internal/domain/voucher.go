@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"time"
-
-	"golang.org/x/text/currency"
 )
 
 // VoucherType distinguishes normal vouchers from those of a flash sale.
@@ -377,12 +375,6 @@ func (f VoucherFields) saleFields() (names []string) {
 		}
 	}
 	return names
-}
-
-// IsCurrency reports whether code is an ISO 4217 currency code in capitals.
-func IsCurrency(code string) bool {
-	unit, err := currency.ParseISO(code)
-	return err == nil && unit.String() == code
 }
 
 func checkRange(n int, field string, least, most int, bad *InvalidError) {

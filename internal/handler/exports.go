@@ -107,7 +107,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	}, func(o *search.Order) []string {
 		return []string{
 			number(o.ID), number(o.VoucherID), title(o.VoucherID), number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
-			sheet.Amount(o.Amount, o.Currency), o.Currency, sheet.Time(&o.CreatedAt), sheet.Time(&o.ExpiresAt), sheet.Time(o.PaidAt),
+			domain.FormatAmount(o.Amount, o.Currency), o.Currency, sheet.Time(&o.CreatedAt), sheet.Time(&o.ExpiresAt), sheet.Time(o.PaidAt),
 			sheet.Time(o.RedeemedAt), sheet.Time(o.CancelledAt), sheet.Time(o.RefundedAt),
 		}
 	})
@@ -150,7 +150,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 				continue
 			}
 			ok := yield([]string{
-				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), sheet.Amount(p.Amount, p.Currency), p.Currency,
+				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), domain.FormatAmount(p.Amount, p.Currency), p.Currency,
 				sheet.Time(&p.CreatedAt), sheet.Time(&p.UpdatedAt),
 			}, err)
 			if !ok {

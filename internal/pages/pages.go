@@ -4,11 +4,8 @@ package pages
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
-
-	"golang.org/x/text/currency"
 
 	"seckill/internal/cache"
 	"seckill/internal/demo"
@@ -74,18 +71,7 @@ func (p salePreviews) find(ctx context.Context, id int64) (s web.Sale, ok bool, 
 
 // price formats an amount with the code of its currency, such as CNY 80.00.
 func price(amount int64, code string) string {
-	places := 2
-	if unit, err := currency.ParseISO(code); err == nil {
-		places, _ = currency.Standard.Rounding(unit)
-	}
-	whole := int64(1)
-	for range places {
-		whole *= 10
-	}
-	if places == 0 {
-		return fmt.Sprintf("%s %d", code, amount)
-	}
-	return fmt.Sprintf("%s %d.%0*d", code, amount/whole, places, amount%whole)
+	return code + " " + domain.FormatAmount(amount, code)
 }
 
 const (

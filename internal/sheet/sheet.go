@@ -4,11 +4,8 @@ package sheet
 import (
 	"encoding/csv"
 	"io"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/text/currency"
 )
 
 // byteOrderMark makes Excel read the file as UTF-8.
@@ -59,19 +56,4 @@ func Time(t *time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05")
-}
-
-// Amount returns a cell with an amount in units of its currency, such as 80.00 for 8000 cents.
-func Amount(cents int64, code string) string {
-	text, scale := strconv.FormatInt(cents, 10), 2
-	if unit, err := currency.ParseISO(code); err == nil {
-		scale, _ = currency.Standard.Rounding(unit)
-	}
-	if scale == 0 {
-		return text
-	}
-	for len(text) <= scale {
-		text = "0" + text
-	}
-	return text[:len(text)-scale] + "." + text[len(text)-scale:]
 }

@@ -74,12 +74,6 @@ func TestCells(t *testing.T) {
 	at := time.Date(2026, 11, 11, 20, 0, 0, 5e8, time.FixedZone("", 8*3600))
 	require.Equal(t, "2026-11-11 12:00:00", Time(&at))
 	require.Empty(t, Time(nil))
-	for want, amount := range map[string]int64{"80.00": 8000, "0.05": 5, "0.00": 0, "0.10": 10} {
-		require.Equal(t, want, Amount(amount, "CNY"))
-	}
-	require.Equal(t, "500", Amount(500, "JPY"))
-	require.Equal(t, "0.500", Amount(500, "KWD"))
-	require.Equal(t, "5.00", Amount(500, "?"))
 }
 
 type broken struct{ err error }

@@ -1,7 +1,8 @@
 // Forms that check their fields by the server's rules and show the server's errors beside the fields.
 
 import { attr, h, newID, show, text } from "../lib/dom.js";
-import { digits, has, number, t } from "../lib/i18n.js";
+import { digits } from "../lib/currency.js";
+import { has, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { errorBox } from "./parts.js";
@@ -41,7 +42,7 @@ const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
 
 // amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers.
 function amount(input, { currency }) {
-  const places = placesOf(currency());
+  const places = digits(currency());
   const [, units, fraction = ""] = /^(\d{1,12})(?:[.,](\d+))?$/.exec(input) ?? reject("form.amount");
   if (fraction.length > places) reject("form.decimals", { places });
   const n = Number(units + fraction.padEnd(places, "0"));
@@ -49,17 +50,9 @@ function amount(input, { currency }) {
   return n;
 }
 
-function placesOf(currency) {
-  try {
-    return digits(currency);
-  } catch {
-    return 2; // the currency field shows the error
-  }
-}
-
 // formatAmount formats an amount as the field's parser expects it.
 export function formatAmount(n, currency) {
-  const places = placesOf(currency);
+  const places = digits(currency);
   const all = String(n).padStart(places + 1, "0");
   return places === 0 ? all : `${all.slice(0, -places)}.${all.slice(-places)}`;
 }

@@ -3,9 +3,9 @@ if(name.startsWith("on"))el.addEventListener(name.slice(2),value);else attr(el,n
 filter(child=>child!=null));return el}function attr(el,name,value){if(value==null||value===false)el.removeAttribute(name);else if(el.getAttribute(name)!==String(
 value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el.textContent!==value)el.textContent=value}
 function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){return`${what}\
--${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,digits:()=>digits,has:()=>has,language:()=>language,
-languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,
-stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
+-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,has:()=>has,language:()=>language,languageOf:()=>languageOf,
+languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,stamp:()=>stamp,
+t:()=>t,use:()=>use,zone:()=>zone});function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
 emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();const timer2=setTimeout(done,ms);function done(){clearTimeout(timer2);signal?.removeEventListener(
 "abort",done);resolve()}signal?.addEventListener("abort",done)})}function backoff(n,first,most){const full2=Math.min(most,
@@ -19,19 +19,18 @@ const text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no tex
 replace(/\{(\w+)\}/g,(_2,name)=>values[name])}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l=>l.
 startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
-key)}function money(amount3,currency2){const unit=10**digits(currency2);const whole2=amount3%unit===0&&{minimumFractionDigits:0};
-return formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:"symbol",...whole2}).format(amount3/
-unit)}var number=n=>formatter("NumberFormat").format(n);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"\
-2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time3=>formatter("DateTimeF\
-ormat",dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(
-new Date(time3));var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);var languageOf=words2=>/\p{Script=Han}/u.
-test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOff\
-set"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.
-resolvedOptions().timeZone} (${offset})`}function digits(currency2){return formatter("NumberFormat",{style:"currency",currency:currency2}).
-resolvedOptions().maximumFractionDigits}function left(ms,short=false){const all2=Math.max(0,Math.ceil(ms/1e3));const two=n=>String(
-n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&
-all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days2>0?t("time.days",{days:days2,
-clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
+key)}function money(amount3,currency2){const places=digits(currency2);const unit=10**places;const decimals={minimumFractionDigits:amount3%
+unit===0?0:places,maximumFractionDigits:places};return formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:"\
+symbol",...decimals}).format(amount3/unit)}var number=n=>formatter("NumberFormat").format(n);var dayAndTime={month:"shor\
+t",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
+var moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFor\
+mat",{year:"numeric",...dayAndTime}).format(new Date(time3));var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).
+format(time3);var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").
+value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
+max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes=`${two(
+Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
+:${minutes}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
 r.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):
 ""}var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.
@@ -198,7 +197,8 @@ t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
 action,detail}){if(action==="change_stock")return[detail];const changes4=[...detail.matchAll(change)];const rest=detail.
 replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
-change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits2=currency2=>PLACES[currency2]??2;var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -275,50 +275,50 @@ min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=
 form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
 "form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
 function currency(input){const code=input.toUpperCase();if(!/^[A-Z]{3}$/.test(code))reject("form.currency");return code}
-var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=placesOf(currency2());const[,units,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
+var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits2(currency2());const[,units,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
 exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decimals",{places});const n=Number(units+fraction.
-padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function placesOf(currency2){try{return digits(currency2)}catch{
-return 2}}function formatAmount(n,currency2){const places=placesOf(currency2);const all2=String(n).padStart(places+1,"0");
-return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}function time2(input){const at=new Date(input);
-if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)reject("form.time");return at.toISOString()}
-function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+
-1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}function day2(input){const year=Number(
-input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)reject("form.day");return input}var kinds2={
-text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},whole:{read:whole,props:{type:"tex\
-t",inputmode:"numeric"}},id:{read:id,props:{type:"text",inputmode:"numeric"}},amount:{read:amount,props:{type:"text",inputmode:"\
-decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,
-props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"sele\
-ct",props:{}}};function field(def){const ids2={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.
-kind];const options=(def.options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids2.
-input,name:def.name,autocomplete:def.autocomplete??"off","aria-describedby":`${ids2.note} ${ids2.error}`,"aria-required":def.
-required&&"true",...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids2.error,class:"error",role:kind.
-control&&"alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};
-const control=kind.control?.(input,showError);const focusable=control?.focusable??input;const element=h("div",{class:"fi\
-eld","data-field":def.name},h("label",{for:ids2.input},def.label),control?.element??input,h("p",{id:ids2.note,class:"not\
-e"},def.note??""),error);show(element.querySelector(".note"),def.note);let initial=input.value;let asRead=initial;return{
-def,element,input,showError,focus:()=>focusable.focus(),refresh:()=>control?.refresh(),changed:()=>input.value!==initial,
-markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=value;const normalized=scratch.
-value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},read(){if(control?.uploading)
-reject("picture.wait");asRead=input.value;const raw=asRead.trim();if(raw!=="")return kind.read(raw,def);if(def.required)
-reject("form.required");return def.empty}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,
-label,kind="primary",check,work,changes:changes4=false,children=[]}){const all2=new Map(fields3.map(def=>[def.name,field(
-def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,"data-do":name},label);const element=h("fo\
-rm",{class:"form","data-form":name,novalidate:true},h("div",{class:"fields"},...[...all2.values()].map(f=>f.element)),...children,
-out.element,h("div",{class:"actions"},send2));function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.
-element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(
-errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};
-const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;
-complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;
-errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
-"submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){
-const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t(
-"form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,out,value:field2=>all2.
-get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
-for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
-values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
-get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
-focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
-user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function download({path,file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),
+padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits2(
+currency2);const all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
+function time2(input){const at=new Date(input);if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)
+reject("form.time");return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(
+2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(
+d.getSeconds())}`}function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||
+year>9997)reject("form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textar\
+ea",props:{rows:3}},whole:{read:whole,props:{type:"text",inputmode:"numeric"}},id:{read:id,props:{type:"text",inputmode:"\
+numeric"}},amount:{read:amount,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},
+day:{read:day2,props:{type:"date"}},currency:{read:currency,props:{type:"text"}},picture:{read:input=>input,props:{type:"\
+text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){const ids2={input:newID(def.
+name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.options??[]).map(([value,label])=>h(
+"option",{value},label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,autocomplete:def.autocomplete??"of\
+f","aria-describedby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",...kind.props},...options);input.
+value=def.value??"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"alert"});const showError=sentence=>{
+text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.control?.(input,showError);
+const focusable=control?.focusable??input;const element=h("div",{class:"field","data-field":def.name},h("label",{for:ids2.
+input},def.label),control?.element??input,h("p",{id:ids2.note,class:"note"},def.note??""),error);show(element.querySelector(
+".note"),def.note);let initial=input.value;let asRead=initial;return{def,element,input,showError,focus:()=>focusable.focus(),
+refresh:()=>control?.refresh(),changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.
+cloneNode(true);scratch.value=value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.
+value=normalized;initial=normalized},read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=asRead.
+trim();if(raw!=="")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;
+function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,
+children=[]}){const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"\
+submit",class:kind,"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},h("div",
+{class:"fields"},...[...all2.values()].map(f=>f.element)),...children,out.element,h("div",{class:"actions"},send2));function showFields(){
+for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){
+let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==
+null}function read(){const values={};const complete={};const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;
+try{const value=f.read();if(value===void 0)continue;complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){
+if(!(err instanceof InvalidInput))throw err;errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?
+null:values}element.addEventListener("submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;
+try{await work(values,api)}catch(problem){const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`inva\
+lid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));
+const api={element,out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(
+([field2,f])=>[field2,f.input.value]),write(entries2){for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).
+input.value=value;showFields()},clear(){for(const f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){
+for(const[field2,value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)
+all2.get(field2).markSaved()},showErrors,focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener(
+"change",showFields);const key=`${session.user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);
+return api}var TIMEOUT4=3e4;function download({path,file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),
 out},async()=>{const response=await asUser("GET",path,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(
 err=>{throw new Problem({code:"network",detail:String(err)})});const url=URL.createObjectURL(blob);h("a",{href:url,download:`${file}\
 .csv`}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(

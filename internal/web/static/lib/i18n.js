@@ -67,9 +67,10 @@ function formatter(type, options) {
 // money formats an amount, given in the smallest unit of its currency. Currencies that share a sign are distinguished:
 // CN¥ and JP¥, or ¥ and JP¥ in Chinese.
 export function money(amount, currency) {
-  const unit = 10 ** digits(currency);
-  const whole = amount % unit === 0 && { minimumFractionDigits: 0 };
-  return formatter("NumberFormat", { style: "currency", currency, currencyDisplay: "symbol", ...whole }).format(amount / unit);
+  const places = digits(currency);
+  const unit = 10 ** places;
+  const decimals = { minimumFractionDigits: amount % unit === 0 ? 0 : places, maximumFractionDigits: places };
+  return formatter("NumberFormat", { style: "currency", currency, currencyDisplay: "symbol", ...decimals }).format(amount / unit);
 }
 
 export const number = (n) => formatter("NumberFormat").format(n);
@@ -94,11 +95,6 @@ export function zone(at = new Date()) {
   const format = new Intl.DateTimeFormat("en-GB", { timeZoneName: "longOffset" });
   const offset = format.formatToParts(at).find((p) => p.type === "timeZoneName").value.replace("GMT", "UTC");
   return `${format.resolvedOptions().timeZone} (${offset})`;
-}
-
-// digits returns the number of decimals of a currency. It throws a RangeError for an invalid currency code.
-export function digits(currency) {
-  return formatter("NumberFormat", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
 }
 
 // left formats a remaining time in ms, rounded up so that zero never appears early: 01:00:05, 2 d 03:00:05. `short`

@@ -5,9 +5,9 @@ createElementNS(SVG,tag);for(const[name2,value]of Object.entries(attributes??{})
 ...children);return el}function attr(el,name2,value){if(value==null||value===false)el.removeAttribute(name2);else if(el.
 getAttribute(name2)!==String(value))el.setAttribute(name2,value===true?"":value)}function text(el,value){if(el.textContent!==
 value)el.textContent=value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){
-return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,digits:()=>digits,has:()=>has,language:()=>language,
-languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,
-stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
+return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,has:()=>has,language:()=>language,languageOf:()=>languageOf,
+languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,stamp:()=>stamp,
+t:()=>t,use:()=>use,zone:()=>zone});function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
 emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();const timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3);signal?.removeEventListener(
 "abort",done2);resolve()}signal?.addEventListener("abort",done2)})}function backoff(n2,first,most){const full2=Math.min(
@@ -21,16 +21,16 @@ const text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no tex
 replace(/\{(\w+)\}/g,(_2,name2)=>values[name2])}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.
 startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
-key)}function money(amount,currency){const unit=10**digits(currency);const whole=amount%unit===0&&{minimumFractionDigits:0};
-return formatter("NumberFormat",{style:"currency",currency,currencyDisplay:"symbol",...whole}).format(amount/unit)}var number=n2=>formatter(
-"NumberFormat").format(n2);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",
-hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(
-time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));var clockTime=time=>formatter(
-"DateTimeFormat",timeOfDay).format(time);var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){
-const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p2=>p2.
-type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function digits(currency){
-return formatter("NumberFormat",{style:"currency",currency}).resolvedOptions().maximumFractionDigits}function left(ms,short=false){
-const all2=Math.max(0,Math.ceil(ms/1e3));const two=n2=>String(n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(
+key)}function money(amount,currency){const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%
+unit===0?0:places3,maximumFractionDigits:places3};return formatter("NumberFormat",{style:"currency",currency,currencyDisplay:"\
+symbol",...decimals}).format(amount/unit)}var number=n2=>formatter("NumberFormat").format(n2);var dayAndTime={month:"sho\
+rt",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
+var moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",
+{year:"numeric",...dayAndTime}).format(new Date(time));var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(
+time);var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneNa\
+me").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
+max(0,Math.ceil(ms/1e3));const two=n2=>String(n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(
 Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
 :${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
 rror.internal":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):
