@@ -2,6 +2,7 @@ package payment
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ const (
 type notice struct {
 	Ref       string          `json:"provider_ref"`
 	OrderID   json.RawMessage `json:"order_id"` // a string, or a number from a provider with 64-bit numbers
-	Amount    *int64          `json:"amount"`
+	Amount    json.RawMessage `json:"amount"`   // likewise
 	Currency  string          `json:"currency"` // optional
 	Status    string          `json:"status"`
 	Timestamp json.RawMessage `json:"timestamp"` // informational; the signature has its own time
@@ -49,22 +50,39 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	if err := json.Unmarshal(body, &n); err != nil {
 		return domain.PaymentNotice{}, domain.Invalid("body", "is not a payment notice in JSON")
 	}
-	text := string(n.OrderID)
-	if unquoted, err := strconv.Unquote(text); err == nil {
-		text = unquoted
-	}
-	id, err := strconv.ParseInt(text, 10, 64)
+
+	id, err := strconv.ParseInt(unquoted(n.OrderID), 10, 64)
+	amount := wholeNumber.FindStringSubmatch(unquoted(n.Amount))
+	n.Status = strings.ToLower(strings.TrimSpace(n.Status))
 	switch {
 	case !isRef(n.Ref):
 		return domain.PaymentNotice{}, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
 	case err != nil || id <= 0:
 		return domain.PaymentNotice{}, domain.Invalid("order_id", "must be the id of an order")
-	case n.Amount == nil:
-		return domain.PaymentNotice{}, domain.Invalid("amount", "is required")
+	case amount == nil:
+		return domain.PaymentNotice{}, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
 	case n.Status != succeeded && n.Status != failed:
 		return domain.PaymentNotice{}, domain.Invalid("status", "must be succeeded or failed")
 	}
+
+	units, err := strconv.ParseInt(amount[1], 10, 64)
+	if err != nil {
+		return domain.PaymentNotice{}, domain.Invalid("amount", "is out of range")
+	}
 	return domain.PaymentNotice{
-		Ref: n.Ref, OrderID: id, Amount: *n.Amount, Currency: n.Currency, Succeeded: n.Status == succeeded,
+		Ref: n.Ref, OrderID: id, Amount: units, Currency: strings.ToUpper(strings.TrimSpace(n.Currency)), Succeeded: n.Status == succeeded,
 	}, nil
+}
+
+// wholeNumber matches a whole number as banks write it: 8000, or 8000.0 and 8000.00 from programs that compute with
+// fractions.
+var wholeNumber = regexp.MustCompile(`^(-?[0-9]+)(?:\.0+)?$`)
+
+// unquoted returns a JSON number, or the text of a JSON string.
+func unquoted(value json.RawMessage) string {
+	text := string(value)
+	if inner, err := strconv.Unquote(text); err == nil {
+		return strings.TrimSpace(inner)
+	}
+	return text
 }

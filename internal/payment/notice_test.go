@@ -42,9 +42,16 @@ func TestParseNotice(t *testing.T) {
 	inYen := good
 	inYen.Currency = "JPY"
 	for text, want := range map[string]domain.PaymentNotice{
-		with("order_id", "3368803458027454465"):                 good, // from a provider with 64-bit numbers
-		with("status", `"failed"`):                              failed,
-		with("currency", `"JPY"`):                               inYen,
+		with("order_id", "3368803458027454465"): good, // from a provider with 64-bit numbers
+		with("status", `"failed"`):              failed,
+		with("currency", `"JPY"`):               inYen,
+		// As banks write them: 202-ecommerce/stripe_official#2, nevermined-io/payments-py#270.
+		with("currency", `"jpy"`):                               inYen,
+		with("currency", `" Jpy "`):                             inYen,
+		with("amount", `"8000"`):                                good,
+		with("amount", `8000.0`):                                good,
+		with("amount", `"8000.00"`):                             good,
+		with("status", `"SUCCEEDED"`):                           good,
 		with("more", `{"a":[1]}`):                               good,
 		with("timestamp", "null"):                               good,
 		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last of equal fields counts
@@ -59,8 +66,9 @@ func TestParseNotice(t *testing.T) {
 		with("provider_ref", `"a\nb"`), with("provider_ref", `"\u0000"`), with("provider_ref", `"支付"`), with("provider_ref", "\"\xff\""),
 		with("order_id", ""), with("order_id", "0"), with("order_id", "-1"), with("order_id", `"1.0"`), with("order_id", "1e3"),
 		with("order_id", "null"), with("order_id", `"9223372036854775808"`), with("order_id", `[1]`),
-		with("amount", ""), with("amount", "null"), with("amount", `"8000"`), with("amount", "8000.5"), with("amount", "1e30"),
-		with("amount", "9223372036854775808"), with("status", ""), with("status", `"SUCCEEDED"`), with("status", `"pending"`),
+		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8e3"), with("amount", "true"),
+		with("amount", "[8000]"), with("amount", "1e30"),
+		with("amount", "9223372036854775808"), with("status", ""), with("status", `"pending"`),
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
 	} {
 		_, err := parse([]byte(text))
