@@ -84,7 +84,7 @@ func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.RemoteIPHeaders = []string{forwardedForHeader} // not X-Real-IP, which a proxy may pass on from a client
-	r.RedirectTrailingSlash = false                 // gin's redirect lacks the security headers; answer 404
+	r.RedirectTrailingSlash = false                  // gin's redirect lacks the security headers; answer 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}

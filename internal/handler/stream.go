@@ -57,7 +57,7 @@ func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	_ = header.Write(b) // cannot fail on a buffer
 	b.WriteString("\r\n")
 	_ = s.conn.SetReadDeadline(time.Time{})
-	s.write(b.Bytes())                                              // the first event detects a closed connection
+	s.write(b.Bytes()) // the first event detects a closed connection
 	if isHead(c) {
 		_ = s.conn.Close()
 	}
