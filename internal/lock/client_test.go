@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/testenv"
@@ -54,50 +53,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		h, err := k.lock(c, "a").Lock(ctx)
-		require.NoError(t, err)
-		got := background(ctx, k.lock(c, "a"))
-		queued(t, rdb, k.name, "a", 1)
-		require.NoError(t, c.Close())
-		err = (<-got).err
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrClosed)
-		require.NotErrorIs(t, err, ErrUncertain)
-		requireDone(t, h.Context(), ErrLost)
-		assert.Zero(t, waiters(t, rdb, k.name, "a"))
-		assert.EqualValues(t, 1, rdb.Exists(ctx, lockKey(k)).Val(), "left to its lease")
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){k.lock(c, "a").TryLock, k.lock(c, "b").Lock} {
-			_, err = lock(ctx)
-			require.ErrorIs(t, err, ErrClosed)
-		}
-		require.NoError(t, c.Close())
-	})
-}
-
-func TestCloseWhileServerHangs(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	c := newLocks(t, server.Addr)
-	h, err := c.Mutex("a").Lock(soon(t))
-	require.NoError(t, err)
-	got := background(soon(t), c.Mutex("a"))
-	queued(t, newClient(t, server.Addr), mutexKind.name, "a", 1)
-	require.NoError(t, server.Pause())
-	began := time.Now()
-	require.NoError(t, c.Close())
-	assert.Less(t, time.Since(began), longTimeout)
-	require.ErrorIs(t, (<-got).err, ErrClosed)
-	requireDone(t, h.Context(), ErrLost)
-	require.NoError(t, server.Resume())
-}
-
 // One contended cycle through each type of go-redis client.
 func TestEveryRedisClientType(t *testing.T) {
 	t.Parallel()
@@ -127,30 +82,25 @@ func TestEveryRedisClientType(t *testing.T) {
 	nothingLeft(t, newClient(t, addr))
 }
 
-// Tokens increase even if the server has lost the last one or its clock is set back.
-func TestTokensIncrease(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		l := k.lock(newLocks(t, addr), "a")
-		last := uint64(0)
-		take := func() {
-			h, err := l.TryLock(ctx)
-			require.NoError(t, err)
-			assert.Greater(t, h.Token(), last)
-			last = h.Token()
-			require.NoError(t, h.Release(ctx))
-		}
-		take()
-		require.NoError(t, rdb.FlushAll(ctx).Err())
-		take()
-		key := keysOf(DefaultPrefix, k.name, "a", fenceKey)[3]
-		assert.Greater(t, rdb.PTTL(ctx, key).Val(), time.Hour-time.Minute)
-		assert.Less(t, rdb.PTTL(ctx, key).Val(), 2*time.Hour, "a key without expiry")
-		// As if the clock had been an hour ahead.
-		last = uint64(time.Now().Add(time.Hour).UnixMicro())
-		require.NoError(t, rdb.Set(ctx, key, last, time.Hour).Err())
-		take()
-		take()
-	})
+// After a reconnect every waiter retries, even without a wake message.
+func TestWaitersRetryAfterReconnect(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	woken, confirmed, err := c.hub.join("me", "")
+	require.NoError(t, err)
+	defer c.hub.leave("me", false)
+	<-confirmed
+	select {
+	case <-woken:
+		require.FailNow(t, "woken by the first confirmation")
+	default:
+	}
+	require.NoError(t, newClient(t, addr).Do(ctx, "client", "kill", "type", "pubsub").Err())
+	select {
+	case <-woken:
+	case <-ctx.Done():
+		require.FailNow(t, "not woken")
+	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,42 +20,32 @@ func TestCluster(t *testing.T) {
 	cluster := testenv.StartRedisCluster(t)
 	clients := make([]*Client, 3)
 	for i := range clients {
-		c, err := New(cluster.Client(t))
-		require.NoError(t, err)
-		c.exec.timeout = longTimeout
-		t.Cleanup(func() { assert.NoError(t, c.Close()) })
-		clients[i] = c
+		clients[i] = newLocksOf(t, cluster.Client(t))
 	}
-	for _, k := range exclusiveKinds {
-		t.Run(k.name, func(t *testing.T) {
+
+	for _, k := range lockKinds {
+		t.Run(k.label, func(t *testing.T) {
 			const names, contenders = 12, 4
-			var inside [names]int // guarded by the locks: the race detector checks it
-			tries := 0
-			requireOneWithin(t, belowRecheck, func() time.Duration {
-				tries++
-				ctx := soon(t)
+			var inside [names]atomic.Int64
+			for i := range names {
+				k.ready(t, clients[0], fmt.Sprint("{", i))
+			}
+			requireWoken(t, func(ctx context.Context) {
 				var wg sync.WaitGroup
-				began := time.Now()
 				for i := range names * contenders {
 					wg.Go(func() {
-						assert.NoError(t, Do(ctx, k.lock(clients[i%3], fmt.Sprint("{", i%names)), func(context.Context) error {
-							inside[i%names]++
-							time.Sleep(time.Millisecond)
+						assert.NoError(t, Do(ctx, k.block(clients[i%3], fmt.Sprint("{", i%names)), func(context.Context) error {
+							assert.EqualValues(t, 1, inside[i%names].Add(1))
+							inside[i%names].Add(-1)
 							return nil
 						}))
 					})
 				}
 				wg.Wait()
-				return time.Since(began)
 			})
-			for i := range inside {
-				assert.Equal(t, tries*contenders, inside[i])
-			}
-			for _, node := range cluster.Nodes {
-				nothingLeft(t, newClient(t, node.Addr))
-			}
 		})
 	}
+
 	t.Run("a node dies", func(t *testing.T) {
 		alive, dead := namesByNode(t, cluster)
 		cluster.Nodes[0].Kill()

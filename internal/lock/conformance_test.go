@@ -20,6 +20,7 @@ import (
 // A system is an implementation of exclusive locks with its servers. Every Locker has to pass the tests of this file,
 // which need no knowledge of the implementation.
 type system struct {
+	kind   string // in events
 	tokens bool
 
 	// connect returns the locks as another process would see them, with connections of its own. Holds without a lease of
@@ -31,34 +32,49 @@ type system struct {
 }
 
 // systems start the servers of each implementation.
-var systems = map[string]func(t testing.TB) system{"redis": redisSystem, "redlock": redLockSystem, "zookeeper": zooKeeperSystem}
+var systems = func() map[string]func(t testing.TB) system {
+	all := map[string]func(t testing.TB) system{"redlock": redLockSystem, "zookeeper": zooKeeperSystem}
+	for _, k := range exclusiveKinds {
+		all["redis/"+k.label] = redisSystem(k, startRedis)
+		all["miniredis/"+k.label] = redisSystem(k, func(t testing.TB) string {
+			if !testing.Short() {
+				testenv.Full(t)
+			}
+			return testenv.StartMiniredis(t).Addr()
+		})
+	}
+	all["cluster"] = redisSystem(exclusiveKinds[0], startCluster)
+	return all
+}()
 
-func redisSystem(t testing.TB) system {
-	addr := testenv.StartRedis(t).Addr
-	return system{
-		tokens: true,
-		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
-			c := newLocks(t, addr, WithWatchdog(lease), WithObserver(observe))
-			return func(name string) Locker { return c.Mutex(name) }
-		},
-		revoke: func(t testing.TB, name string) {
-			require.NoError(t, newClient(t, addr).Del(t.Context(), keysOf(DefaultPrefix, mutexKind.name, name)[0]).Err())
-		},
+// redisSystem has locks of one kind on a server.
+func redisSystem(k lockKind, start func(t testing.TB) string) func(t testing.TB) system {
+	return func(t testing.TB) system {
+		addr := start(t)
+		return system{
+			kind:   k.name,
+			tokens: true,
+			connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
+				c := newLocks(t, addr, WithWatchdog(lease), WithObserver(observe))
+				return func(name string) Locker { return k.lock(c, name) }
+			},
+			revoke: func(t testing.TB, name string) {
+				require.NoError(t, newClient(t, addr).Del(t.Context(), k.holds(name)...).Err())
+			},
+		}
 	}
 }
 
 func redLockSystem(t testing.TB) system {
-	var addrs []string
-	for range 3 {
-		addrs = append(addrs, testenv.StartRedis(t).Addr)
-	}
+	addrs := startServers(t, 3)
 	return system{
+		kind: redLockKind,
 		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
 			var nodes []redis.UniversalClient
 			for _, addr := range addrs {
 				nodes = append(nodes, newClient(t, addr))
 			}
-			locks, err := NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(5*time.Second), WithRedLockObserver(observe))
+			locks, err := NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(patience), WithRedLockObserver(observe))
 			require.NoError(t, err)
 			return locks.Lock
 		},
@@ -74,6 +90,7 @@ func zooKeeperSystem(t testing.TB) system {
 	servers := testenv.SharedZooKeeper(t).Servers()
 	root := ownRoot(t)
 	return system{
+		kind:   zooKeeperKind,
 		tokens: true,
 		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
 			return newZooKeeper(t, servers, root, WithSessionTimeout(max(lease, MinSessionTimeout)), WithZooKeeperObserver(observe)).Mutex
@@ -111,6 +128,9 @@ func TestLockerIsExclusive(t *testing.T) {
 		require.Equal(t, s.tokens, h.Token() > 0)
 		require.Equal(t, "trace", h.Context().Value(ctxKey{}))
 		require.True(t, h.ValidUntil().After(time.Now()))
+		if s.kind != zooKeeperKind { // whose sessions have the lease
+			require.WithinRange(t, h.ValidUntil(), time.Now().Add(calmLease/2), time.Now().Add(calmLease*99/100))
+		}
 		for _, l := range []Locker{a, b} {
 			_, err = l.TryLock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired)
@@ -126,7 +146,11 @@ func TestLockerIsExclusive(t *testing.T) {
 		if s.tokens {
 			require.Greater(t, next.Token(), h.Token())
 		}
-		require.NoError(t, h.Release(ctx), "the second release does nothing")
+		var again sync.WaitGroup
+		for range 3 {
+			again.Go(func() { assert.NoError(t, h.Release(ctx), "a further release does nothing") })
+		}
+		again.Wait()
 		err = h.Extend(ctx, time.Minute)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrReleased)
@@ -134,6 +158,8 @@ func TestLockerIsExclusive(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired, "the release freed the next holder's lock")
 		require.NoError(t, next.Release(ctx))
 		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
+		require.Equal(t, "a", seen.events[0].Name)
+		require.Equal(t, s.kind, seen.events[0].Lock)
 	})
 }
 
@@ -222,12 +248,21 @@ func TestDoWithEveryLocker(t *testing.T) {
 		require.Panics(t, func() { _ = Do(ctx, l, func(context.Context) error { panic("at work") }) })
 		require.NoError(t, TryDo(ctx, l, nothing), "a panic kept the lock")
 
-		err := Do(ctx, l, func(ctx context.Context) error {
-			requireDone(t, ctx, ErrLost)
-			return nil
-		}, WithLease(3*time.Second))
+		outlive := func(result error) error {
+			return Do(ctx, persistent{l}, func(ctx context.Context) error {
+				requireDone(t, ctx, ErrLost)
+				return result
+			}, WithLease(2*time.Second))
+		}
 		var unlock *UnlockError
-		require.ErrorAs(t, err, &unlock)
+		err := outlive(nil)
+		require.ErrorAs(t, err, &unlock, "the work is done, but another holder may have worked too")
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrLost)
+
+		err = outlive(errWork)
+		require.NotErrorAs(t, err, &unlock)
+		require.ErrorIs(t, err, errWork)
 		require.ErrorIs(t, err, ErrLost)
 	})
 }
@@ -236,8 +271,8 @@ func TestDoWithEveryLocker(t *testing.T) {
 func TestLeaseEndsWithEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
-		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(3*time.Second))
-		require.NoError(t, err)
+		var seen recorder
+		h := must(t)(persistent{s.connect(t, calmLease, seen.observe)("a")}.Lock(ctx, WithLease(2*time.Second)))
 		next, err := s.connect(t, calmLease, ignore)("a").Lock(ctx)
 		require.NoError(t, err)
 		requireDone(t, h.Context(), ErrLost)
@@ -246,6 +281,9 @@ func TestLeaseEndsWithEveryLocker(t *testing.T) {
 		require.ErrorIs(t, err, ErrLost)
 		require.NoError(t, next.Context().Err())
 		require.NoError(t, next.Release(ctx), "the late release freed the next holder's lock")
+		require.NoError(t, h.Release(ctx), "a loss is reported once")
+		require.Zero(t, seen.count(EventRenewFailed))
+		require.Equal(t, 1, seen.count(EventLost))
 	})
 }
 
@@ -314,24 +352,24 @@ func TestMultiOfEveryLocker(t *testing.T) {
 	})
 }
 
+// oddNames are names that every implementation has to keep apart.
+var oddNames = []string{
+	"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "}", "{", "zookeeper",
+	"_c_A-lock-0000000001", strings.Repeat("k", 1024),
+}
+
 func TestNamesOfEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
 		locks := s.connect(t, calmLease, ignore)
 		var holds []*Hold
-		for _, name := range []string{
-			"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "zookeeper",
-			"_c_A-lock-0000000001", strings.Repeat("k", 1024),
-		} {
-			h, err := locks(name).TryLock(ctx)
-			require.NoError(t, err, "%q", name)
-			_, err = locks(name).TryLock(ctx)
+		for _, name := range oddNames {
+			holds = append(holds, must(t)(locks(name).TryLock(ctx)))
+			_, err := locks(name).TryLock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
-			holds = append(holds, h)
 		}
-		for _, h := range slices.Backward(holds) {
-			require.NoError(t, h.Release(ctx))
-		}
+		slices.Reverse(holds)
+		release(t, holds...)
 		_, err := locks("").TryLock(ctx)
 		require.ErrorContains(t, err, "name")
 	})

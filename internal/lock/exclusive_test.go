@@ -2,392 +2,340 @@ package lock
 
 import (
 	"context"
-	"errors"
-	"strings"
+	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/testenv"
 )
 
-func TestExclusive(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		var seen recorder
-		l := k.lock(newLocks(t, addr, WithObserver(seen.observe)), "a")
-		other := k.lock(newLocks(t, addr), "a")
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		_, err = other.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, h.Release(ctx))
-
-		next, err := other.TryLock(ctx)
-		require.NoError(t, err)
-		assert.Greater(t, next.Token(), h.Token())
-		require.NoError(t, h.Release(ctx), "the second release does nothing")
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "the release freed the next holder's lock")
-		require.NoError(t, next.Release(ctx))
-		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
-		assert.Equal(t, k.name, seen.events[0].Lock)
-		nothingLeft(t, newClient(t, addr))
-	})
-}
-
 // A caller that is not the holder, or no longer is, can neither renew nor release.
 func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
+	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
-		l := k.lock(c, "a")
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
-		ttl := rdb.PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val()
+		k.ready(t, c, "a")
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		ttl := rdb.PTTL(ctx, k.keys("a")[0]).Val()
 
-		stranger := k.attempt(c, "a", time.Minute)
-		_, err = stranger.renew(ctx, time.Hour)
+		stranger := k.claim(c, "a", time.Minute)
+		_, err := stranger.renew(ctx, time.Hour)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, stranger.release(ctx), ErrNotHeld)
-		assert.LessOrEqual(t, rdb.PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val(), ttl)
-		_, err = l.TryLock(ctx)
+		assert.LessOrEqual(t, rdb.PTTL(ctx, k.keys("a")[0]).Val(), ttl)
+		_, err = k.block(c, "a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, h.Release(ctx))
+
+		release(t, h)
 		err = h.Extend(ctx, time.Minute)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrReleased)
-		nothingLeft(t, rdb)
+		nothingLeft(t, rdb, k.stays("a")...)
 	})
 }
 
-func TestClientWatchdogRenews(t *testing.T) {
-	testenv.Full(t)
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		c := newLocks(t, addr, WithWatchdog(6*time.Second))
-		h, err := k.lock(c, "a").Lock(ctx)
-		require.NoError(t, err)
-		first := h.ValidUntil()
-		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
-		require.NoError(t, h.Context().Err())
-		_, err = k.lock(c, "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, h.Extend(ctx, time.Minute))
-		assert.Greater(t, newClient(t, addr).PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val(), 30*time.Second)
-		require.NoError(t, h.Extend(ctx, 20*time.Second), "shorter")
-		require.NoError(t, h.Release(ctx))
-	})
-}
-
-// A waiter received the end of the lease; if the lease now ends earlier, the waiter is woken.
-func TestShortenedLeaseWakesWaiter(t *testing.T) {
-	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, server.Addr)
-		h, err := k.lock(newLocks(t, server.Addr), "a").Lock(ctx, WithLease(time.Minute))
-		require.NoError(t, err)
-		got := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
-		queued(t, rdb, k.name, "a", 1)
-		require.NoError(t, h.Extend(ctx, time.Hour))
-		assert.Zero(t, calls(t, rdb, "publish"))
-		require.NoError(t, h.Extend(ctx, recheck-100*time.Millisecond)) // a third of it is the time for an answer
-		assert.Equal(t, 1, calls(t, rdb, "publish"))
-		next := <-got
-		require.NoError(t, next.err)
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		require.NoError(t, next.hold.Release(ctx))
-	})
-}
-
-func TestWaitersAreWoken(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
+// An acquire that the network delivers twice does not shorten a lease that was extended in between.
+func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
+	each(t, exclusiveKinds, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-		requireOneWithin(t, belowRecheck, func() time.Duration {
-			h := must(t)(k.lock(clients[0], "a").Lock(ctx))
-			const waiting = 12
-			var wg sync.WaitGroup
-			for i := range waiting {
-				wg.Go(func() { assert.NoError(t, Do(ctx, k.lock(clients[i%3], "a"), nothing)) })
-			}
-			queued(t, rdb, k.name, "a", waiting)
-			began := time.Now()
-			release(t, h)
-			wg.Wait()
-			return time.Since(began)
-		})
-		nothingLeft(t, rdb)
+		cl := k.claim(newLocks(t, addr), "a", time.Minute)
+		first, err := cl.acquireOnce(ctx, modeTry)
+		require.NoError(t, err)
+		require.True(t, first.ok)
+		_, err = cl.renew(ctx, time.Hour)
+		require.NoError(t, err)
+		again, err := cl.acquireOnce(ctx, modeTry)
+		require.NoError(t, err)
+		require.True(t, again.ok)
+		assert.Equal(t, first.token, again.token)
+		assert.Greater(t, rdb.PTTL(ctx, cl.keys[0]).Val(), 30*time.Minute)
+		require.NoError(t, cl.release(ctx))
 	})
 }
 
-// Without a release, the waiter retries when the lease ends.
-func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
+// Tokens increase even if the server has lost the last one or its clock is set back.
+func TestTokensIncrease(t *testing.T) {
+	each(t, exclusiveKinds, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
-		l, next := k.lock(newLocks(t, addr), "a"), k.lock(newLocks(t, addr), "a")
-		requireOneWithin(t, leaseEndBound, func() time.Duration {
-			const lease = 900 * time.Millisecond
-			_ = must(t)(l.Lock(ctx, WithLease(lease)))
-			ends := time.Now().Add(lease)
-			h := must(t)(next.Lock(ctx))
-			late := time.Since(ends)
-			assert.Zero(t, waiters(t, newClient(t, addr), k.name, "a"), "the holder is still in the queue")
-			release(t, h)
-			return late
-		})
-	})
-}
-
-func TestCancelledWaitLeavesQueue(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")
-		h, err := l.Lock(context.Background())
-		require.NoError(t, err)
-
-		why := errors.New("the caller has returned")
-		ctx, cancel := context.WithCancelCause(soon(t))
-		got := background(ctx, l)
-		queued(t, rdb, k.name, "a", 1)
-		cancel(why)
-		err = (<-got).err
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-		require.NotErrorIs(t, err, ErrUncertain)
-		queued(t, rdb, k.name, "a", 0)
-
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {
-			_, err = lock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.ErrorIs(t, err, why)
-		}
-		require.NoError(t, h.Release(context.Background()))
-		nothingLeft(t, rdb)
-	})
-}
-
-// A waiter that leaves after it was woken forwards the wake.
-func TestDepartingWaiterForwardsWake(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		l, other := k.lock(newLocks(t, addr), "a"), newLocks(t, addr)
-		requireOneWithin(t, belowRecheck, func() time.Duration {
-			h := must(t)(l.Lock(ctx))
-			ignoring := k.attempt(other, "a", time.Minute) // it is woken, and does not react
-			_, confirmed, err := other.hub.join(ignoring.id, ignoring.keys[0])
-			require.NoError(t, err)
-			<-confirmed
-			v, err := ignoring.acquireOnce(ctx, modeWait)
-			require.NoError(t, err)
-			require.False(t, v.ok)
-			got := background(ctx, l)
-			queued(t, rdb, k.name, "a", 2)
-			release(t, h)
-			began := time.Now()
-			_ = ignoring.release(ctx) // the other may have retried meanwhile
-			other.hub.leave(ignoring.id, false)
-			next := arrived(t, got)
-			took := time.Since(began)
-			release(t, next)
-			return took
-		})
-		nothingLeft(t, rdb)
-	})
-}
-
-func TestTryLockIsNeverQueued(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		h, err := k.lock(c, "a").Lock(ctx)
-		require.NoError(t, err)
-		wait, leave := context.WithCancel(ctx)
-		got := background(wait, k.lock(c, "a")) // so that the hub is subscribed
-		queued(t, rdb, k.name, "a", 1)
-		for range 5 {
-			_, err = k.lock(c, "a").TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
-		}
-		leave()
-		require.ErrorIs(t, (<-got).err, ErrNotAcquired)
-		require.NoError(t, h.Release(ctx))
-	})
-}
-
-// A dead waiter's place expires, and delays the others only a little.
-func TestDeadWaiterIsSkipped(t *testing.T) {
-	testenv.Full(t)
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		rdb := newClient(t, addr)
-		l := k.lock(newLocks(t, addr), "a")
-		requireOneWithin(t, deadBound, func() time.Duration {
-			ctx := soon(t)
-			h := must(t)(l.Lock(ctx))
-			_, err := k.attempt(newLocks(t, addr), "a", time.Minute).acquireOnce(ctx, modeWait)
-			require.NoError(t, err)
-			died := time.Now()
-			got := background(ctx, l)
-			queued(t, rdb, k.name, "a", 2)
-			release(t, h)
-			next := arrived(t, got)
-			took := time.Since(died)
-			release(t, next)
-			return took
-		})
-		nothingLeft(t, rdb)
-	})
-}
-
-func TestLockNames(t *testing.T) {
-	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		var holds []*Hold
-		for _, name := range []string{
-			"order:1", "}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff", "a:queue", "a:waiters", "a:fence", "a",
-			strings.Repeat("k", 1024),
-		} {
-			l := k.lock(c, name)
+		last := uint64(0)
+		take := func() {
 			h, err := l.TryLock(ctx)
-			require.NoError(t, err, "%q", name)
-			_, err = l.TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
-			holds = append(holds, h)
-			wait, leave := context.WithCancel(ctx)
-			got := background(wait, l)
-			queued(t, rdb, k.name, name, 1)
-			leave()
-			require.ErrorIs(t, (<-got).err, ErrNotAcquired)
-		}
-		for _, h := range holds {
+			require.NoError(t, err)
+			assert.Greater(t, h.Token(), last)
+			last = h.Token()
 			require.NoError(t, h.Release(ctx))
 		}
-		_, err := k.lock(c, "").TryLock(ctx)
-		require.ErrorContains(t, err, "name")
-		nothingLeft(t, rdb)
+		take()
+		require.NoError(t, rdb.FlushAll(ctx).Err())
+		take()
+		key := keysOf(DefaultPrefix, k.name, "a", fenceKey)[3]
+		assert.Greater(t, rdb.PTTL(ctx, key).Val(), time.Hour-time.Minute)
+		assert.Less(t, rdb.PTTL(ctx, key).Val(), 2*time.Hour, "a key without expiry")
+		// As if the clock had been an hour ahead.
+		last = uint64(time.Now().Add(time.Hour).UnixMicro())
+		require.NoError(t, rdb.Set(ctx, key, last, time.Hour).Err())
+		take()
+		take()
 	})
 }
 
-// Locks of one name but different kinds are independent.
-func TestKindsAreIndependent(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		for _, k := range exclusiveKinds {
-			h, err := k.lock(c, "a").TryLock(ctx)
-			require.NoError(t, err, k.name)
-			defer func() { assert.NoError(t, h.Release(ctx)) }()
-			other, err := k.lock(newLocks(t, addr, WithPrefix("another")), "a").TryLock(ctx)
-			require.NoError(t, err, "another prefix is another lock")
-			defer func() { assert.NoError(t, other.Release(ctx)) }()
-		}
-	})
+// arrivals returns the queue of the fair lock "a" on the server.
+func arrivals(t testing.TB, rdb *redis.Client) []string {
+	t.Helper()
+	ids, err := rdb.ZRange(context.Background(), keysOf(DefaultPrefix, fairKind.name, "a")[1], 0, -1).Result()
+	require.NoError(t, err)
+	return ids
 }
 
-// Thousands of uses by several clients: never two holders at a time, increasing tokens, at most three commands each,
-// and nothing left behind.
-func TestManyContendedUses(t *testing.T) {
-	testenv.Full(t)
-	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		const uses, contenders = 1000, 24
-		ctx := context.Background()
-		rdb := newClient(t, server.Addr)
-		clients, sent := countedClients(t, server.Addr)
-		began := time.Now()
-		var left atomic.Int64
-		left.Store(uses)
-		var inside atomic.Int32
-		var last uint64 // guarded by the lock: the race detector checks it
-		var wg sync.WaitGroup
-		for i := range contenders {
-			wg.Go(func() {
-				for left.Add(-1) >= 0 {
-					h, err := k.lock(clients[i%3], "a").Lock(ctx)
-					if !assert.NoError(t, err) {
-						return
-					}
-					assert.EqualValues(t, 1, inside.Add(1))
-					assert.Greater(t, h.Token(), last)
-					last = h.Token()
-					inside.Add(-1)
-					assert.NoError(t, h.Release(ctx))
-				}
-			})
-		}
-		wg.Wait()
-		requireFewCommands(t, sent, uses, contenders, 3.3, time.Since(began))
-		nothingLeft(t, rdb)
-	})
+// Hundreds of contenders of several clients acquire the lock in the exact order of their arrival at the server.
+func TestFairOrder(t *testing.T) {
+	for server, contenders := range map[string]int{"miniredis": 60, "redis": 500} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			if server == "redis" {
+				testFairOrder(t, startRedis(t), contenders)
+			} else {
+				testFairOrder(t, testenv.StartMiniredis(t).Addr(), contenders)
+			}
+		})
+	}
 }
 
-func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
-	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, server.Addr)
-		c := newLocks(t, server.Addr)
-		l := k.lock(c, "a")
-		for range 10 {
-			require.NoError(t, Do(ctx, l, nothing))
-			require.NoError(t, TryDo(ctx, l, func(ctx context.Context) error {
-				_, err := l.TryLock(ctx)
-				assert.ErrorIs(t, err, ErrNotAcquired)
-				return nil
-			}))
-		}
-		assert.Zero(t, calls(t, rdb, "publish"))
-		assert.Zero(t, calls(t, rdb, "subscribe"))
+func testFairOrder(t *testing.T, addr string, contenders int) {
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+	first, err := clients[0].Fair("a").Lock(ctx)
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var served []string
+	var wg sync.WaitGroup
+	for i := range contenders {
+		wg.Go(func() {
+			h, err := clients[i%3].Fair("a").Lock(ctx)
+			if !assert.NoError(t, err) {
+				return
+			}
+			mu.Lock()
+			served = append(served, h.g.keeper.(*claim).id)
+			mu.Unlock()
+			assert.NoError(t, h.Release(ctx))
+		})
+	}
+	queued(t, rdb, fairKind.name, "a", int64(contenders))
+	came := arrivals(t, rdb)
+	require.NoError(t, first.Release(ctx))
+	wg.Wait()
+	require.Equal(t, came, served)
+	nothingLeft(t, rdb)
+}
 
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
-		got := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
-		queued(t, rdb, k.name, "a", 1)
+// Waiters that arrive one after the other are queued in that order.
+func TestFairQueuesInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx, cancel := context.WithCancel(soon(t))
+	rdb := newClient(t, addr)
+	clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
+	h, err := clients[0].Fair("a").Lock(ctx)
+	require.NoError(t, err)
+	var waits []<-chan outcome
+	for i := range 6 {
+		waits = append(waits, background(ctx, clients[i%2].Fair("a")))
+		queued(t, rdb, fairKind.name, "a", int64(i+1))
+	}
+	for i, id := range arrivals(t, rdb) {
+		assert.Contains(t, id, clients[i%2].id+":")
+	}
+	before := arrivals(t, rdb)
+	time.Sleep(2 * recheck)
+	assert.Equal(t, before, arrivals(t, rdb), "a waiter that retries keeps its place")
+	cancel()
+	for _, wait := range waits {
+		require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
+	}
+	require.NoError(t, h.Release(context.Background()))
+}
+
+// Arrivals are strictly ordered even if the server's clock is set back.
+func TestFairOrderSurvivesClockSetBack(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx, cancel := context.WithCancel(soon(t))
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	h, err := c.Fair("a").Lock(ctx)
+	require.NoError(t, err)
+	keys := keysOf(DefaultPrefix, fairKind.name, "a")
+	tomorrow := time.Now().Add(24 * time.Hour)
+	require.NoError(t, rdb.ZAdd(ctx, keys[1], redis.Z{Score: float64(tomorrow.UnixMicro()), Member: "early:1"}).Err())
+	require.NoError(t, rdb.HSet(ctx, keys[2], "early:1", strconv.FormatInt(tomorrow.UnixMilli(), 10)+":").Err())
+	got := background(ctx, c.Fair("a"))
+	queued(t, rdb, fairKind.name, "a", 2)
+	assert.Equal(t, 0, slices.Index(arrivals(t, rdb), "early:1"))
+	cancel()
+	require.ErrorIs(t, (<-got).err, ErrNotAcquired)
+	require.NoError(t, h.Release(context.Background()))
+}
+
+// TryLock fails while there are waiters, even if the lock is free.
+func TestFairTryRespectsTheQueue(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	h, err := c.Fair("a").Lock(ctx)
+	require.NoError(t, err)
+	slow := newLocks(t, addr).newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
+	_, err = slow.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	stay(t, rdb, fairKind.name, "a", slow)
+	require.NoError(t, h.Release(ctx))
+	_, err = c.Fair("a").TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	assert.EqualValues(t, 1, waiters(t, rdb, fairKind.name, "a"))
+	v, err := slow.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.True(t, v.ok, "it is first")
+	require.NoError(t, slow.release(ctx))
+	nothingLeft(t, rdb)
+}
+
+func TestReentry(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	stranger := soon(t)
+	ctx := WithOwner(stranger, NewOwner())
+	rdb := newClient(t, addr)
+	l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
+	outer, err := l.Lock(ctx)
+	require.NoError(t, err)
+	inner, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	third, err := elsewhere.Lock(ctx) // the same owner in another process
+	require.NoError(t, err)
+	assert.Equal(t, outer.Token(), inner.Token())
+	assert.Equal(t, outer.Token(), third.Token())
+	for _, other := range []context.Context{stranger, WithOwner(stranger, NewOwner()), WithOwner(stranger, "")} {
+		_, err = l.TryLock(other)
+		require.ErrorIs(t, err, ErrNotAcquired)
+	}
+
+	// In any order; each once.
+	for _, h := range []*Hold{outer, third} {
 		require.NoError(t, h.Release(ctx))
-		require.NoError(t, (<-got).err)
-		assert.Equal(t, 1, calls(t, rdb, "publish"), "one waiter, one message")
-	})
+		require.NoError(t, h.Release(ctx))
+		requireDone(t, h.Context(), ErrReleased)
+		_, err = l.TryLock(stranger)
+		require.ErrorIs(t, err, ErrNotAcquired, "a partial release")
+	}
+	require.NoError(t, inner.Context().Err())
+	require.NoError(t, inner.Extend(ctx, time.Minute))
+	require.NoError(t, inner.Release(ctx))
+	nothingLeft(t, rdb)
+
+	h, err := l.TryLock(stranger)
+	require.NoError(t, err)
+	assert.Greater(t, h.Token(), inner.Token())
+	require.NoError(t, h.Release(ctx))
 }
 
-// The first waiter does not receive messages: the release wakes the second one too.
-func TestUnreachableWaiterIsSkipped(t *testing.T) {
-	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		ctx := soon(t)
-		rdb := newClient(t, server.Addr)
-		c := newLocks(t, server.Addr)
-		h, err := k.lock(c, "a").Lock(ctx)
-		require.NoError(t, err)
-		var waiting []*claim
-		for range 3 {
-			ignoring := k.attempt(newLocks(t, server.Addr), "a", time.Minute)
-			_, err = ignoring.acquireOnce(ctx, modeWait)
-			require.NoError(t, err)
-			stay(t, rdb, k.name, "a", ignoring)
-			waiting = append(waiting, ignoring)
-		}
-		woken, confirmed, err := waiting[1].c.hub.join(waiting[1].id, waiting[1].keys[0])
-		require.NoError(t, err)
-		defer waiting[1].c.hub.leave(waiting[1].id, false)
-		<-confirmed
-		require.NoError(t, h.Release(ctx))
-		select {
-		case <-woken:
-		case <-ctx.Done():
-			require.FailNow(t, "not woken")
-		}
-		assert.Equal(t, 2, calls(t, rdb, "publish"), "the third need not be woken")
-	})
+// A shorter lease inside a longer one, and the other way round.
+func TestReentrantHoldsHaveOwnLeases(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := WithOwner(soon(t), NewOwner())
+	rdb := newClient(t, addr)
+	l := newLocks(t, addr).Reentrant("a")
+	ttl := func() time.Duration { return rdb.PTTL(ctx, exclusiveKinds[2].keys("a")[0]).Val() }
+
+	long, err := l.Lock(ctx, WithLease(time.Minute))
+	require.NoError(t, err)
+	short, err := l.Lock(ctx, WithLease(time.Second))
+	require.NoError(t, err)
+	assert.Greater(t, ttl(), 30*time.Second, "re-entry shortened the lease")
+	requireDone(t, short.Context(), ErrLost)
+	require.NoError(t, long.Context().Err())
+	require.ErrorIs(t, short.Release(ctx), ErrNotHeld)
+	assert.Greater(t, ttl(), 30*time.Second)
+
+	longer, err := l.Lock(ctx, WithLease(time.Hour))
+	require.NoError(t, err)
+	assert.Greater(t, ttl(), 30*time.Minute)
+	require.NoError(t, longer.Release(ctx))
+	assert.Less(t, ttl(), 2*time.Minute, "the key outlasts its last hold")
+
+	require.NoError(t, long.Extend(ctx, 10*time.Second))
+	assert.Less(t, ttl(), 11*time.Second)
+	require.NoError(t, long.Release(ctx))
+	nothingLeft(t, rdb)
+}
+
+// A hold that has expired is over, even though its owner still has the lock.
+func TestExpiredReentryIsNotRevived(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := WithOwner(soon(t), NewOwner())
+	c := newLocks(t, addr)
+	long, err := c.Reentrant("a").Lock(ctx)
+	require.NoError(t, err)
+	crashed := c.newClaim(reentrantKind, long.g.keeper.(*claim).keys, time.Second, ownerOf(ctx))
+	v, err := crashed.acquireOnce(ctx, modeTry)
+	require.NoError(t, err)
+	require.True(t, v.ok)
+	time.Sleep(1100 * time.Millisecond)
+	_, err = crashed.renew(ctx, time.Hour)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.ErrorIs(t, crashed.release(ctx), ErrNotHeld)
+	require.NoError(t, long.Release(ctx))
+	nothingLeft(t, newClient(t, addr))
+}
+
+// An acquire that is repeated because its reply was lost is one hold.
+func TestRepeatedReentryIsOneHold(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	cl := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, "me")
+	first, err := cl.acquireOnce(ctx, modeTry)
+	require.NoError(t, err)
+	again, err := cl.acquireOnce(ctx, modeTry)
+	require.NoError(t, err)
+	require.True(t, first.ok && again.ok)
+	assert.Equal(t, first.token, again.token)
+	require.NoError(t, cl.release(ctx))
+	nothingLeft(t, newClient(t, addr))
+}
+
+// The owner does not wait for the queue; the last release wakes the first waiter.
+func TestReentryPassesTheQueue(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
+	for _, waiting := range []*Reentrant{l, elsewhere} {
+		requireWoken(t, func(ctx context.Context) {
+			owner := WithOwner(ctx, NewOwner())
+			outer := must(t)(l.Lock(owner))
+			got := background(ctx, waiting)
+			queued(t, rdb, reentrantKind.name, "a", 1)
+			release(t, must(t)(l.Lock(owner)))
+			require.EqualValues(t, 1, waiters(t, rdb, reentrantKind.name, "a"))
+			release(t, outer)
+			release(t, arrived(t, got))
+		})
+	}
+	nothingLeft(t, rdb)
 }

@@ -53,22 +53,22 @@ func newTestExecutor(t *testing.T, addr string) *executor {
 
 // Each caller gets its own reply.
 func TestExecutorRepliesToEachCaller(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		e := newTestExecutor(t, addr)
-		const callers, each = 32, 20
-		var wg sync.WaitGroup
-		for range callers {
-			wg.Go(func() {
-				for range each {
-					text := NewOwner()
-					v, err := e.run(soon(t), echo, []string{"a"}, echoArgs(string(text)))
-					assert.NoError(t, err)
-					assert.Equal(t, string(text), v)
-				}
-			})
-		}
-		wg.Wait()
-	})
+	t.Parallel()
+	addr := startServer(t)
+	e := newTestExecutor(t, addr)
+	const callers, each = 32, 20
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				text := NewOwner()
+				v, err := e.run(soon(t), echo, []string{"a"}, echoArgs(string(text)))
+				assert.NoError(t, err)
+				assert.Equal(t, string(text), v)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // The calls submitted while a batch is in flight form the next batch.
@@ -103,7 +103,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 // is closed.
 func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	rdb := newClient(t, testenv.StartRedis(t).Addr)
+	rdb := newClient(t, startRedis(t))
 	var sent trips
 	rdb.AddHook(&sent)
 	e := newExecutor(rdb)
@@ -142,26 +142,26 @@ func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 
 // A script of a batch that fails or is not loaded does not affect the others.
 func TestBatchedCommandsFailSeparately(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		e := newTestExecutor(t, addr)
-		_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
-		require.NoError(t, err)
-		fail := newScript(`return redis.error_reply('REFUSED for good')`)
-		unknown := newScript(`return 'unknown ' .. ARGV[5]`)
-		var calls []*call
-		for _, s := range []*script{echo, fail, unknown, echo, unknown} {
-			calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
-		}
-		missing := e.roundTrip(soon(t), calls, true)
-		require.Len(t, missing, 3, "fail was never loaded either")
-		require.Empty(t, e.roundTrip(soon(t), missing, false))
-		assert.Equal(t, "x", calls[0].value)
-		require.ErrorContains(t, calls[1].err, "REFUSED")
-		assert.True(t, notExecuted(calls[1].err))
-		assert.Equal(t, "unknown x", calls[2].value)
-		assert.Equal(t, "x", calls[3].value)
-		assert.Equal(t, "unknown x", calls[4].value)
-	})
+	t.Parallel()
+	addr := startServer(t)
+	e := newTestExecutor(t, addr)
+	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
+	require.NoError(t, err)
+	fail := newScript(`return redis.error_reply('REFUSED for good')`)
+	unknown := newScript(`return 'unknown ' .. ARGV[5]`)
+	var calls []*call
+	for _, s := range []*script{echo, fail, unknown, echo, unknown} {
+		calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
+	}
+	missing := e.roundTrip(soon(t), calls, true)
+	require.Len(t, missing, 3, "fail was never loaded either")
+	require.Empty(t, e.roundTrip(soon(t), missing, false))
+	assert.Equal(t, "x", calls[0].value)
+	require.ErrorContains(t, calls[1].err, "REFUSED")
+	assert.True(t, notExecuted(calls[1].err))
+	assert.Equal(t, "unknown x", calls[2].value)
+	assert.Equal(t, "x", calls[3].value)
+	assert.Equal(t, "unknown x", calls[4].value)
 }
 
 // While the server hangs, a caller that leaves before its command is sent cancels it, a command that is queued too long
@@ -209,70 +209,102 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 
 // Calls of a joint script that are sent together are one command, each with its own key, arguments, reply and error.
 func TestJointScript(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		e := newTestExecutor(t, addr)
-		ctx := soon(t)
-		require.NoError(t, e.rdb.Set(ctx, "n:7", "text", 0).Err())
-		add := newJointScript(`return redis.call('INCRBY', KEYS[1], ARGV[2]) + ARGV[1]`)
-		trip := func(n int, byHash bool) []*call {
-			var calls []*call
-			for i := range n {
-				calls = append(calls, &call{script: add, keys: []string{fmt.Sprint("n:", i)}, args: []any{1000, i}, done: make(chan struct{})})
-			}
-			if missing := e.roundTrip(ctx, calls, byHash); byHash {
-				require.Len(t, missing, n, "the joint script was not loaded yet")
-			} else {
-				require.Empty(t, missing)
-			}
-			return calls
+	t.Parallel()
+	addr := startServer(t)
+	e := newTestExecutor(t, addr)
+	ctx := soon(t)
+	require.NoError(t, e.rdb.Set(ctx, "n:7", "text", 0).Err())
+	add := newJointScript(`return redis.call('INCRBY', KEYS[1], ARGV[2]) + ARGV[1]`)
+	trip := func(n int, byHash bool) []*call {
+		var calls []*call
+		for i := range n {
+			calls = append(calls, &call{script: add, keys: []string{fmt.Sprint("n:", i)}, args: []any{1000, i}, done: make(chan struct{})})
 		}
-		trip(10, true)
-		for i, c := range trip(10, false) {
-			if i == 7 {
-				require.ErrorContains(t, c.err, "integer")
-				require.True(t, notExecuted(c.err))
-				continue
-			}
-			require.NoError(t, c.err)
-			require.EqualValues(t, 1000+i, c.value)
+		if missing := e.roundTrip(ctx, calls, byHash); byHash {
+			require.Len(t, missing, n, "the joint script was not loaded yet")
+		} else {
+			require.Empty(t, missing)
 		}
-	})
+		return calls
+	}
+	trip(10, true)
+	for i, c := range trip(10, false) {
+		if i == 7 {
+			require.ErrorContains(t, c.err, "integer")
+			require.True(t, notExecuted(c.err))
+			continue
+		}
+		require.NoError(t, c.err)
+		require.EqualValues(t, 1000+i, c.value)
+	}
 }
 
 // Locks of many names on the same nodes that are used concurrently share round trips, and each is held by one holder.
 func TestRedLocksShareRoundTrips(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		var sent trips
-		rdb.AddHook(&sent)
-		all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
-		require.NoError(t, err)
-		const users, each = 64, 10
-		var wg sync.WaitGroup
-		var held [users / 2]atomic.Int64
-		var cycles atomic.Int64
-		for user := range users {
-			wg.Go(func() {
-				for range each {
-					l := all.Lock(fmt.Sprint("order:", user%len(held)))
-					err := TryDo(soon(t), l, func(context.Context) error {
-						cycles.Add(1)
-						assert.EqualValues(t, 1, held[user%len(held)].Add(1))
-						time.Sleep(time.Millisecond)
-						held[user%len(held)].Add(-1)
-						return nil
-					})
-					if err != nil {
-						assert.ErrorIs(t, err, ErrNotAcquired)
-					}
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	var sent trips
+	rdb.AddHook(&sent)
+	all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
+	require.NoError(t, err)
+	const users, each = 64, 10
+	var wg sync.WaitGroup
+	var held [users / 2]atomic.Int64
+	var cycles atomic.Int64
+	for user := range users {
+		wg.Go(func() {
+			for range each {
+				l := all.Lock(fmt.Sprint("order:", user%len(held)))
+				err := TryDo(soon(t), l, func(context.Context) error {
+					cycles.Add(1)
+					assert.EqualValues(t, 1, held[user%len(held)].Add(1))
+					time.Sleep(time.Millisecond)
+					held[user%len(held)].Add(-1)
+					return nil
+				})
+				if err != nil {
+					assert.ErrorIs(t, err, ErrNotAcquired)
 				}
-			})
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, cycles.Load())
+	require.Less(t, sent.n.Load(), cycles.Load(), "releases share round trips")
+	require.Zero(t, rdb.DBSize(soon(t)).Val())
+	_, err = all.Lock("").TryLock(soon(t))
+	require.ErrorIs(t, err, errNoName)
+}
+
+// go-redis's own retries would count twice; a pipeline must not use them either.
+func TestRetryingClientSendsOnce(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	p := startProxy(t, addr)
+	rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
+	defer func() { _ = rdb.Close() }()
+	e := newExecutor(rdb)
+	defer e.close()
+	count := newScript(`return redis.call('INCR', KEYS[1])`)
+	args := []any{"", "", 0, ""}
+	_, err := e.run(ctx, count, []string{"warm"}, args)
+	require.NoError(t, err)
+	for _, batch := range []int{1, 5} {
+		p.Inject(dropReply, count.sha, 1)
+		var calls []*call
+		for range batch {
+			calls = append(calls, &call{script: count, keys: []string{"n"}, args: args, done: make(chan struct{})})
 		}
-		wg.Wait()
-		require.NotZero(t, cycles.Load())
-		require.Less(t, sent.n.Load(), cycles.Load(), "releases share round trips")
-		require.Zero(t, rdb.DBSize(soon(t)).Val())
-		_, err = all.Lock("").TryLock(soon(t))
-		require.ErrorIs(t, err, errNoName)
-	})
+		e.roundTrip(ctx, calls, true)
+		require.Equal(t, 1, p.Broken())
+		for _, c := range calls {
+			require.Error(t, c.err)
+			require.False(t, notExecuted(c.err))
+		}
+	}
+	n, err := newClient(t, addr).Get(ctx, "n").Int()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, n, 6, "1 and 5 were sent, none of them twice")
 }

@@ -4,247 +4,393 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/testenv"
 )
 
-const always = 1 << 30
+// The faults of this file happen to every kind of lock of a Client. Those of a RedLock are in redlock_test.go, those of
+// ZooKeeper in zk_test.go.
 
-// proxied returns a lock behind a proxy. The connection is open and the script is loaded, so that the next requests are
-// those of the lock.
-func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) {
-	t.Helper()
-	p := startProxy(t, addr)
-	l := newLock(t, "a", []string{p.Addr}, opts...)
-	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
-	return l, p
-}
-
+// The acquire was executed, and its reply is lost: the caller gets the error, and nothing is left.
 func TestAcquireReplyLost(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		l, p := proxied(t, addr)
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
-			p.Inject(dropReply, setCmd, 1)
-			_, err := lock(ctx)
+	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
+		rdb := newClient(t, addr)
+		c, p := k.faulty(t, addr)
+
+		for _, lock := range bothWays(k.lock(c, "a")) {
+			p.Inject(dropReply, k.acquire.sha, 1)
+			_, err := lock(owned(t))
 			require.ErrorIs(t, err, io.EOF)
 			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
 			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.Broken())
-			require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+			nothingLeft(t, rdb, k.stays("a")...)
 		}
+		release(t, must(t)(k.block(c, "a").TryLock(soon(t))))
 	})
 }
 
-// A client that retries would find its own key and report the lock as taken.
-func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		p := startProxy(t, addr)
-		rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
-		defer func() { _ = rdb.Close() }()
-		l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
-		require.NoError(t, err)
-		p.Inject(dropReply, setCmd, 1)
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, io.EOF)
-		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+// A waiter whose replies are lost repeats its attempt with the same id, and acquires the lock once.
+func TestWaiterReplyLost(t *testing.T) {
+	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
+		rdb := newClient(t, addr)
+		c, p := k.faulty(t, addr)
+		direct := newLocks(t, addr)
+		h := must(t)(k.block(direct, "a").Lock(soon(t)))
+		got := background(owned(t), k.lock(c, "a"))
+		queued(t, rdb, k.name, "a", 1)
 
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		p.Inject(dropReply, scriptCmd, 1)
-		require.NoError(t, h.Release(ctx))
-		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+		p.Inject(dropReply, k.acquire.sha, 2)
+		release(t, h)
+		next := arrived(t, got)
+		assert.Positive(t, p.Broken(), "no reply was lost")
+		assert.Zero(t, waiters(t, rdb, k.name, "a"))
+
+		release(t, next)
+		release(t, must(t)(k.block(direct, "a").TryLock(soon(t)))) // it was not counted twice
+		nothingLeft(t, rdb, k.stays("a")...)
 	})
 }
 
-// Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
-func TestUndoAfterServerRecovers(t *testing.T) {
-	testenv.Full(t)
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		var seen recorder
-		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
-		p.Inject(dropReply, setCmd, 1)
-		_, err := l.TryLock(ctx)
-		require.ErrorIs(t, err, io.EOF)
-		require.Equal(t, 1, seen.count(EventFailed))
-
-		p.Inject(muteReply, setCmd, 1)
-		h, err := l.TryLock(ctx)
-		require.Error(t, err, "%v", h)
-		require.NotErrorIs(t, err, ErrUncertain, "the undo succeeded on another connection")
-
-		p.Inject(muteReply, anyCmd, always)
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrUncertain)
-		require.NotErrorIs(t, err, ErrNotAcquired)
-		require.Equal(t, 1, seen.count(EventUncertain))
-		p.Heal()
-		keyGone(t, addr, "a")
-	})
-}
-
+// The first release was executed, and wakes the waiter. The repeated one finds nothing, and succeeds.
 func TestReleaseReplyLost(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
+	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
 		var seen recorder
-		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
-		h, err := l.TryLock(ctx)
+		c, p := k.faulty(t, addr, WithObserver(seen.observe))
+		h := must(t)(k.lock(c, "a").Lock(owned(t)))
+		got := background(ctx, k.block(newLocks(t, addr), "a"))
+		queued(t, rdb, k.name, "a", 1)
+
+		p.Inject(dropReply, k.freeing.sha, 2)
+		err := h.Release(ctx)
+		for errors.Is(err, ErrUncertain) { // the machine stalled for 1.5 s
+			err = h.Release(ctx)
+		}
 		require.NoError(t, err)
-		p.Inject(dropReply, scriptCmd, 2)
-		require.NoError(t, h.Release(ctx), "the first release deleted the key; the repeated one found nothing")
 		require.Equal(t, 2, p.Broken())
-		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
-		assert.Equal(t, 2, seen.count(EventReleased))
+		assert.Zero(t, seen.count(EventLost))
+
+		release(t, arrived(t, got))
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// A renewal that fails is repeated.
+func TestRenewReplyLost(t *testing.T) {
+	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+		var seen recorder
+		c, p := k.faulty(t, addr, WithWatchdog(6*time.Second), WithObserver(seen.observe))
+		h := must(t)(k.lock(c, "a").Lock(soon(t)))
+
+		p.Inject(dropReply, k.renew.sha, 1)
+		first := h.ValidUntil()
+		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+		assert.Positive(t, seen.count(EventRenewFailed))
+
+		release(t, h)
 		assert.Zero(t, seen.count(EventLost))
 	})
 }
 
-func TestReleaseUnreachable(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		l, p := proxied(t, addr)
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		p.Inject(refuse, anyCmd, always)
-		err = h.Release(ctx)
-		require.ErrorIs(t, err, ErrUncertain)
-		require.NotErrorIs(t, err, ErrNotHeld)
-		requireDone(t, h.Context(), ErrReleased)
-		p.Heal()
-		require.NoError(t, h.Release(ctx), "a release that failed may be repeated")
-		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
-	})
-}
+// No renewal is executed: the hold ends before the server frees the lock, and then the waiter acquires it.
+func TestFailedRenewalsEndHold(t *testing.T) {
+	testenv.Full(t)
+	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		c, p := k.faulty(t, addr, WithWatchdog(12*time.Second)) // leaves 0.7 s from the end of the hold to that of the key
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		got := background(ctx, k.block(newLocks(t, addr), "a"))
 
-// The caller's context ends while the server is silent. The node timeout is far above the bound, so it cannot end
-// the call.
-func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
-		h, err := l.TryLock(context.Background())
-		require.NoError(t, err)
-		p.Inject(muteReply, anyCmd, always)
-		calls := map[string]func(context.Context) error{
-			"extend":  func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
-			"trylock": func(ctx context.Context) error { _, err := l.TryLock(ctx); return err },
-			"lock":    func(ctx context.Context) error { _, err := l.Lock(ctx); return err },
-			"release": h.Release,
-		}
-		for _, name := range []string{"trylock", "lock", "extend", "release"} {
-			err := cancelled(t, calls[name])
-			require.ErrorIs(t, err, ErrUncertain, name)
-			if name == "lock" || name == "trylock" {
-				require.ErrorIs(t, err, ErrNotAcquired, name)
-			}
-		}
-		p.Heal()
-		keyGone(t, addr, "a")
-	})
-}
-
-// An acquire that is answered after its caller has returned is released.
-func TestCancelledAcquireIsReleased(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	l := newLock(t, "a", []string{server.Addr}, WithNodeTimeout(MaxNodeTimeout))
-	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
-	require.NoError(t, server.Pause())
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	_, err := l.TryLock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, server.Resume())
-	eventually(t, "the lock is free", func() bool {
-		h, err := l.TryLock(context.Background())
-		if err == nil {
-			require.NoError(t, h.Release(context.Background()))
-		}
-		return err == nil
-	})
-}
-
-func TestContextEndsBeforeServerFreesLock(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		const lease = 12 * time.Second // leaves 0.7 s from the end of the hold to that of the key
-		var seen recorder
-		l, p := proxied(t, addr, WithWatchdogLease(lease), WithRedLockObserver(seen.observe))
-		direct := newClient(t, addr)
-		began := time.Now()
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		require.WithinRange(t, h.ValidUntil(), began, time.Now().Add(lease-drift(lease)))
-		p.Inject(refuse, scriptCmd, always) // so no renewal is executed
+		p.Inject(refuse, k.renew.sha, always)
 		requireDone(t, h.Context(), ErrLost)
-		assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server freed the lock first")
-		assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
-		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
+		assert.Empty(t, got, "the server freed the lock first")
+		next := arrived(t, got)
 
 		p.Heal()
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		require.ErrorIs(t, h.Release(ctx), nil)
-		keyGone(t, addr, "a")
+		require.NoError(t, next.Extend(ctx, time.Minute))
+		release(t, next)
+		nothingLeft(t, newClient(t, addr), k.stays("a")...)
 	})
 }
 
-// A server that hangs, rather than refuses, does not delay the end of a hold.
-func TestContextEndsWhileServerHangs(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	const lease = 2 * time.Second
-	l := newLock(t, "a", []string{server.Addr}, WithWatchdogLease(lease), WithNodeTimeout(MaxNodeTimeout))
-	h, err := l.TryLock(context.Background())
-	require.NoError(t, err)
-	require.NoError(t, server.Pause())
-	requireDone(t, h.Context(), ErrLost)
-	require.NoError(t, server.Resume())
-	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
-	keyGone(t, server.Addr, "a")
-}
+// The caller's context ends while the server is silent. A repeated call has another command in flight.
+func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
+	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
+		c, p := k.faulty(t, addr)
+		c.exec.maxInFlight = maxInFlightSolo
+		held := must(t)(k.lock(c, "a").Lock(soon(t)))
+		k.ready(t, c, "b")
 
-func TestFailedRenewalsAreRetried(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		var seen recorder
-		l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		first := h.ValidUntil()
-		p.Inject(dropReply, anyCmd, always)
-		eventually(t, "two renewals failed", func() bool { return seen.count(EventRenewFailed) >= 2 })
+		p.Inject(muteReply, anyCmd, always)
+		for _, lock := range bothWays(k.lock(c, "b")) {
+			err := cancelled(t, func(ctx context.Context) error { _, err := lock(ctx); return err })
+			require.ErrorIs(t, err, ErrNotAcquired)
+		}
+		if k.leased() {
+			err := cancelled(t, func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
+			require.ErrorIs(t, err, ErrUncertain)
+		}
+		require.ErrorIs(t, cancelled(t, held.Release), ErrUncertain)
+
 		p.Heal()
-		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-		require.NoError(t, h.Context().Err())
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, h.Release(ctx))
-		assert.Zero(t, seen.count(EventLost))
+		nothingLeft(t, newClient(t, addr), append(k.stays("a"), k.stays("b")...)...)
 	})
 }
 
+// An acquire that is answered after its caller has returned is undone.
+func TestCancelledAcquireIsReleased(t *testing.T) {
+	eachOnOwnRedis(t, lockKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		c := newLocks(t, server.Addr)
+		k.ready(t, c, "a")
+		require.NoError(t, Do(soon(t), k.lock(c, "a"), nothing))
+
+		require.NoError(t, server.Pause())
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err := k.lock(c, "a").TryLock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrUncertain)
+
+		require.NoError(t, server.Resume())
+		nothingLeft(t, newClient(t, server.Addr), k.stays("a")...)
+	})
+}
+
+// Waits that end while some are queued, some commands are in flight and some are not sent yet leave nothing behind.
+func TestCancelledWaitsLeaveNothing(t *testing.T) {
+	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		k.ready(t, c, "a")
+		h := must(t)(k.block(c, "a").Lock(soon(t)))
+		ctx, cancel := context.WithCancel(soon(t))
+		var waits []<-chan outcome
+		for range 100 {
+			waits = append(waits, background(ctx, k.lock(c, "a")))
+		}
+		eventually(t, "some are queued", func() bool { return rdb.ZCard(soon(t), k.keys("a")[1]).Val() > 0 })
+
+		cancel()
+		for _, wait := range waits {
+			require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
+		}
+		queued(t, rdb, k.name, "a", 0)
+		release(t, h)
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// The server forgets its scripts while a hold is renewed, handed over and released.
+func TestScriptFlush(t *testing.T) {
+	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		flush := func() { require.NoError(t, rdb.ScriptFlush(ctx).Err()) }
+		c := newLocks(t, addr)
+		k.ready(t, c, "a")
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		flush()
+		if k.leased() {
+			require.NoError(t, h.Extend(ctx, time.Minute))
+		}
+
+		got := background(ctx, k.block(c, "a"))
+		queued(t, rdb, k.name, "a", 1)
+		flush()
+		release(t, h)
+		flush()
+		release(t, arrived(t, got))
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// A waiter of a dead holder acquires the lock after each of these faults.
+func TestWaiterSurvivesFaults(t *testing.T) {
+	eachOnOwnRedis(t, waitKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		direct := newLocks(t, server.Addr)
+		for _, fault := range []struct {
+			name   string
+			strike func() error
+		}{
+			{"scripts are flushed", func() error { return rdb.ScriptFlush(ctx).Err() }},
+			{"no pub/sub connection", func() error { return rdb.Do(ctx, "client", "kill", "type", "pubsub").Err() }},
+			{"the holds are gone", func() error { return rdb.Del(ctx, k.holds("a")...).Err() }},
+			{"all keys are gone", func() error { return rdb.FlushAll(ctx).Err() }},
+			{"the server restarts empty", server.Restart},
+		} {
+			c := newLocks(t, server.Addr)
+			k.ready(t, direct, "a")
+			old := must(t)(k.block(direct, "a").Lock(ctx))
+			got := background(ctx, persistent{k.lock(c, "a")})
+			queued(t, rdb, k.name, "a", 1)
+			allAnswered(t, c)
+
+			require.NoError(t, fault.strike(), fault.name)
+			_ = rdb.Ping(ctx).Err() // detects the dead connection
+			k.ready(t, direct, "a")
+			_ = old.Release(ctx) // it may be lost
+			next := arrived(t, got)
+			release(t, next)
+			nothingLeft(t, rdb, k.stays("a")...)
+		}
+	})
+}
+
+// The keys of a hold are deleted: the hold is lost, and the waiter acquires the lock.
+func TestDeletedKeyEndsHold(t *testing.T) {
+	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c, other := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
+		k.ready(t, c, "a")
+		h := must(t)(persistent{k.lock(c, "a")}.Lock(ctx))
+		got := background(ctx, k.block(other, "a"))
+		queued(t, rdb, k.name, "a", 1)
+
+		require.NoError(t, rdb.Del(ctx, append(k.holds("a"), k.stays("a")...)...).Err())
+		requireDone(t, h.Context(), ErrLost)
+		k.ready(t, other, "a")
+		next := arrived(t, got)
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		_, err := k.lock(other, "a").TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "the loser freed the winner's lock")
+		require.NoError(t, next.Extend(ctx, time.Minute))
+		release(t, next)
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// The server restarts without its data: the hold is lost, and the waiter acquires the lock with a greater token and is
+// renewed.
+func TestServerRestartedWithoutData(t *testing.T) {
+	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		c, other := newLocks(t, server.Addr, WithWatchdog(3*time.Second)), newLocks(t, server.Addr, WithWatchdog(6*time.Second))
+		k.ready(t, c, "a")
+		old := must(t)(persistent{k.block(c, "a")}.Lock(ctx))
+		got := background(ctx, persistent{k.lock(other, "a")})
+		queued(t, rdb, k.name, "a", 1)
+
+		require.NoError(t, server.Restart())
+		k.ready(t, c, "a")
+		next := arrived(t, got)
+		if old.Token() > 0 {
+			assert.Greater(t, next.Token(), old.Token())
+		}
+		requireDone(t, old.Context(), ErrLost)
+		require.ErrorIs(t, old.Release(ctx), ErrNotHeld)
+		first := next.ValidUntil()
+		eventually(t, "renewed", func() bool { return next.ValidUntil().After(first) })
+		release(t, next)
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// The server is paused for longer than the lease: the hold ends before the server's lease.
+func TestServerPausedBeyondLease(t *testing.T) {
+	testenv.Full(t)
+	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		c := newLocks(t, server.Addr, WithWatchdog(12*time.Second))
+		k.ready(t, c, "a")
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+
+		require.NoError(t, rdb.Do(ctx, "client", "pause", "15000", "all").Err())
+		requireDone(t, h.Context(), ErrLost)
+		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil())
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+
+		next := must(t)(persistent{k.block(c, "a")}.Lock(ctx)) // the server may still be paused
+		if h.Token() > 0 {
+			assert.Greater(t, next.Token(), h.Token())
+		}
+		release(t, next)
+		nothingLeft(t, rdb, k.stays("a")...)
+	})
+}
+
+// A dead server is not a taken lock, and a refused connection leaves nothing behind.
 func TestDeadServerReturnsItsError(t *testing.T) {
+	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		ctx := soon(t)
+		rdb, kill := newMortalClient(t, server)
+		c := newLocksOf(t, rdb)
+		k.ready(t, c, "a")
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		kill()
+
+		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
+		for _, lock := range bothWays(k.lock(c, "a")) {
+			_, err := lock(ctx)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, ErrNotAcquired)
+			require.NotErrorIs(t, err, ErrUncertain)
+		}
+		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+	})
+}
+
+// Close ends holds and waits, and frees nothing on the server.
+func TestClose(t *testing.T) {
+	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		k.ready(t, c, "a")
+		h := must(t)(k.block(c, "a").Lock(ctx))
+		got := background(ctx, k.lock(c, "a"))
+		queued(t, rdb, k.name, "a", 1)
+
+		require.NoError(t, c.Close())
+		err := (<-got).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, ErrClosed)
+		require.NotErrorIs(t, err, ErrUncertain)
+		requireDone(t, h.Context(), ErrLost)
+		assert.Zero(t, waiters(t, rdb, k.name, "a"))
+		_, err = k.lock(newLocks(t, addr), "a").TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "it is left to its lease")
+
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		for _, lock := range bothWays(k.lock(c, "b")) {
+			_, err = lock(ctx)
+			require.ErrorIs(t, err, ErrClosed)
+		}
+		require.NoError(t, c.Close(), "the second call does nothing")
+	})
+}
+
+func TestCloseWhileServerHangs(t *testing.T) {
+	testenv.Full(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	var seen recorder
-	l, kill := newMortalLock(t, "a", []*testenv.Redis{server}, WithRedLockObserver(seen.observe))
-	h, err := l.TryLock(context.Background())
-	require.NoError(t, err)
-	kill[0]()
-	_, err = l.TryLock(context.Background())
-	require.Error(t, err)
-	_, err = l.TryLock(context.Background())
-	var op *net.OpError
-	require.ErrorAs(t, err, &op)
-	require.False(t, errors.Is(err, ErrNotAcquired), "a dead server is not a taken lock: %v", err)
-	require.False(t, errors.Is(err, ErrUncertain), "a refused connection leaves nothing behind: %v", err)
-	require.ErrorIs(t, h.Release(context.Background()), ErrUncertain)
+	c := newLocks(t, server.Addr)
+	h := must(t)(c.Mutex("a").Lock(soon(t)))
+	got := background(soon(t), c.Mutex("a"))
+	queued(t, newClient(t, server.Addr), mutexKind.name, "a", 1)
+
+	require.NoError(t, server.Pause())
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	require.ErrorIs(t, (<-got).err, ErrClosed)
+	requireDone(t, h.Context(), ErrLost)
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(2 * longTimeout):
+		require.FailNow(t, "Close waits for the server")
+	}
+	require.NoError(t, server.Resume())
 }

@@ -2,123 +2,100 @@ package lock
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
-	"seckill/test/testenv"
 )
 
-// longTimeout bounds waits for events that are expected soon, even on a busy machine.
-const longTimeout = 20 * time.Second
+const (
+	// longTimeout bounds waits for events that are expected soon, even on a busy machine.
+	longTimeout = 20 * time.Second
 
-// quiet drops go-redis's own log, because tests stop servers on purpose.
-type quiet struct{}
+	// patience is the timeout of commands in tests, which no machine should need.
+	patience = MaxNodeTimeout
+)
 
-func (quiet) Printf(context.Context, string, ...any) {}
-
-func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{})
-	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
-	_ = flag.Set("test.parallel", "8")
-	testenv.Main(m, func() error {
-		// Undos of locks on dead servers continue for a while, by design.
-		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
-			time.Sleep(10 * time.Millisecond)
-		}
-		return goleak.Find()
-	})
-}
-
-// onEachServer runs test against miniredis and, except with -short, a real Redis and a cluster. Tests should use it
-// wherever they can.
-func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
+// soon returns a context with a long timeout, for a test's calls, each of which should return quickly.
+func soon(t testing.TB) context.Context {
 	t.Helper()
-	onSingleServers(t, test)
-	t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
+	ctx, cancel := context.WithTimeout(context.Background(), 5*longTimeout)
+	t.Cleanup(cancel)
+	return ctx
 }
 
-// onSingleServers is onEachServer for tests that put a proxy before the server, or that need what only a single server
-// has: its commands, its channels, its clock.
-func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
+// owned is soon with a new owner.
+func owned(t testing.TB) context.Context {
 	t.Helper()
-	t.Parallel()
-	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
-	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
+	return WithOwner(soon(t), NewOwner())
 }
 
-// serverKinds is onEachServer or onSingleServers.
-type serverKinds func(t *testing.T, test func(t *testing.T, addr string))
-
-// newClient connects as the package documentation advises.
-func newClient(t testing.TB, addr string) *redis.Client {
+// must returns the hold of a Lock or TryLock that must succeed.
+func must(t testing.TB) func(h *Hold, err error) *Hold {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	if cluster := newClusterClient(t, addr); cluster != nil {
-		rdb.AddHook(overCluster{cluster})
+	return func(h *Hold, err error) *Hold {
+		t.Helper()
+		require.NoError(t, err)
+		return h
 	}
-	return rdb
 }
 
-// newLock returns a RedLock on the given servers, with a client each. Its node timeout is long, so that a busy machine
-// does not fail a test; opts can shorten it.
-func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) Locker {
+func release(t testing.TB, holds ...*Hold) {
 	t.Helper()
-	opts = append([]RedLockOption{WithNodeTimeout(5 * time.Second)}, opts...)
-	nodes := make([]redis.UniversalClient, len(addrs))
-	for i, addr := range addrs {
-		nodes[i] = newClient(t, addr)
+	for _, h := range holds {
+		require.NoError(t, h.Release(context.Background()))
 	}
-	all, err := NewRedLocks(nodes, opts...)
-	require.NoError(t, err)
-	return all.Lock(name)
 }
 
-// recorder stores the events of a lock.
-type recorder struct {
-	mu     sync.Mutex
-	events []Event
+// bothWays are the two ways to acquire a lock.
+func bothWays(l Locker) []func(context.Context, ...Option) (*Hold, error) {
+	return []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock}
 }
 
-func (r *recorder) observe(e Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
+// background acquires the lock in a goroutine and sends the outcome.
+func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
+	got := make(chan outcome, 1)
+	go func() {
+		h, err := l.Lock(ctx, opts...)
+		got <- outcome{h, err}
+	}()
+	return got
 }
 
-func (r *recorder) count(kind EventKind) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, e := range r.events {
-		if e.Kind == kind {
-			n++
-		}
+type outcome struct {
+	hold *Hold
+	err  error
+}
+
+// arrived returns the hold of a background Lock that must succeed.
+func arrived(t testing.TB, got <-chan outcome) *Hold {
+	t.Helper()
+	o := <-got
+	require.NoError(t, o.err)
+	return o.hold
+}
+
+// persistent repeats a failed Lock, as a client of a server that restarts must: the outcome of a command that was on its way
+// is uncertain, and a queued waiter may not have received the answer that queued it.
+type persistent struct{ Locker }
+
+func (p persistent) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	h, err := p.Locker.Lock(ctx, opts...)
+	for ; err != nil && ctx.Err() == nil; h, err = p.Locker.Lock(ctx, opts...) {
 	}
-	return n
-}
-
-func (r *recorder) kinds() (kinds []EventKind) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.events {
-		kinds = append(kinds, e.Kind)
-	}
-	return kinds
+	return h, err
 }
 
 // eventually fails unless ok becomes true, see poll.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if !poll(5*time.Millisecond, ok) {
+	if !poll(2*time.Millisecond, ok) {
 		require.FailNow(t, "condition never satisfied", what)
 	}
 }
@@ -136,72 +113,7 @@ func poll(interval time.Duration, ok func() bool) bool {
 	return false
 }
 
-const (
-	// leaseEndBound bounds the time from the end of a lease to the next hold. A waiter that does not retry then acquires
-	// the lock by its recheck, which comes 400 ms or more after the end of the longest lease in these tests. The best of
-	// six tries on a busy machine needed 160 ms.
-	leaseEndBound = (recheck - 900*time.Millisecond) * 3 / 4
-
-	// belowRecheck is also below that interval, for actions of several commands.
-	belowRecheck = recheck / 2
-
-	// cancelBound bounds a call whose ctx is cancelled while a command is in flight. A call that waits for the command
-	// instead returns after its timeout, which is at least twice as long.
-	cancelBound = commandTimeout / 2
-
-	// deadBound bounds the delay that a dead waiter causes.
-	deadBound = 5 * time.Second
-)
-
-// requireOneWithin fails unless one of several tries takes no longer than bound. A machine that stalls makes some tries
-// late; a waiter that is not woken, and acquires the lock by its recheck, makes every try late.
-func requireOneWithin(t testing.TB, bound time.Duration, try func() time.Duration) {
-	t.Helper()
-	var took []time.Duration
-	for range 6 {
-		took = append(took, try())
-		if slices.Min(took) <= bound {
-			t.Logf("in %v", took)
-			return
-		}
-	}
-	require.Failf(t, "late in every try", "%v, want %v", took, bound)
-}
-
-// cancelled returns the error of a call whose ctx is cancelled while its command is in flight. The call has to return
-// within cancelBound in the best of several tries.
-func cancelled(t testing.TB, call func(context.Context) error) (err error) {
-	t.Helper()
-	requireOneWithin(t, cancelBound, func() (took time.Duration) {
-		took, err = cancelOnce(call)
-		require.ErrorIs(t, err, context.Canceled)
-		return took
-	})
-	return err
-}
-
-// cancelOnce returns how long after the end of its ctx a call returned, and its error.
-func cancelOnce(call func(context.Context) error) (took time.Duration, err error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var at atomic.Int64
-	began := time.Now()
-	timer := time.AfterFunc(50*time.Millisecond, func() { at.Store(int64(time.Since(began))); cancel() })
-	err = call(ctx)
-	took = time.Since(began) - time.Duration(at.Load())
-	timer.Stop()
-	cancel()
-	return took, err
-}
-
-// keyGone waits until the lock's key is gone, far sooner than its lease ends.
-func keyGone(t testing.TB, addr, name string) {
-	t.Helper()
-	rdb := newClient(t, addr)
-	eventually(t, "key is gone", func() bool {
-		return rdb.Exists(context.Background(), "redlock:{"+name+"}").Val() == 0
-	})
-}
-
+// requireDone waits for the end of ctx.
 func requireDone(t testing.TB, ctx context.Context, cause error) {
 	t.Helper()
 	select {
@@ -210,4 +122,225 @@ func requireDone(t testing.TB, ctx context.Context, cause error) {
 	case <-time.After(longTimeout):
 		require.FailNow(t, "context has not ended")
 	}
+}
+
+// requireWoken repeats a scene in which waiters acquire the lock as soon as they can. A waiter that is not woken
+// acquires it by its recheck, after 1.3 s: fifty such scenes take longer than a minute, and fail. Fifty others take a
+// second or two.
+func requireWoken(t testing.TB, scene func(ctx context.Context)) {
+	t.Helper()
+	const scenes = 50
+	ctx, cancel := context.WithTimeout(context.Background(), scenes*recheck*9/10)
+	defer cancel()
+	for i := range scenes {
+		scene(ctx)
+		require.NoError(t, ctx.Err(), "after %d scenes", i)
+	}
+}
+
+// cancelled returns the error of a call whose ctx is cancelled while its command is in flight. A call that waits for its
+// command instead returns by a timeout, patience, of which half may pass.
+func cancelled(t testing.TB, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	returned := make(chan error, 1)
+	go func() { returned <- call(ctx) }()
+
+	time.Sleep(50 * time.Millisecond) // by then the command is in flight
+	cancel()
+	select {
+	case err := <-returned:
+		require.ErrorIs(t, err, context.Canceled)
+		return err
+	case <-time.After(patience / 2):
+		require.FailNow(t, "the call waits for its command")
+		return nil
+	}
+}
+
+// recorder stores the events of a lock.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (r *recorder) observe(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *recorder) kinds() (kinds []EventKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func (r *recorder) count(kind EventKind) int {
+	n := 0
+	for _, k := range r.kinds() {
+		if k == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// waiters returns the length of a lock's queue. Both of its keys must agree; a waiter may come or go between the two
+// reads, so it repeats them.
+func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
+	t.Helper()
+	keys := keysOf(DefaultPrefix, kind, name)
+	eventually(t, "queue and waiters have the same length", func() bool {
+		var err error
+		n, err = rdb.ZCard(context.Background(), keys[1]).Result()
+		require.NoError(t, err)
+		m, err := rdb.HLen(context.Background(), keys[2]).Result()
+		require.NoError(t, err)
+		return n == m
+	})
+	return n
+}
+
+// queued waits until n waiters are in the queue.
+func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
+	t.Helper()
+	key := keysOf(DefaultPrefix, kind, name)[1]
+	eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), key).Val() == n })
+}
+
+// allAnswered waits until c has the answers to all its commands. A waiter survives a fault only after the answer that
+// queued it.
+func allAnswered(t testing.TB, c *Client) {
+	t.Helper()
+	eventually(t, "answered", func() bool {
+		c.exec.mu.Lock()
+		defer c.exec.mu.Unlock()
+		return c.exec.inFlight == 0 && len(c.exec.queue) == 0
+	})
+}
+
+// stay keeps a waiter in the queue however long the test takes between its attempts, as a live client's rechecks do.
+func stay(t testing.TB, rdb *redis.Client, kind, name string, cl *claim) {
+	t.Helper()
+	ctx := context.Background()
+	keys := keysOf(DefaultPrefix, kind, name)
+	entry, err := rdb.HGet(ctx, keys[2], cl.id).Result()
+	require.NoError(t, err)
+
+	_, wants, _ := strings.Cut(entry, ":")
+	deadline := time.Now().Add(time.Hour).UnixMilli()
+	require.NoError(t, rdb.HSet(ctx, keys[2], cl.id, fmt.Sprintf("%d:%s", deadline, wants)).Err())
+	for _, key := range keys[1:3] {
+		require.NoError(t, rdb.Persist(ctx, key).Err())
+	}
+}
+
+// requireIn acquires once for a claim, and requires the reply.
+func requireIn(t testing.TB, cl *claim, want bool) {
+	t.Helper()
+	v, err := cl.acquireOnce(soon(t), modeWait)
+	require.NoError(t, err)
+	require.Equal(t, want, v.ok, "granted")
+}
+
+// nothingLeft waits until only the given keys and fencing tokens are on the server and no client is subscribed. The
+// replies remembered for requests expire.
+func nothingLeft(t testing.TB, rdb *redis.Client, except ...string) {
+	t.Helper()
+	var left []string
+	slices.Sort(except)
+	if !poll(20*time.Millisecond, func() bool {
+		left = keysLeft(t, rdb)
+		return slices.Equal(except, left)
+	}) {
+		require.FailNow(t, "keys or channels are left", "%q, want %q", left, except)
+	}
+}
+
+// keysLeft returns the subscribed channels and the keys on the server, sorted, without fencing tokens and the replies
+// remembered for requests. Thousands of these may exist, so their expiry is read in one round trip.
+func keysLeft(t testing.TB, rdb *redis.Client) []string {
+	t.Helper()
+	ctx := context.Background()
+	left := rdb.PubSubChannels(ctx, "*").Val()
+	keys := rdb.Keys(ctx, "*").Val()
+	pipe := rdb.Pipeline()
+	ttls := make([]*redis.DurationCmd, len(keys))
+	for i, key := range keys {
+		ttls[i] = pipe.PTTL(ctx, key)
+	}
+	_, _ = pipe.Exec(ctx) // the first of the commands' errors
+
+	for i, key := range keys {
+		ttl, err := ttls[i].Result()
+		expired := ttl == -2
+		remembered := strings.Contains(key, "}:done:") && ttl >= 0 && ttl <= 3*repeatWindow // 0 in its last ms
+		if fence := strings.HasSuffix(key, ":"+fenceKey); !fence && (err != nil || !expired && !remembered) {
+			left = append(left, key)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// calls returns how often the server has executed a command, including calls from scripts.
+func calls(t testing.TB, rdb *redis.Client, name string) int {
+	t.Helper()
+	stats, err := rdb.Info(context.Background(), "commandstats").Result()
+	require.NoError(t, err)
+	_, line, found := strings.Cut(stats, "cmdstat_"+name+":calls=")
+	if !found {
+		return 0
+	}
+	count, _, _ := strings.Cut(line, ",")
+	n, err := strconv.Atoi(count)
+	require.NoError(t, err)
+	return n
+}
+
+// wakes receives the wake messages of a client's waiters.
+type wakes struct {
+	t   testing.TB
+	rdb *redis.Client
+	sub *redis.PubSub
+	to  string
+}
+
+func listenTo(t testing.TB, addr string, c *Client) *wakes {
+	t.Helper()
+	rdb := newClient(t, addr)
+	sub := rdb.Subscribe(soon(t), c.hub.channel)
+	t.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(soon(t))
+	require.NoError(t, err)
+	return &wakes{t, rdb, sub, c.hub.channel}
+}
+
+// received returns the ids that were woken since its last call.
+func (w *wakes) received() (ids []string) {
+	w.t.Helper()
+	const end = "end"
+	require.NoError(w.t, w.rdb.Publish(soon(w.t), w.to, end).Err())
+	for {
+		msg, err := w.sub.ReceiveMessage(soon(w.t))
+		require.NoError(w.t, err)
+		if msg.Payload == end {
+			return ids
+		}
+		ids = append(ids, msg.Payload)
+	}
+}
+
+// keyGone waits until the key of a RedLock is gone, far sooner than its lease ends.
+func keyGone(t testing.TB, addr, name string) {
+	t.Helper()
+	rdb := newClient(t, addr)
+	eventually(t, "key is gone", func() bool {
+		return rdb.Exists(context.Background(), "redlock:{"+name+"}").Val() == 0
+	})
 }

@@ -2,7 +2,8 @@ package lock
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,184 +13,287 @@ import (
 
 type ctxKey struct{}
 
+var errWork = errors.New("work failed")
+
 func TestHoldContext(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		wait, cancel := context.WithCancel(context.WithValue(context.Background(), ctxKey{}, "trace"))
-		h, err := newLock(t, "a", []string{addr}).Lock(wait)
-		require.NoError(t, err)
-		cancel()
-		assert.NoError(t, h.Context().Err(), "the wait's end does not end the hold")
-		assert.Equal(t, "trace", h.Context().Value(ctxKey{}))
-		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
+	t.Parallel()
+	addr := startServer(t)
+	wait, cancel := context.WithCancel(context.WithValue(context.Background(), ctxKey{}, "trace"))
+	h, err := newLock(t, "a", []string{addr}).Lock(wait)
+	require.NoError(t, err)
+	cancel()
+	assert.NoError(t, h.Context().Err(), "the wait's end does not end the hold")
+	assert.Equal(t, "trace", h.Context().Value(ctxKey{}))
+	assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
 
-		require.NoError(t, h.Release(context.Background()))
-		requireDone(t, h.Context(), ErrReleased)
-		assert.NotErrorIs(t, context.Cause(h.Context()), ErrLost)
-	})
-}
-
-func TestReleaseTwice(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		l := newLock(t, "a", []string{addr})
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() { assert.NoError(t, h.Release(ctx)) })
-		}
-		wg.Wait()
-
-		next, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, h.Release(ctx))
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "the second release freed the next holder's lock")
-		require.NoError(t, next.Release(ctx))
-
-		err = h.Extend(ctx, time.Second)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrReleased)
-	})
+	require.NoError(t, h.Release(context.Background()))
+	requireDone(t, h.Context(), ErrReleased)
+	assert.NotErrorIs(t, context.Cause(h.Context()), ErrLost)
 }
 
 func TestReleaseWithEndedContext(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		h, err := newLock(t, "a", []string{addr}).Lock(context.Background())
-		require.NoError(t, err)
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := h.Release(ended); err != nil { // on a very busy machine
-			require.ErrorIs(t, err, ErrUncertain)
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		keyGone(t, addr, "a")
-	})
+	t.Parallel()
+	addr := startServer(t)
+	h, err := newLock(t, "a", []string{addr}).Lock(context.Background())
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := h.Release(ended); err != nil { // on a very busy machine
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	keyGone(t, addr, "a")
 }
 
 // The next renewal detects that the key vanished or has another holder's value.
 func TestWatchdogDetectsLoss(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		rdb := newClient(t, addr)
-		for _, thief := range []string{"", "another holder"} {
-			var seen recorder
-			l := newLock(t, "a", []string{addr}, WithWatchdogLease(3*time.Second), WithRedLockObserver(seen.observe))
-			h, err := l.Lock(ctx)
-			require.NoError(t, err)
-			if thief == "" {
-				require.NoError(t, rdb.Del(ctx, "redlock:{a}").Err())
-			} else {
-				require.NoError(t, rdb.Set(ctx, "redlock:{a}", thief, 0).Err())
-			}
-			requireDone(t, h.Context(), ErrLost)
-			eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
-			err = h.Extend(ctx, time.Second)
-			require.ErrorIs(t, err, ErrNotHeld)
-			err = h.Release(ctx)
-			require.ErrorIs(t, err, ErrNotHeld)
-			require.ErrorIs(t, err, ErrLost)
-			require.NoError(t, h.Release(ctx))
-			assert.Equal(t, thief, rdb.Get(ctx, "redlock:{a}").Val(), "another holder's lock is unchanged")
-			assert.Equal(t, 1, seen.count(EventLost))
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	rdb := newClient(t, addr)
+	for _, thief := range []string{"", "another holder"} {
+		var seen recorder
+		l := newLock(t, "a", []string{addr}, WithWatchdogLease(3*time.Second), WithRedLockObserver(seen.observe))
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		if thief == "" {
+			require.NoError(t, rdb.Del(ctx, "redlock:{a}").Err())
+		} else {
+			require.NoError(t, rdb.Set(ctx, "redlock:{a}", thief, 0).Err())
 		}
-	})
+		requireDone(t, h.Context(), ErrLost)
+		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
+		err = h.Extend(ctx, time.Second)
+		require.ErrorIs(t, err, ErrNotHeld)
+		err = h.Release(ctx)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrLost)
+		require.NoError(t, h.Release(ctx))
+		assert.Equal(t, thief, rdb.Get(ctx, "redlock:{a}").Val(), "another holder's lock is unchanged")
+		assert.Equal(t, 1, seen.count(EventLost))
+	}
 }
 
 // Without a renewal in between, the release detects it.
 func TestReleaseDetectsLoss(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		rdb := newClient(t, addr)
-		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, rdb.Set(ctx, "redlock:{a}", "another holder", 0).Err())
-		err = h.Release(ctx)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrLost)
-		assert.Equal(t, "another holder", rdb.Get(ctx, "redlock:{a}").Val())
-	})
-}
-
-func TestWatchdogRenews(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		l := newLock(t, "a", []string{addr}, WithWatchdogLease(4*time.Second))
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
-		first := h.ValidUntil()
-		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
-		require.NoError(t, h.Context().Err())
-		assert.True(t, h.ValidUntil().After(first))
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, h.Release(ctx))
-	})
-}
-
-func TestWithLeaseEnds(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		var seen recorder
-		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
-		h, err := l.Lock(ctx, WithLease(3*time.Second))
-		require.NoError(t, err)
-		requireDone(t, h.Context(), ErrLost)
-		keyGone(t, addr, "a")
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		require.NoError(t, h.Release(ctx))
-		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
-		assert.Zero(t, seen.count(EventRenewFailed))
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	rdb := newClient(t, addr)
+	h, err := newLock(t, "a", []string{addr}).Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Set(ctx, "redlock:{a}", "another holder", 0).Err())
+	err = h.Release(ctx)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.ErrorIs(t, err, ErrLost)
+	assert.Equal(t, "another holder", rdb.Get(ctx, "redlock:{a}").Val())
 }
 
 func TestExtend(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		rdb := newClient(t, addr)
-		h, err := newLock(t, "a", []string{addr}).Lock(ctx, WithLease(10*time.Second))
-		require.NoError(t, err)
-		require.Error(t, h.Extend(ctx, 0))
-		require.Error(t, h.Extend(ctx, MaxLease+time.Second))
+	t.Parallel()
+	addr := startServer(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	rdb := newClient(t, addr)
+	h, err := newLock(t, "a", []string{addr}).Lock(ctx, WithLease(10*time.Second))
+	require.NoError(t, err)
+	require.Error(t, h.Extend(ctx, 0))
+	require.Error(t, h.Extend(ctx, MaxLease+time.Second))
 
-		require.NoError(t, h.Extend(ctx, time.Minute))
-		assert.Greater(t, time.Until(h.ValidUntil()), 30*time.Second)
-		assert.Greater(t, rdb.PTTL(ctx, "redlock:{a}").Val(), 30*time.Second)
+	require.NoError(t, h.Extend(ctx, time.Minute))
+	assert.Greater(t, time.Until(h.ValidUntil()), 30*time.Second)
+	assert.Greater(t, rdb.PTTL(ctx, "redlock:{a}").Val(), 30*time.Second)
 
-		require.NoError(t, h.Extend(ctx, 3*time.Second), "a lease may be shortened")
-		requireDone(t, h.Context(), ErrLost)
-		keyGone(t, addr, "a")
-		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrLost)
-		assert.Zero(t, rdb.Exists(ctx, "redlock:{a}").Val(), "a lost lock is not taken again")
-	})
+	require.NoError(t, h.Extend(ctx, 3*time.Second), "a lease may be shortened")
+	requireDone(t, h.Context(), ErrLost)
+	keyGone(t, addr, "a")
+	require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrLost)
+	assert.Zero(t, rdb.Exists(ctx, "redlock:{a}").Val(), "a lost lock is not taken again")
 }
 
 func TestExtendChangesWatchdogLease(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, h.Extend(ctx, 6*time.Second))
-		first := h.ValidUntil()
-		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-		assert.Less(t, time.Until(h.ValidUntil()), 7*time.Second)
-		require.NoError(t, h.Release(ctx))
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	h, err := newLock(t, "a", []string{addr}).Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, h.Extend(ctx, 6*time.Second))
+	first := h.ValidUntil()
+	eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+	assert.Less(t, time.Until(h.ValidUntil()), 7*time.Second)
+	require.NoError(t, h.Release(ctx))
 }
 
 func TestExtendOfLostLock(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		rdb := newClient(t, addr)
-		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, rdb.Del(ctx, "redlock:{a}").Err())
-		err = h.Extend(ctx, time.Minute)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrLost)
-		requireDone(t, h.Context(), ErrLost)
-		assert.Zero(t, rdb.Exists(ctx, "redlock:{a}").Val())
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	rdb := newClient(t, addr)
+	h, err := newLock(t, "a", []string{addr}).Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Del(ctx, "redlock:{a}").Err())
+	err = h.Extend(ctx, time.Minute)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.ErrorIs(t, err, ErrLost)
+	requireDone(t, h.Context(), ErrLost)
+	assert.Zero(t, rdb.Exists(ctx, "redlock:{a}").Val())
+	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+}
+
+// The release does not depend on a ctx that ended during the work.
+func TestDoReleasesAfterContextEnds(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	err := Do(ctx, newLock(t, "a", []string{addr}), func(ctx context.Context) error {
+		cancel(errWork)
+		requireDone(t, ctx, errWork)
+		return ctx.Err()
 	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, newClient(t, addr).DBSize(context.Background()).Val())
+}
+
+func TestDoReportsFailedRelease(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	l, p := proxied(t, addr)
+	err := Do(context.Background(), l, func(context.Context) error {
+		p.Inject(refuse, anyCmd, always)
+		return nil
+	})
+	var unlock *UnlockError
+	require.ErrorAs(t, err, &unlock)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrLost, "no other holder was admitted")
+}
+
+var errNode = errors.New("node is down")
+
+// fakeKeeper replaces the server and behaves as the test prescribes.
+type fakeKeeper struct {
+	onRenew   func(d time.Duration) (time.Time, error)
+	onRelease func() error
+	busy      atomic.Bool // a command is in flight
+	overlaps  atomic.Int32
+	renewals  atomic.Int32
+	releases  atomic.Int32
+}
+
+func (k *fakeKeeper) command() (done func()) {
+	if k.busy.Swap(true) {
+		k.overlaps.Add(1)
+	}
+	return func() { k.busy.Store(false) }
+}
+
+func (k *fakeKeeper) renew(_ context.Context, d time.Duration) (time.Time, error) {
+	defer k.command()()
+	k.renewals.Add(1)
+	if k.onRenew != nil {
+		return k.onRenew(d)
+	}
+	return time.Now().Add(d), nil
+}
+
+func (k *fakeKeeper) release(context.Context) error {
+	defer k.command()()
+	k.releases.Add(1)
+	if k.onRelease != nil {
+		return k.onRelease()
+	}
+	return nil
+}
+
+func (k *fakeKeeper) hold(lease time.Duration) *Hold {
+	return newHold(context.Background(), grant{keeper: k, name: "a", token: 7, lease: lease, validUntil: time.Now().Add(lease)})
+}
+
+// A release waits for the renewal in flight, and no renewal follows it.
+func TestReleaseWaitsForRenewal(t *testing.T) {
+	t.Parallel()
+	started, finish := make(chan struct{}), make(chan struct{})
+	k := &fakeKeeper{}
+	k.onRenew = func(d time.Duration) (time.Time, error) {
+		close(started)
+		<-finish
+		return time.Now().Add(d), nil
+	}
+	h := k.hold(1500 * time.Millisecond)
+	assert.EqualValues(t, 7, h.Token())
+	<-started
+	released := make(chan error, 1)
+	go func() { released <- h.Release(context.Background()) }()
+	requireDone(t, h.Context(), ErrReleased)
+	assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
+	close(finish)
+	require.NoError(t, <-released)
+	time.Sleep(600 * time.Millisecond)
+	assert.EqualValues(t, 1, k.renewals.Load(), "renewed after the release")
+	assert.EqualValues(t, 1, k.releases.Load())
+	assert.Zero(t, k.overlaps.Load())
+}
+
+// A renewal that succeeds after the context has ended does not revive the hold.
+func TestLateRenewalDoesNotReviveHold(t *testing.T) {
+	t.Parallel()
+	finish := make(chan struct{})
+	k := &fakeKeeper{}
+	k.onRenew = func(d time.Duration) (time.Time, error) {
+		<-finish
+		return time.Now().Add(d), nil
+	}
+	h := k.hold(MinLease)
+	requireDone(t, h.Context(), ErrLost)
+	close(finish)
+	require.ErrorIs(t, h.Extend(context.Background(), time.Minute), ErrNotHeld)
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+	assert.Zero(t, k.overlaps.Load())
+}
+
+// An extension that may have shortened the lease counts as if it had.
+func TestFailedExtendAssumesShorterLease(t *testing.T) {
+	t.Parallel()
+	k := &fakeKeeper{onRenew: func(time.Duration) (time.Time, error) { return time.Time{}, errNode }}
+	h := newHold(context.Background(), grant{keeper: k, name: "a", lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)})
+	before := h.ValidUntil()
+	require.ErrorIs(t, h.Extend(context.Background(), 2*time.Hour), errNode)
+	require.Equal(t, before, h.ValidUntil(), "a longer lease may not have arrived")
+	require.ErrorIs(t, h.Extend(context.Background(), 200*time.Millisecond), errNode)
+	requireDone(t, h.Context(), ErrLost)
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+}
+
+func TestReleaseRepeatsUntilAnswered(t *testing.T) {
+	t.Parallel()
+	k := &fakeKeeper{}
+	k.onRelease = func() error {
+		if k.releases.Load() < 3 {
+			return errNode
+		}
+		return nil
+	}
+	require.NoError(t, k.hold(time.Minute).Release(context.Background()))
+	assert.EqualValues(t, 3, k.releases.Load())
+
+	k = &fakeKeeper{onRelease: func() error { return errNode }}
+	began := time.Now()
+	err := k.hold(time.Minute).Release(context.Background())
+	require.ErrorIs(t, err, errNode)
+	require.ErrorIs(t, err, ErrUncertain)
+	assert.GreaterOrEqual(t, time.Since(began), releaseWindow)
+	assert.Less(t, k.releases.Load(), int32(80), "the wait between attempts grows")
+}
+
+func TestMarginAndBackoff(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, time.Second, margin(DefaultLease))
+	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
+	assert.Equal(t, 10*time.Second, renewIn(DefaultLease, DefaultLease-time.Second))
+	assert.Equal(t, time.Second, renewRetryInterval(DefaultLease))
+	for try := range 100 {
+		d := backoff(try)
+		assert.GreaterOrEqual(t, d, 20*time.Millisecond)
+		assert.Less(t, d, 200*time.Millisecond)
+	}
 }

@@ -2,16 +2,12 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"seckill/test/testenv"
 )
 
 func setCount(t testing.TB, l *Latch, n int64) {
@@ -60,227 +56,151 @@ func TestLatch(t *testing.T) {
 			requireCount(t, l, 0)
 			require.NoError(t, l.Wait(ctx), "the latch is at zero")
 		}
-		onlyCountsLeft(t, rdb)
+		nothingLeft(t, rdb)
 	})
 }
 
 func TestLatchBounds(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		for _, n := range []int64{0, -1, MaxPermits + 1} {
-			_, err := c.Latch("a").TrySetCount(ctx, n)
-			require.ErrorContains(t, err, "count of")
-		}
-		nameless := c.Latch("")
-		_, err := nameless.TrySetCount(ctx, 1)
-		require.ErrorContains(t, err, "name")
-		_, err = nameless.Count(ctx)
-		require.ErrorContains(t, err, "name")
-		require.ErrorContains(t, nameless.CountDown(ctx), "name")
-		require.ErrorContains(t, nameless.Wait(ctx), "name")
-		setCount(t, c.Latch("a"), MaxPermits)
-		require.NoError(t, c.Latch("a").CountDown(ctx))
-		requireCount(t, c.Latch("a"), MaxPermits-1)
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	for _, n := range []int64{0, -1, MaxPermits + 1} {
+		_, err := c.Latch("a").TrySetCount(ctx, n)
+		require.ErrorContains(t, err, "count of")
+	}
+	nameless := c.Latch("")
+	_, err := nameless.TrySetCount(ctx, 1)
+	require.ErrorContains(t, err, "name")
+	_, err = nameless.Count(ctx)
+	require.ErrorContains(t, err, "name")
+	require.ErrorContains(t, nameless.CountDown(ctx), "name")
+	require.ErrorContains(t, nameless.Wait(ctx), "name")
+	setCount(t, c.Latch("a"), MaxPermits)
+	require.NoError(t, c.Latch("a").CountDown(ctx))
+	requireCount(t, c.Latch("a"), MaxPermits-1)
 }
 
 func TestLatchAdmitsAllWaiters(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-		l := clients[0].Latch("a")
-		const many = 60
-		setCount(t, l, many)
-		var waits []<-chan error
-		for i := range many {
-			waits = append(waits, waitFor(ctx, clients[i%3].Latch("a")))
-		}
-		queued(t, rdb, latchKind.name, "a", many)
-		var wg sync.WaitGroup
-		for i := range many - 1 {
-			wg.Go(func() { assert.NoError(t, clients[i%3].Latch("a").CountDown(ctx)) })
-		}
-		wg.Wait()
-		requireCount(t, l, 1)
-		for _, wait := range waits {
-			require.Empty(t, wait, "one count is missing")
-		}
-		require.NoError(t, l.CountDown(ctx))
-		for _, wait := range waits {
-			require.NoError(t, <-wait)
-		}
-		onlyCountsLeft(t, rdb)
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+	l := clients[0].Latch("a")
+	const many = 60
+	setCount(t, l, many)
+	var waits []<-chan error
+	for i := range many {
+		waits = append(waits, waitFor(ctx, clients[i%3].Latch("a")))
+	}
+	queued(t, rdb, latchKind.name, "a", many)
+	var wg sync.WaitGroup
+	for i := range many - 1 {
+		wg.Go(func() { assert.NoError(t, clients[i%3].Latch("a").CountDown(ctx)) })
+	}
+	wg.Wait()
+	requireCount(t, l, 1)
+	for _, wait := range waits {
+		require.Empty(t, wait, "one count is missing")
+	}
+	require.NoError(t, l.CountDown(ctx))
+	for _, wait := range waits {
+		require.NoError(t, <-wait)
+	}
+	nothingLeft(t, rdb)
 }
 
 // Every waiter is woken once, at zero and not before, even if the latch is set again before the waiters retry.
 func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		w, rdb := listenTo(t, addr, c), newClient(t, addr)
-		l := c.Latch("a")
-		setCount(t, l, 2)
-		var line []*claim
-		var ids []string
-		for range 40 {
-			cl := c.newClaim(latchKind, l.keys, unleased)
-			requireIn(t, cl, false)
-			requireIn(t, cl, false)
-			stay(t, rdb, latchKind.name, "a", cl)
-			line, ids = append(line, cl), append(ids, cl.id)
-		}
-		require.NoError(t, l.CountDown(ctx))
-		require.Empty(t, w.received())
-		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, ids, w.received())
-		setCount(t, l, 1)
-		late := c.newClaim(latchKind, l.keys, unleased)
-		requireIn(t, late, false)
-		stay(t, rdb, latchKind.name, "a", late)
-		for _, cl := range line {
-			requireIn(t, cl, true)
-		}
-		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, []string{late.id}, w.received())
-		requireIn(t, late, true)
-		onlyCountsLeft(t, rdb, "lock:wake:"+c.id) // the test's own subscription
-	})
-}
-
-func TestCancelledLatchWaitLeavesQueue(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		l := newLocks(t, addr).Latch("a")
-		setCount(t, l, 1)
-		why := errors.New("the caller has returned")
-		ctx, cancel := context.WithCancelCause(soon(t))
-		got := waitFor(ctx, l)
-		queued(t, rdb, latchKind.name, "a", 1)
-		cancel(why)
-		err := <-got
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-		require.NotErrorIs(t, err, ErrUncertain)
-		onlyCountsLeft(t, rdb, countKey(latchKind, "a"))
-	})
-}
-
-func TestLatchNames(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		names := []string{"}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff", "a:queue", "a", strings.Repeat("k", 1024)}
-		for i, name := range names {
-			setCount(t, c.Latch(name), int64(i+1))
-		}
-		for i, name := range names {
-			requireCount(t, c.Latch(name), int64(i+1))
-			for range i + 1 {
-				require.NoError(t, c.Latch(name).CountDown(ctx))
-			}
-			require.NoError(t, c.Latch(name).Wait(ctx))
-		}
-		onlyCountsLeft(t, newClient(t, addr))
-	})
-}
-
-func TestLatchWithoutWaitersPublishesNothing(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	addr := startServer(t)
 	ctx := soon(t)
-	l := newLocks(t, server.Addr).Latch("a")
-	for range 5 {
-		setCount(t, l, 1)
-		require.NoError(t, l.CountDown(ctx))
-		require.NoError(t, l.Wait(ctx))
+	c := newLocks(t, addr)
+	w, rdb := listenTo(t, addr, c), newClient(t, addr)
+	l := c.Latch("a")
+	setCount(t, l, 2)
+	var line []*claim
+	var ids []string
+	for range 40 {
+		cl := c.newClaim(latchKind, l.keys, unleased)
+		requireIn(t, cl, false)
+		requireIn(t, cl, false)
+		stay(t, rdb, latchKind.name, "a", cl)
+		line, ids = append(line, cl), append(ids, cl.id)
 	}
-	assert.Zero(t, calls(t, newClient(t, server.Addr), "publish"))
-	assert.Zero(t, calls(t, newClient(t, server.Addr), "subscribe"))
+	require.NoError(t, l.CountDown(ctx))
+	require.Empty(t, w.received())
+	require.NoError(t, l.CountDown(ctx))
+	require.Equal(t, ids, w.received())
+	setCount(t, l, 1)
+	late := c.newClaim(latchKind, l.keys, unleased)
+	requireIn(t, late, false)
+	stay(t, rdb, latchKind.name, "a", late)
+	for _, cl := range line {
+		requireIn(t, cl, true)
+	}
+	require.NoError(t, l.CountDown(ctx))
+	require.Equal(t, []string{late.id}, w.received())
+	requireIn(t, late, true)
+	nothingLeft(t, rdb, "lock:wake:"+c.id) // the test's own subscription
 }
 
 func TestLatchRepliesLost(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		p := startProxy(t, addr)
-		l, direct := newLocks(t, p.Addr).Latch("a"), newLocks(t, addr).Latch("a")
-		setCount(t, l, 1)
-		require.NoError(t, l.CountDown(ctx)) // loads all scripts
-		require.NoError(t, l.Wait(ctx))
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	p := startProxy(t, addr)
+	l, direct := newLocks(t, p.Addr).Latch("a"), newLocks(t, addr).Latch("a")
+	setCount(t, l, 1)
+	require.NoError(t, l.CountDown(ctx)) // loads all scripts
+	require.NoError(t, l.Wait(ctx))
 
-		p.Inject(dropReply, latchSetScript.sha, 2)
-		setCount(t, l, 3)
-		require.Equal(t, 2, p.Broken())
-		p.Inject(dropReply, latchDownScript.sha, 2)
-		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, 2, p.Broken())
-		requireCount(t, direct, 2)
-		p.Inject(dropReply, latchKind.acquire.sha, 1)
-		require.ErrorIs(t, l.Wait(ctx), io.EOF, "the first try's error")
-		queued(t, rdb, latchKind.name, "a", 0)
+	p.Inject(dropReply, latchSetScript.sha, 2)
+	setCount(t, l, 3)
+	require.Equal(t, 2, p.Broken())
+	p.Inject(dropReply, latchDownScript.sha, 2)
+	require.NoError(t, l.CountDown(ctx))
+	require.Equal(t, 2, p.Broken())
+	requireCount(t, direct, 2)
+	p.Inject(dropReply, latchKind.acquire.sha, 1)
+	require.ErrorIs(t, l.Wait(ctx), io.EOF, "the first try's error")
+	queued(t, rdb, latchKind.name, "a", 0)
 
-		got := waitFor(ctx, l)
-		queued(t, rdb, latchKind.name, "a", 1)
-		p.Inject(dropReply, latchKind.acquire.sha, 2)
-		require.NoError(t, direct.CountDown(ctx))
-		require.NoError(t, direct.CountDown(ctx))
-		require.NoError(t, <-got)
-		assert.Positive(t, p.Broken())
-		onlyCountsLeft(t, rdb)
-	})
+	got := waitFor(ctx, l)
+	queued(t, rdb, latchKind.name, "a", 1)
+	p.Inject(dropReply, latchKind.acquire.sha, 2)
+	require.NoError(t, direct.CountDown(ctx))
+	require.NoError(t, direct.CountDown(ctx))
+	require.NoError(t, <-got)
+	assert.Positive(t, p.Broken())
+	nothingLeft(t, rdb)
 }
 
 // The caller of CountDown leaves while the server is silent: the latch is still counted down, once.
 func TestCountDownContinuesAfterContextEnds(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		p := startProxy(t, addr)
-		c := newLocks(t, p.Addr)
-		l, direct := c.Latch("a"), newLocks(t, addr).Latch("a")
-		left := int64(40)
-		setCount(t, l, left)
-		require.NoError(t, l.CountDown(soon(t)))
-		left--
-		require.ErrorIs(t, cancelled(t, func(ctx context.Context) error {
-			p.Inject(muteReply, latchDownScript.sha, 1)
-			left--
-			return l.CountDown(ctx)
-		}), ErrUncertain)
-		require.NoError(t, direct.CountDown(soon(t)))
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := l.CountDown(ctx); err != nil { // has ended before
-			require.ErrorIs(t, err, ErrUncertain)
-		}
-		left -= 2
-		eventually(t, "counted", func() bool { n, err := direct.Count(soon(t)); return err == nil && n == left })
-	})
-}
-
-func TestLatchFaults(t *testing.T) {
-	testenv.Full(t)
 	t.Parallel()
-	server := testenv.StartRedis(t)
-	ctx := soon(t)
-	rdb := newClient(t, server.Addr)
-	c := newLocks(t, server.Addr)
-	l, other := c.Latch("a"), newLocks(t, server.Addr).Latch("a")
-	for name, fault := range serverFaults(t, server, countKey(latchKind, "a")) {
-		setCount(t, other, 1)
-		got := waitFor(ctx, l)
-		queued(t, rdb, latchKind.name, "a", 1)
-		allAnswered(t, c)
-		require.NoError(t, fault(), name)
-		_ = rdb.Ping(ctx).Err()     // detects the dead connection
-		err := other.CountDown(ctx) // or this call does
-		if err != nil {
-			require.NotErrorIs(t, err, ErrUncertain, name)
-			require.NoError(t, other.CountDown(ctx), name)
-		}
-		require.NoError(t, <-got, name)
+	addr := startServer(t)
+	p := startProxy(t, addr)
+	c := newLocks(t, p.Addr)
+	l, direct := c.Latch("a"), newLocks(t, addr).Latch("a")
+	left := int64(40)
+	setCount(t, l, left)
+	require.NoError(t, l.CountDown(soon(t)))
+	left--
+	require.ErrorIs(t, cancelled(t, func(ctx context.Context) error {
+		p.Inject(muteReply, latchDownScript.sha, 1)
+		left--
+		return l.CountDown(ctx)
+	}), ErrUncertain)
+	p.Heal()
+	require.NoError(t, direct.CountDown(soon(t)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.CountDown(ctx); err != nil { // has ended before
+		require.ErrorIs(t, err, ErrUncertain)
 	}
-	onlyCountsLeft(t, rdb)
+	left -= 2
+	eventually(t, "counted", func() bool { n, err := direct.Count(soon(t)); return err == nil && n == left })
 }

@@ -124,7 +124,7 @@ func TestLinearizable(t *testing.T) {
 				t.Parallel() // its leases end when the test moves its clock, much too early or too late
 				run(t, testenv.StartMiniredis(t).Addr(), g, false)
 			})
-			t.Run("redis", func(t *testing.T) { t.Parallel(); run(t, testenv.StartRedis(t).Addr, g, true) })
+			t.Run("redis", func(t *testing.T) { t.Parallel(); run(t, startRedis(t), g, true) })
 		})
 	}
 }
@@ -133,7 +133,7 @@ func TestLinearizable(t *testing.T) {
 // has ended, and then the waiter is refused because its owner reads.
 func TestLateGrantsAreLinearizable(t *testing.T) {
 	t.Parallel()
-	addr := testenv.StartRedis(t).Addr
+	addr := startRedis(t)
 	tb, g := newTable(t, addr, true), games()[slices.IndexFunc(games(), func(g *game) bool { return g.name == "rw" })]
 	h := &history{began: time.Now()}
 	player := func(at int, k *kind, lease time.Duration, team string) *player {
@@ -276,6 +276,7 @@ func scriptOf(source string) *script {
 // The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
 	testenv.Full(t)
+	testenv.NoRace(t, "it judges the scripts")
 	t.Parallel()
 	addr := testenv.SharedRedis(t).Addr
 	for _, m := range mutants {

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,52 +63,52 @@ func TestMultiValidates(t *testing.T) {
 
 // For each part that cannot be acquired, the earlier ones are released.
 func TestMultiReleasesAfterFailure(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
-		for i := range mixed(t, addr, second) {
-			taken, err := mixed(t, addr, second)[i].TryLock(soon(t))
-			require.NoError(t, err)
-			all := Multi(mixed(t, addr, second)...)
-			_, err = all.TryLock(soon(t))
-			require.ErrorIs(t, err, ErrNotAcquired)
-			wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
-			_, err = all.Lock(wait)
-			cancel()
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorIs(t, err, errNode)
-			require.NoError(t, taken.Release(soon(t)))
-			nothingLeft(t, rdb)
-			nothingLeft(t, newClient(t, second))
-			require.NoError(t, TryDo(soon(t), all, nothing))
-		}
-	})
+	t.Parallel()
+	addr := startServer(t)
+	rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
+	for i := range mixed(t, addr, second) {
+		taken, err := mixed(t, addr, second)[i].TryLock(soon(t))
+		require.NoError(t, err)
+		all := Multi(mixed(t, addr, second)...)
+		_, err = all.TryLock(soon(t))
+		require.ErrorIs(t, err, ErrNotAcquired)
+		wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
+		_, err = all.Lock(wait)
+		cancel()
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, errNode)
+		require.NoError(t, taken.Release(soon(t)))
+		nothingLeft(t, rdb)
+		nothingLeft(t, newClient(t, second))
+		require.NoError(t, TryDo(soon(t), all, nothing))
+	}
 }
 
 // Multis over the same locks, given in any order, by several clients: they do not deadlock, and there is one holder at
 // a time.
 func TestMultisDoNotDeadlock(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		var inside atomic.Int32
-		var wg sync.WaitGroup
-		for i := range 6 {
-			c := newLocks(t, addr)
-			a, b, d := c.Mutex("a"), c.Fair("b"), c.Reentrant("d")
-			orders := [][]Locker{{a, b, d}, {d, b, a}, {b, Multi(d, a)}}
-			wg.Go(func() {
-				for range 10 {
-					assert.NoError(t, Do(ctx, Multi(orders[i%3]...), func(context.Context) error {
-						assert.EqualValues(t, 1, inside.Add(1))
-						inside.Add(-1)
-						return nil
-					}))
-				}
-			})
-		}
-		wg.Wait()
-		nothingLeft(t, newClient(t, addr))
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 6 {
+		c := newLocks(t, addr)
+		a, b, d := c.Mutex("a"), c.Fair("b"), c.Reentrant("d")
+		orders := [][]Locker{{a, b, d}, {d, b, a}, {b, Multi(d, a)}}
+		wg.Go(func() {
+			for range 10 {
+				assert.NoError(t, Do(ctx, Multi(orders[i%3]...), func(context.Context) error {
+					assert.EqualValues(t, 1, inside.Add(1))
+					inside.Add(-1)
+					return nil
+				}))
+			}
+		})
+	}
+	wg.Wait()
+	nothingLeft(t, newClient(t, addr))
 }
 
 // A recordingLocker is a foreign Locker that records its calls.
@@ -173,169 +172,165 @@ func TestServerOf(t *testing.T) {
 
 // Reentrant locks of a Multi are acquired by the owner in ctx.
 func TestMultiUsesContextOwner(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		c := newLocks(t, addr)
-		ctx := WithOwner(soon(t), NewOwner())
-		outer, err := c.Reentrant("a").Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Reentrant("a")), nothing))
-		require.NoError(t, outer.Context().Err())
-		require.NoError(t, outer.Release(ctx))
-		nothingLeft(t, newClient(t, addr))
-	})
+	t.Parallel()
+	addr := startServer(t)
+	c := newLocks(t, addr)
+	ctx := WithOwner(soon(t), NewOwner())
+	outer, err := c.Reentrant("a").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Reentrant("a")), nothing))
+	require.NoError(t, outer.Context().Err())
+	require.NoError(t, outer.Release(ctx))
+	nothingLeft(t, newClient(t, addr))
 }
 
 func TestMultiIsRenewed(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		short, long := newLocks(t, addr, WithWatchdog(6*time.Second)), newLocks(t, addr)
-		h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
-		require.NoError(t, err)
-		first := h.ValidUntil()
-		assert.Less(t, time.Until(first), 6*time.Second, "the earliest of the parts")
-		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
-		require.NoError(t, h.Context().Err())
-		_, err = short.Mutex("a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
+	testenv.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	short, long := newLocks(t, addr, WithWatchdog(6*time.Second)), newLocks(t, addr)
+	h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
+	require.NoError(t, err)
+	first := h.ValidUntil()
+	assert.Less(t, time.Until(first), 6*time.Second, "the earliest of the parts")
+	time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
+	require.NoError(t, h.Context().Err())
+	_, err = short.Mutex("a").TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
 
-		require.NoError(t, h.Extend(ctx, time.Minute))
-		rdb := newClient(t, addr)
-		for _, name := range []string{"a", "b"} {
-			assert.Greater(t, rdb.PTTL(ctx, keysOf(DefaultPrefix, "mutex", name)[0]).Val(), 40*time.Second)
-		}
-		assert.Greater(t, time.Until(h.ValidUntil()), 40*time.Second)
-		require.NoError(t, h.Release(ctx))
-	})
+	require.NoError(t, h.Extend(ctx, time.Minute))
+	rdb := newClient(t, addr)
+	for _, name := range []string{"a", "b"} {
+		assert.Greater(t, rdb.PTTL(ctx, keysOf(DefaultPrefix, "mutex", name)[0]).Val(), 40*time.Second)
+	}
+	assert.Greater(t, time.Until(h.ValidUntil()), 40*time.Second)
+	require.NoError(t, h.Release(ctx))
 }
 
 // If one part is lost, the whole is, and the other parts are freed by the release.
 func TestMultiIsLostWithItsPart(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
-			doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
-			h, err := Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx)
-			require.NoError(t, err)
-			lose(h, doomed)
-			requireDone(t, h.Context(), ErrLost)
-			err = h.Release(ctx)
-			require.ErrorIs(t, err, ErrNotHeld)
-			require.ErrorIs(t, err, ErrLost)
-			require.NoError(t, h.Release(ctx), "a loss is reported once")
-			require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
-		}
-		b := keysOf(DefaultPrefix, "mutex", "b")[0]
-		t.Run("renewal", func(t *testing.T) {
-			lost(t, func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) })
-		})
-		t.Run("extend", func(t *testing.T) {
-			lost(t, func(h *Hold, _ *Client) {
-				require.NoError(t, rdb.Del(ctx, b).Err())
-				require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
-			})
-		})
-		t.Run("close", func(t *testing.T) {
-			lost(t, func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) })
-			require.NoError(t, rdb.Del(ctx, b).Err())
-		})
-		nothingLeft(t, rdb)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
+		doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
+		h, err := Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx)
+		require.NoError(t, err)
+		lose(h, doomed)
+		requireDone(t, h.Context(), ErrLost)
+		err = h.Release(ctx)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrLost)
+		require.NoError(t, h.Release(ctx), "a loss is reported once")
+		require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
+	}
+	b := keysOf(DefaultPrefix, "mutex", "b")[0]
+	t.Run("renewal", func(t *testing.T) {
+		lost(t, func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) })
 	})
+	t.Run("extend", func(t *testing.T) {
+		lost(t, func(h *Hold, _ *Client) {
+			require.NoError(t, rdb.Del(ctx, b).Err())
+			require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+		})
+	})
+	t.Run("close", func(t *testing.T) {
+		lost(t, func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) })
+		require.NoError(t, rdb.Del(ctx, b).Err())
+	})
+	nothingLeft(t, rdb)
 }
 
 // A part that was acquired long ago is renewed during the wait for the others, and extended when they are acquired.
 func TestMultiStartsWithFullLease(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		const lease = 4 * time.Second
-		c := newLocks(t, addr)
-		taken, err := c.Mutex("b").Lock(ctx)
-		require.NoError(t, err)
-		got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
-		queued(t, newClient(t, addr), "mutex", "b", 1)
-		time.Sleep(lease + lease/2)
-		_, err = c.Mutex("a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "a was freed during the wait")
-		released := time.Now()
-		require.NoError(t, taken.Release(ctx))
-		all := <-got
-		require.NoError(t, all.err)
-		assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
-		requireDone(t, all.hold.Context(), ErrLost)
-		require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
-	})
+	testenv.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	const lease = 4 * time.Second
+	c := newLocks(t, addr)
+	taken, err := c.Mutex("b").Lock(ctx)
+	require.NoError(t, err)
+	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
+	queued(t, newClient(t, addr), "mutex", "b", 1)
+	time.Sleep(lease + lease/2)
+	_, err = c.Mutex("a").TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired, "a was freed during the wait")
+	released := time.Now()
+	require.NoError(t, taken.Release(ctx))
+	all := <-got
+	require.NoError(t, all.err)
+	assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
+	requireDone(t, all.hold.Context(), ErrLost)
+	require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
 }
 
 func TestMultiLosesPartWhileWaiting(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
-		taken, err := c.Mutex("b").Lock(ctx)
-		require.NoError(t, err)
-		got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
-		queued(t, rdb, "mutex", "b", 1)
-		require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
-		all := <-got
-		require.ErrorIs(t, all.err, ErrLost)
-		require.NotErrorIs(t, all.err, context.Canceled, "the context was not cancelled")
-		require.NoError(t, taken.Release(ctx))
-		nothingLeft(t, rdb)
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
+	taken, err := c.Mutex("b").Lock(ctx)
+	require.NoError(t, err)
+	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
+	queued(t, rdb, "mutex", "b", 1)
+	require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
+	all := <-got
+	require.ErrorIs(t, all.err, ErrLost)
+	require.NotErrorIs(t, all.err, context.Canceled, "the context was not cancelled")
+	require.NoError(t, taken.Release(ctx))
+	nothingLeft(t, rdb)
 }
 
 // A part whose release is uncertain does not prevent the release of the others. The release can be repeated, and a loss
 // is still reported.
 func TestMultiReleaseWithUncertainPart(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		p := startProxy(t, addr)
-		c, far := newLocks(t, addr), newLocks(t, p.Addr)
-		for _, alsoLost := range []bool{false, true} {
-			h, err := Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx)
-			require.NoError(t, err)
-			if alsoLost {
-				require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
-			}
-			p.Inject(refuse, anyCmd, always)
-			require.ErrorIs(t, h.Release(ctx), ErrUncertain)
-			require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
-			p.Heal()
-			err = h.Release(ctx)
-			if alsoLost {
-				require.ErrorIs(t, err, ErrNotHeld)
-			} else {
-				require.NoError(t, err)
-			}
-			nothingLeft(t, rdb)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	p := startProxy(t, addr)
+	c, far := newLocks(t, addr), newLocks(t, p.Addr)
+	for _, alsoLost := range []bool{false, true} {
+		h, err := Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx)
+		require.NoError(t, err)
+		if alsoLost {
+			require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
 		}
-	})
+		p.Inject(refuse, anyCmd, always)
+		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
+		p.Heal()
+		err = h.Release(ctx)
+		if alsoLost {
+			require.ErrorIs(t, err, ErrNotHeld)
+		} else {
+			require.NoError(t, err)
+		}
+		nothingLeft(t, rdb)
+	}
 }
 
 // The caller's context ends while the server of a later part is silent: the parts that were acquired are released in
 // the background.
 func TestMultiCancelDuringCommandReturnsAtOnce(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		p := startProxy(t, addr)
-		c, far := newLocks(t, addr), newLocks(t, p.Addr)
-		far.exec.timeout, far.exec.maxInFlight = 10*time.Second, maxInFlightSolo
-		all := Multi(c.Mutex("a"), far.Mutex("b"))
-		require.NoError(t, Do(soon(t), all, nothing))
-		p.Inject(muteReply, anyCmd, always)
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){all.Lock, all.TryLock} {
-			requireOneWithin(t, cancelBound, func() time.Duration {
-				took, err := cancelOnce(func(ctx context.Context) error { _, err := lock(ctx); return err })
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, ErrNotAcquired)
-				eventually(t, "a is free", func() bool { return TryDo(soon(t), c.Mutex("a"), nothing) == nil })
-				if !errors.Is(err, ErrUncertain) {
-					return time.Hour // b was not requested yet; try again
-				}
-				return took
-			})
-		}
-		p.Heal()
-		nothingLeft(t, newClient(t, addr))
-	})
+	t.Parallel()
+	addr := startServer(t)
+	p := startProxy(t, addr)
+	c, far := newLocks(t, addr), newLocks(t, p.Addr)
+	far.exec.maxInFlight = maxInFlightSolo
+	all := Multi(c.Mutex("a"), far.Mutex("b"))
+	require.NoError(t, Do(soon(t), all, nothing))
+
+	p.Inject(muteReply, anyCmd, always)
+	for _, lock := range bothWays(all) {
+		err := cancelled(t, func(ctx context.Context) error { _, err := lock(ctx); return err })
+		require.ErrorIs(t, err, ErrNotAcquired)
+		eventually(t, "a is free", func() bool { return TryDo(soon(t), c.Mutex("a"), nothing) == nil })
+	}
+	p.Heal()
+	nothingLeft(t, newClient(t, addr))
 }

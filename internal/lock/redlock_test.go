@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -15,217 +16,28 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestMutualExclusion(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		const workers, rounds = 6, 5
-		rdb := newClient(t, addr)
-		var inside, total int // unguarded: the race detector checks them too
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for range workers {
-			wg.Go(func() {
-				for range rounds {
-					l, err := NewRedLock("shared", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
-					if !assert.NoError(t, err) {
-						return
-					}
-					err = Do(context.Background(), l, func(context.Context) error {
-						mu.Lock()
-						inside++
-						assert.Equal(t, 1, inside)
-						mu.Unlock()
-						time.Sleep(time.Millisecond)
-						mu.Lock()
-						inside--
-						total++
-						mu.Unlock()
-						return nil
-					})
-					assert.NoError(t, err)
-				}
-			})
-		}
-		wg.Wait()
-		assert.Equal(t, workers*rounds, total)
-	})
-}
-
-func TestTryLockTaken(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		var seen recorder
-		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		assert.Zero(t, h.Token())
-
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		assert.NotErrorIs(t, err, ErrUncertain)
-
-		other, err := newLock(t, "b", []string{addr}).TryLock(ctx)
-		require.NoError(t, err, "another name is another lock")
-		require.NoError(t, other.Release(ctx))
-
-		require.NoError(t, h.Release(ctx))
-		h, err = l.TryLock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, h.Release(ctx))
-		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventAcquired, EventReleased}, seen.kinds())
-	})
-}
-
-func TestLockWaitsForRelease(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
-		defer cancel()
-		l := newLock(t, "a", []string{addr})
-		first, err := l.Lock(ctx)
-		require.NoError(t, err)
-		got := make(chan error, 1)
-		go func() {
-			h, err := l.Lock(ctx)
-			if err == nil {
-				err = h.Release(ctx)
-			}
-			got <- err
-		}()
-		select {
-		case err := <-got:
-			require.FailNow(t, "acquired too early", "%v", err)
-		case <-time.After(100 * time.Millisecond):
-		}
-		require.NoError(t, first.Release(ctx))
-		require.NoError(t, <-got)
-	})
-}
-
-func TestCancelledLockReturns(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		l := newLock(t, "a", []string{addr})
-		h, err := l.Lock(context.Background())
-		require.NoError(t, err)
-
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Millisecond)
-		defer cancel()
-		_, err = l.Lock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-
-		why := errors.New("the caller has returned")
-		gone, leave := context.WithCancelCause(context.Background())
-		leave(why)
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {
-			_, err = lock(gone)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, why)
-		}
-		require.NoError(t, h.Release(context.Background()))
-		keyGone(t, addr, "a")
-	})
-}
-
-// counter counts the commands that a client sends.
-type counter struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.add(cmd)
-		return next(ctx, cmd)
-	}
-}
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.add(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
-func (c *counter) add(cmds ...redis.Cmder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, cmd := range cmds {
-		c.names = append(c.names, cmd.Name())
-	}
-}
-
-// countedClients returns three Clients, and a counter of the commands that they send. They tolerate a busy machine.
-func countedClients(t *testing.T, addr string) (clients []*Client, sent *counter) {
-	t.Helper()
-	sent = &counter{}
-	for range 3 {
-		rdb := newClient(t, addr)
-		rdb.AddHook(sent)
-		c, err := New(rdb)
-		require.NoError(t, err)
-		c.exec.timeout = longTimeout
-		t.Cleanup(func() { assert.NoError(t, c.Close()) })
-		clients = append(clients, c)
-	}
-	return clients, sent
-}
-
-// requireFewCommands fails if contenders that waited for all of took sent more than perUse commands for each use. Every
-// waiter may send one more per recheck: on a busy machine uses take longer, and waiters recheck more often.
-func requireFewCommands(t *testing.T, sent *counter, uses, contenders int, perUse float64, took time.Duration) {
-	t.Helper()
-	rechecks := float64(contenders) * took.Seconds() / recheck.Seconds()
-	n := float64(sent.sent())
-	t.Logf("%.2f commands per use; up to %.0f rechecks of %.0f commands in %v", n/float64(uses), rechecks, n, took)
-	assert.Less(t, n, perUse*float64(uses)+rechecks)
-}
-
-// sent returns the number of commands sent so far.
-func (c *counter) sent() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.names)
-}
-
 func TestCommandsOfACycle(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		rdb := newClient(t, addr)
-		l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
-		require.NoError(t, err)
-		nothing := func(context.Context) error { return nil }
-		require.NoError(t, TryDo(ctx, l, nothing)) // loads the script
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	rdb := newClient(t, addr)
+	l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
+	require.NoError(t, err)
+	nothing := func(context.Context) error { return nil }
+	require.NoError(t, TryDo(ctx, l, nothing)) // loads the script
 
-		var sent counter
-		rdb.AddHook(&sent)
-		require.NoError(t, TryDo(ctx, l, nothing))
-		assert.Equal(t, []string{"set", "evalsha"}, sent.names)
+	var sent counter
+	rdb.AddHook(&sent)
+	require.NoError(t, TryDo(ctx, l, nothing))
+	assert.Equal(t, []string{"set", "evalsha"}, sent.names)
 
-		h, err := l.TryLock(ctx)
-		require.NoError(t, err)
-		sent.names = nil
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		assert.Equal(t, []string{"set"}, sent.names)
-		require.NoError(t, h.Release(ctx))
-	})
-}
-
-func TestRedLockNames(t *testing.T) {
-	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx := context.Background()
-		rdb := newClient(t, addr)
-		for _, name := range []string{"order:1", "}", "{", "{}", "a}b{c", "two words\r\n", "秒杀", "\x00\xff"} {
-			l := newLock(t, name, []string{addr})
-			h, err := l.TryLock(ctx)
-			require.NoError(t, err, "%q", name)
-			assert.EqualValues(t, 1, rdb.Exists(ctx, "redlock:{"+name+"}").Val(), "%q", name)
-			_, err = l.TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
-			require.NoError(t, h.Release(ctx), "%q", name)
-		}
-		assert.Zero(t, rdb.DBSize(ctx).Val())
-	})
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	sent.names = nil
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	assert.Equal(t, []string{"set"}, sent.names)
+	require.NoError(t, h.Release(ctx))
 }
 
 func TestNewRedLockValidates(t *testing.T) {
@@ -278,4 +90,394 @@ func TestRedLockOnEveryClientType(t *testing.T) {
 		}), name)
 		require.NoError(t, rdb.Close())
 	}
+}
+
+func startServers(t testing.TB, n int) (addrs []string) {
+	t.Helper()
+	for range n {
+		addrs = append(addrs, startServer(t))
+	}
+	return addrs
+}
+
+// startNodes is startServers for a test that stops its servers.
+func startNodes(t *testing.T, n int) (nodes []*testenv.Redis, addrs []string) {
+	t.Helper()
+	for range n {
+		s := testenv.StartRedis(t)
+		nodes, addrs = append(nodes, s), append(addrs, s.Addr)
+	}
+	return nodes, addrs
+}
+
+// newMortalLock is newLock with a function per node that kills it for good.
+func newMortalLock(t *testing.T, name string, nodes []*testenv.Redis, opts ...RedLockOption) (l Locker, kill []func()) {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for _, node := range nodes {
+		rdb, k := newMortalClient(t, node)
+		clients, kill = append(clients, rdb), append(kill, k)
+	}
+	all, err := NewRedLocks(clients, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...)
+	require.NoError(t, err)
+	return all.Lock(name), kill
+}
+
+func TestThreeNodesOneDead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	var seen recorder
+	l, kill := newMortalLock(t, "a", nodes, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
+	kill[2]()
+
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	first := h.ValidUntil()
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired, "two of three nodes agree")
+	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
+	require.NoError(t, h.Release(ctx))
+	keyGone(t, addrs[0], "a")
+	keyGone(t, addrs[1], "a")
+	assert.Zero(t, seen.count(EventUncertain))
+
+	// Contenders that acquire one live node each retry until one of them has both.
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			wait, cancel := context.WithTimeout(ctx, longTimeout)
+			defer cancel()
+			assert.NoError(t, Do(wait, l, func(context.Context) error { return nil }))
+		})
+	}
+	wg.Wait()
+}
+
+func TestThreeNodesTwoDead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	l, kill := newMortalLock(t, "a", nodes, WithNodeTimeout(MaxNodeTimeout)) // tolerates a busy machine
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	kill[0]()
+	kill[1]()
+	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+	keyGone(t, addrs[2], "a")
+
+	_, err = l.TryLock(ctx)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.ErrorContains(t, err, "node 0")
+	require.ErrorContains(t, err, "node 1")
+	keyGone(t, addrs[2], "a")
+}
+
+// A node that lost its data is outvoted; a second one ends the hold.
+func TestThreeNodesLosingData(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	ctx := context.Background()
+	addrs := startServers(t, 3)
+	l := newLock(t, "a", addrs, WithWatchdogLease(6*time.Second))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, newClient(t, addrs[0]).FlushAll(ctx).Err())
+	first := h.ValidUntil()
+	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
+	require.NoError(t, h.Context().Err())
+
+	require.NoError(t, newClient(t, addrs[1]).FlushAll(ctx).Err())
+	requireDone(t, h.Context(), ErrLost)
+	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	keyGone(t, addrs[2], "a")
+}
+
+// Each contender has one node of two: both fail, and leave nothing behind.
+func TestSplitVote(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	addrs := startServers(t, 2)
+	other := newLock(t, "a", addrs[:1])
+	h, err := other.TryLock(ctx)
+	require.NoError(t, err)
+	_, err = newLock(t, "a", addrs).TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	assert.Zero(t, newClient(t, addrs[1]).DBSize(ctx).Val())
+	require.NoError(t, h.Release(ctx))
+}
+
+// A release that reached one node at the first attempt and the others at the second is one release.
+func TestReleaseInParts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	addrs := startServers(t, 3)
+	first, second := startProxy(t, addrs[0]), startProxy(t, addrs[1])
+	l := newLock(t, "a", []string{first.Addr, second.Addr, addrs[2]})
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	first.Inject(refuse, scriptCmd, 1)
+	second.Inject(dropReply, scriptCmd, 1)
+	require.NoError(t, h.Release(ctx))
+	for _, addr := range addrs {
+		assert.Zero(t, newClient(t, addr).DBSize(ctx).Val())
+	}
+}
+
+// The node timeout holds for clients with their default timeouts and retries.
+func TestHangingNodeIsBounded(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	var clients []redis.UniversalClient
+	for _, addr := range addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr}) // read timeout 5 s, 3 retries
+		defer func() { _ = rdb.Close() }()
+		clients = append(clients, rdb)
+	}
+	l, err := NewRedLock("a", clients, WithNodeTimeout(4*time.Second))
+	require.NoError(t, err)
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	require.NoError(t, nodes[1].Pause())
+	began := time.Now()
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	assert.Less(t, time.Since(began), longTimeout, "the client's own timeouts would take longer")
+	require.NoError(t, nodes[1].Resume())
+	keyGone(t, addrs[1], "a")
+}
+
+// proxied returns a lock behind a proxy. The connection is open and the script is loaded, so that the next requests are
+// those of the lock.
+func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) {
+	t.Helper()
+	p := startProxy(t, addr)
+	l := newLock(t, "a", []string{p.Addr}, opts...)
+	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
+	return l, p
+}
+
+func TestRedLockAcquireReplyLost(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	l, p := proxied(t, addr)
+	for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
+		p.Inject(dropReply, setCmd, 1)
+		_, err := lock(ctx)
+		require.ErrorIs(t, err, io.EOF)
+		require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
+		require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
+		require.Equal(t, 1, p.Broken())
+		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+	}
+}
+
+// A client that retries would find its own key and report the lock as taken.
+func TestRedLockAcquireReplyLostWithRetryingClient(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	p := startProxy(t, addr)
+	rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
+	defer func() { _ = rdb.Close() }()
+	l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
+	require.NoError(t, err)
+	p.Inject(dropReply, setCmd, 1)
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	p.Inject(dropReply, scriptCmd, 1)
+	require.NoError(t, h.Release(ctx))
+	require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+}
+
+// Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
+func TestRedLockUndoAfterServerRecovers(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	var seen recorder
+	l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
+	p.Inject(dropReply, setCmd, 1)
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 1, seen.count(EventFailed))
+
+	p.Inject(muteReply, setCmd, 1)
+	h, err := l.TryLock(ctx)
+	require.Error(t, err, "%v", h)
+	require.NotErrorIs(t, err, ErrUncertain, "the undo succeeded on another connection")
+
+	p.Inject(muteReply, anyCmd, always)
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.Equal(t, 1, seen.count(EventUncertain))
+	p.Heal()
+	keyGone(t, addr, "a")
+}
+
+func TestRedLockReleaseReplyLost(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	var seen recorder
+	l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	p.Inject(dropReply, scriptCmd, 2)
+	require.NoError(t, h.Release(ctx), "the first release deleted the key; the repeated one found nothing")
+	require.Equal(t, 2, p.Broken())
+	require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+	assert.Equal(t, 2, seen.count(EventReleased))
+	assert.Zero(t, seen.count(EventLost))
+}
+
+func TestRedLockReleaseUnreachable(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	l, p := proxied(t, addr)
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	p.Inject(refuse, anyCmd, always)
+	err = h.Release(ctx)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrNotHeld)
+	requireDone(t, h.Context(), ErrReleased)
+	p.Heal()
+	require.NoError(t, h.Release(ctx), "a release that failed may be repeated")
+	require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+}
+
+// The caller's context ends while the server is silent. The node timeout is far above the bound, so it cannot end
+// the call.
+func TestRedLockCancelDuringCommandReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
+	h, err := l.TryLock(context.Background())
+	require.NoError(t, err)
+	p.Inject(muteReply, anyCmd, always)
+	calls := map[string]func(context.Context) error{
+		"extend":  func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
+		"trylock": func(ctx context.Context) error { _, err := l.TryLock(ctx); return err },
+		"lock":    func(ctx context.Context) error { _, err := l.Lock(ctx); return err },
+		"release": h.Release,
+	}
+	for _, name := range []string{"trylock", "lock", "extend", "release"} {
+		err := cancelled(t, calls[name])
+		require.ErrorIs(t, err, ErrUncertain, name)
+		if name == "lock" || name == "trylock" {
+			require.ErrorIs(t, err, ErrNotAcquired, name)
+		}
+	}
+	p.Heal()
+	keyGone(t, addr, "a")
+}
+
+// An acquire that is answered after its caller has returned is released.
+func TestRedLockCancelledAcquireIsReleased(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	l := newLock(t, "a", []string{server.Addr}, WithNodeTimeout(MaxNodeTimeout))
+	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
+	require.NoError(t, server.Pause())
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, server.Resume())
+	eventually(t, "the lock is free", func() bool {
+		h, err := l.TryLock(context.Background())
+		if err == nil {
+			require.NoError(t, h.Release(context.Background()))
+		}
+		return err == nil
+	})
+}
+
+func TestRedLockContextEndsBeforeServerFreesLock(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	const lease = 12 * time.Second // leaves 0.7 s from the end of the hold to that of the key
+	var seen recorder
+	l, p := proxied(t, addr, WithWatchdogLease(lease), WithRedLockObserver(seen.observe))
+	direct := newClient(t, addr)
+	began := time.Now()
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	require.WithinRange(t, h.ValidUntil(), began, time.Now().Add(lease-drift(lease)))
+	p.Inject(refuse, scriptCmd, always) // so no renewal is executed
+	requireDone(t, h.Context(), ErrLost)
+	assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server freed the lock first")
+	assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
+	eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
+
+	p.Heal()
+	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	require.ErrorIs(t, h.Release(ctx), nil)
+	keyGone(t, addr, "a")
+}
+
+// A server that hangs, rather than refuses, does not delay the end of a hold.
+func TestRedLockContextEndsWhileServerHangs(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	const lease = 2 * time.Second
+	l := newLock(t, "a", []string{server.Addr}, WithWatchdogLease(lease), WithNodeTimeout(MaxNodeTimeout))
+	h, err := l.TryLock(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, server.Pause())
+	requireDone(t, h.Context(), ErrLost)
+	require.NoError(t, server.Resume())
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+	keyGone(t, server.Addr, "a")
+}
+
+func TestRedLockFailedRenewalsAreRetried(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := context.Background()
+	var seen recorder
+	l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	first := h.ValidUntil()
+	p.Inject(dropReply, anyCmd, always)
+	eventually(t, "two renewals failed", func() bool { return seen.count(EventRenewFailed) >= 2 })
+	p.Heal()
+	eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+	require.NoError(t, h.Context().Err())
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	require.NoError(t, h.Release(ctx))
+	assert.Zero(t, seen.count(EventLost))
+}
+
+func TestRedLockDeadServerReturnsItsError(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	var seen recorder
+	l, kill := newMortalLock(t, "a", []*testenv.Redis{server}, WithRedLockObserver(seen.observe))
+	h, err := l.TryLock(context.Background())
+	require.NoError(t, err)
+	kill[0]()
+	_, err = l.TryLock(context.Background())
+	require.Error(t, err)
+	_, err = l.TryLock(context.Background())
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.False(t, errors.Is(err, ErrNotAcquired), "a dead server is not a taken lock: %v", err)
+	require.False(t, errors.Is(err, ErrUncertain), "a refused connection leaves nothing behind: %v", err)
+	require.ErrorIs(t, h.Release(context.Background()), ErrUncertain)
 }

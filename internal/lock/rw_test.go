@@ -2,7 +2,7 @@ package lock
 
 import (
 	"context"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,69 +11,6 @@ import (
 
 	"seckill/test/testenv"
 )
-
-// An rwSideOf is one side of a read-write lock.
-type rwSideOf struct {
-	name string
-	kind *kind
-	of   func(*RWMutex) Locker
-}
-
-var rwSides = []rwSideOf{{"read", rwReadKind, (*RWMutex).Read}, {"write", rwWriteKind, (*RWMutex).Write}}
-
-// eachSide runs test for both sides on these servers. The server belongs to the test alone.
-func eachSide(t *testing.T, on serverKinds, test func(t *testing.T, addr string, side rwSideOf)) {
-	t.Helper()
-	on(t, func(t *testing.T, addr string) {
-		for _, side := range rwSides {
-			t.Run(side.name, func(t *testing.T) {
-				require.NoError(t, newClient(t, addr).FlushAll(context.Background()).Err())
-				test(t, addr, side)
-			})
-		}
-	})
-}
-
-// eachSideOnRedis is eachSide for what only a real Redis supports. The tests run in parallel.
-func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, side rwSideOf)) {
-	t.Helper()
-	testenv.Full(t)
-	t.Parallel()
-	for _, side := range rwSides {
-		t.Run(side.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), side) })
-	}
-}
-
-// must returns the hold of a Lock or TryLock that must succeed.
-func must(t testing.TB) func(h *Hold, err error) *Hold {
-	t.Helper()
-	return func(h *Hold, err error) *Hold {
-		t.Helper()
-		require.NoError(t, err)
-		return h
-	}
-}
-
-func release(t testing.TB, holds ...*Hold) {
-	t.Helper()
-	for _, h := range holds {
-		require.NoError(t, h.Release(context.Background()))
-	}
-}
-
-// arrived returns the hold of a background Lock that must succeed.
-func arrived(t testing.TB, got <-chan outcome) *Hold {
-	t.Helper()
-	o := <-got
-	require.NoError(t, o.err)
-	return o.hold
-}
-
-// owned is soon with a new owner.
-func owned(t testing.TB) context.Context {
-	t.Helper()
-	return WithOwner(soon(t), NewOwner())
-}
 
 func TestReadersTogetherWriterAlone(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
@@ -138,117 +75,398 @@ func TestRWReentry(t *testing.T) {
 
 // A reader reads again regardless of the queue, because the waiters wait for it.
 func TestReaderReadsAgainBeforeWaitingWriter(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		m, me := c.RW("a"), owned(t)
-		h := must(t)(m.Read().Lock(me))
-		writer := background(soon(t), newLocks(t, addr).RW("a").Write())
-		queued(t, rdb, "rw", "a", 1)
-		again := []*Hold{must(t)(m.Read().TryLock(me)), must(t)(m.Read().Lock(me))}
-		assert.Equal(t, h.Token(), again[0].Token())
-		_, err := m.Read().TryLock(owned(t))
-		require.ErrorIs(t, err, ErrNotAcquired, "another owner")
-		release(t, h)
-		_, err = m.Write().TryLock(me)
-		require.ErrorIs(t, err, ErrUpgrade, "two read holds are left")
-		release(t, again...)
-		release(t, arrived(t, writer))
-		nothingLeft(t, rdb)
-	})
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	m, me := c.RW("a"), owned(t)
+	h := must(t)(m.Read().Lock(me))
+	writer := background(soon(t), newLocks(t, addr).RW("a").Write())
+	queued(t, rdb, "rw", "a", 1)
+	again := []*Hold{must(t)(m.Read().TryLock(me)), must(t)(m.Read().Lock(me))}
+	assert.Equal(t, h.Token(), again[0].Token())
+	_, err := m.Read().TryLock(owned(t))
+	require.ErrorIs(t, err, ErrNotAcquired, "another owner")
+	release(t, h)
+	_, err = m.Write().TryLock(me)
+	require.ErrorIs(t, err, ErrUpgrade, "two read holds are left")
+	release(t, again...)
+	release(t, arrived(t, writer))
+	nothingLeft(t, rdb)
 }
 
 func TestNoUpgrade(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		m, me := c.RW("a"), owned(t)
-		refused := func(why string) {
-			for _, lock := range []func(context.Context, ...Option) (*Hold, error){m.Write().TryLock, m.Write().Lock} {
-				_, err := lock(me)
-				require.ErrorIs(t, err, ErrUpgrade, why)
-				require.NotErrorIs(t, err, ErrNotAcquired, why)
-			}
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	m, me := c.RW("a"), owned(t)
+	refused := func(why string) {
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){m.Write().TryLock, m.Write().Lock} {
+			_, err := lock(me)
+			require.ErrorIs(t, err, ErrUpgrade, why)
+			require.NotErrorIs(t, err, ErrNotAcquired, why)
 		}
-		h := must(t)(m.Read().Lock(me))
-		refused("alone")
-		other := must(t)(m.Read().Lock(owned(t)))
-		refused("beside another reader")
-		writer := background(soon(t), m.Write())
-		queued(t, rdb, "rw", "a", 1)
-		refused("before a writer")
-		require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
-		release(t, h, other)
-		release(t, arrived(t, writer))
+	}
+	h := must(t)(m.Read().Lock(me))
+	refused("alone")
+	other := must(t)(m.Read().Lock(owned(t)))
+	refused("beside another reader")
+	writer := background(soon(t), m.Write())
+	queued(t, rdb, "rw", "a", 1)
+	refused("before a writer")
+	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+	release(t, h, other)
+	release(t, arrived(t, writer))
 
-		w := must(t)(m.Write().Lock(me))
-		r := must(t)(m.Read().Lock(me))
-		release(t, w)
-		refused("after having written")
-		release(t, r)
+	w := must(t)(m.Write().Lock(me))
+	r := must(t)(m.Read().Lock(me))
+	release(t, w)
+	refused("after having written")
+	release(t, r)
 
-		// Without an owner, the call cannot be matched to an earlier hold and waits like any other.
-		h = must(t)(m.Read().Lock(soon(t)))
-		wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		_, err := m.Write().Lock(wait)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		release(t, h)
-		nothingLeft(t, rdb)
-	})
+	// Without an owner, the call cannot be matched to an earlier hold and waits like any other.
+	h = must(t)(m.Read().Lock(soon(t)))
+	wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := m.Write().Lock(wait)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	release(t, h)
+	nothingLeft(t, rdb)
 }
 
 // A waiting writer whose owner acquires a read hold meanwhile gets ErrUpgrade at once.
 func TestUpgradeWhileWaiting(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		m, me := newLocks(t, addr).RW("a"), owned(t)
-		first := must(t)(m.Write().Lock(soon(t)))
-		reading := background(me, m.Read())
-		queued(t, rdb, "rw", "a", 1)
-		writing := background(me, m.Write())
-		queued(t, rdb, "rw", "a", 2)
-		behind := background(soon(t), m.Read())
-		queued(t, rdb, "rw", "a", 3)
-		release(t, first)
-		h := arrived(t, reading)
-		require.ErrorIs(t, (<-writing).err, ErrUpgrade)
-		release(t, arrived(t, behind), h)
-		nothingLeft(t, rdb)
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	m, me := newLocks(t, addr).RW("a"), owned(t)
+	first := must(t)(m.Write().Lock(soon(t)))
+	reading := background(me, m.Read())
+	queued(t, rdb, "rw", "a", 1)
+	writing := background(me, m.Write())
+	queued(t, rdb, "rw", "a", 2)
+	behind := background(soon(t), m.Read())
+	queued(t, rdb, "rw", "a", 3)
+	release(t, first)
+	h := arrived(t, reading)
+	require.ErrorIs(t, (<-writing).err, ErrUpgrade)
+	release(t, arrived(t, behind), h)
+	nothingLeft(t, rdb)
+}
+
+// A reader does not pass a waiting writer, even with TryLock.
+func TestWriterBeforeLaterReaders(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	m, other := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
+	reader := must(t)(m.Read().Lock(ctx))
+	writer := background(ctx, other.Write())
+	queued(t, rdb, "rw", "a", 1)
+	for _, m := range []*RWMutex{m, other} {
+		_, err := m.Read().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+	}
+	later := background(ctx, m.Read())
+	queued(t, rdb, "rw", "a", 2)
+	release(t, reader)
+	h := arrived(t, writer)
+	select {
+	case <-later:
+		require.FailNow(t, "a reader beside the writer")
+	default:
+	}
+	release(t, h)
+	release(t, arrived(t, later))
+	nothingLeft(t, rdb)
+}
+
+// Overlapping readers do not keep a writer out, nor do writers keep readers out.
+func TestNeitherReadersNorWritersStarve(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
+	for _, one := range []int{0, 1} {
+		many := rwSides[1-one]
+		stop, wg := make(chan struct{}), sync.WaitGroup{}
+		for i := range 8 {
+			wg.Go(func() {
+				for !isClosed(stop) {
+					assert.NoError(t, Do(ctx, many.lock(clients[i%2], "a"), func(context.Context) error {
+						time.Sleep(time.Millisecond)
+						return nil
+					}))
+				}
+			})
+		}
+		for range 10 {
+			assert.NoError(t, Do(ctx, rwSides[one].lock(clients[0], "a"), nothing))
+		}
+		close(stop)
+		wg.Wait()
+	}
+	nothingLeft(t, newClient(t, addr))
+}
+
+// A writer's release admits all readers before the next writer, and no more; the last of them admits that writer.
+func TestReadersWakeTogether(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+	first := must(t)(clients[0].RW("a").Write().Lock(ctx))
+	const together = 40
+	var before []<-chan outcome
+	for i := range together {
+		before = append(before, background(ctx, clients[i%3].RW("a").Read()))
+	}
+	queued(t, rdb, "rw", "a", together)
+	writer := background(ctx, clients[0].RW("a").Write())
+	queued(t, rdb, "rw", "a", together+1)
+	behind := background(ctx, clients[1].RW("a").Read())
+	queued(t, rdb, "rw", "a", together+2)
+
+	release(t, first)
+	var readers []*Hold
+	for _, got := range before { // each holds it until all do
+		readers = append(readers, arrived(t, got))
+	}
+	require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
+	release(t, readers[1:]...)
+	require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
+	release(t, readers[0])
+	second := arrived(t, writer)
+	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+	assert.Greater(t, second.Token(), first.Token())
+	release(t, second)
+	release(t, arrived(t, behind))
+	nothingLeft(t, rdb)
+}
+
+// A writer that leaves the queue, or dies, admits the readers behind it.
+func TestDepartingWriterAdmitsReaders(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	m := c.RW("a")
+	h := must(t)(m.Read().Lock(ctx, WithLease(time.Hour)))
+	wait, leave := context.WithCancel(ctx)
+	writer := background(wait, m.Write())
+	queued(t, rdb, "rw", "a", 1)
+	reader := background(ctx, m.Read())
+	queued(t, rdb, "rw", "a", 2)
+	leave()
+	require.ErrorIs(t, (<-writer).err, ErrNotAcquired)
+	release(t, arrived(t, reader))
+
+	dead := newLocks(t, addr).newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Minute, "")
+	requireIn(t, dead, false)
+	release(t, must(t)(m.Read().Lock(ctx)))
+	release(t, h)
+	nothingLeft(t, rdb)
+}
+
+func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t)
+	ctx, me := soon(t), owned(t)
+	rdb := newClient(t, addr)
+	m := newLocks(t, addr).RW("a")
+	for range 5 {
+		w, r := must(t)(m.Write().Lock(me)), must(t)(m.Read().Lock(me))
+		again := must(t)(m.Write().Lock(me))
+		_, err := m.Read().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		down := must(t)(m.Downgrade(ctx, w))
+		release(t, again)
+		release(t, must(t)(m.Read().Lock(ctx)), down, r)
+	}
+	assert.Zero(t, calls(t, rdb, "publish"))
+	assert.Zero(t, calls(t, rdb, "subscribe"))
+}
+
+// Each hold has a lease of its own: the hold of a dead process ends, and the longest lease counts.
+func TestRWLeases(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	const lease = 2 * time.Second
+	ctx, me := soon(t), owned(t)
+	rdb := newClient(t, addr)
+	dead, m := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
+
+	// One reader is dead, another is not.
+	_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
+	alive := must(t)(m.Read().Lock(ctx))
+	time.Sleep(lease + 10*time.Millisecond)
+	_, err := m.Write().TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	release(t, alive)
+	release(t, must(t)(m.Write().TryLock(ctx)))
+
+	// An owner's lease that ends neither ends nor shortens its others.
+	_ = must(t)(dead.Write().Lock(me, WithLease(lease)))
+	w := must(t)(m.Write().Lock(me))
+	_ = must(t)(m.Write().Lock(me, WithLease(lease)))
+	_ = must(t)(m.Read().Lock(me, WithLease(lease)))
+	time.Sleep(lease + 10*time.Millisecond)
+	_, err = m.Read().TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	require.NoError(t, w.Extend(ctx, time.Minute))
+	release(t, w)
+	release(t, must(t)(m.Write().TryLock(me)))
+	nothingLeft(t, rdb)
+}
+
+// A hold whose lease has ended is over even if others of its kind continue. Holds that are never released expire.
+func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
+	testenv.Full(t)
+	each(t, rwSides, func(t *testing.T, addr string, side lockKind) {
+		me := owned(t)
+		c := newLocks(t, addr)
+		m := side.lock(c, "a")
+		long := must(t)(m.Lock(me, WithLease(time.Minute)))
+		short := must(t)(m.Lock(me, WithLease(time.Second)))
+		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
+		requireDone(t, short.Context(), ErrLost)
+		time.Sleep(time.Until(ends.Add(MinLease)))
+		cl := short.g.keeper
+		_, err := cl.renew(me, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, cl.release(me), ErrNotHeld)
+		require.NoError(t, long.Context().Err())
+		release(t, long)
+		nothingLeft(t, newClient(t, addr))
 	})
 }
 
-func TestRWNames(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		names := []string{
-			"order:1", "}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff",
-			"a:readers", "a:reads:me", "a:queue", "a", strings.Repeat("k", 1024),
+// A writer's lease ends, but not that of its read hold: then others may read.
+func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	const lease = 3 * time.Second
+	rdb := newClient(t, addr)
+	m, me := newLocks(t, addr).RW("a"), owned(t)
+	for _, expires := range []bool{false, true} {
+		w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
+		reader := background(soon(t), m.Read())
+		queued(t, rdb, "rw", "a", 1)
+		writer := background(soon(t), m.Write())
+		queued(t, rdb, "rw", "a", 2)
+		if expires {
+			require.NoError(t, w.Extend(me, lease))
+		} else {
+			release(t, w)
 		}
-		var holds []*Hold
-		for i, name := range names {
-			m, me := c.RW(name), WithOwner(soon(t), Owner(names[len(names)-1-i]))
-			holds = append(holds, must(t)(m.Read().TryLock(me)), must(t)(m.Read().TryLock(me)))
-			_, err := m.Write().TryLock(me)
-			require.ErrorIs(t, err, ErrUpgrade, "%q", name)
-			wait, leave := context.WithCancel(soon(t))
-			got := background(wait, m.Write())
-			queued(t, rdb, "rw", name, 1)
-			leave()
-			require.ErrorIs(t, (<-got).err, ErrNotAcquired)
+		h := arrived(t, reader)
+		require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+		release(t, r, h)
+		release(t, arrived(t, writer))
+	}
+	nothingLeft(t, rdb)
+}
+
+// A read hold has the token of the last writer for as long as the lock is held.
+func TestRWTokens(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx, me := soon(t), owned(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr)
+	m := c.RW("a")
+	fence := rwKeys(DefaultPrefix, "a", "")[3]
+	ttl := func() time.Duration { return rdb.PTTL(ctx, fence).Val() }
+
+	early := must(t)(m.Read().Lock(me))
+	assert.Positive(t, early.Token(), "there was no writer yet")
+	assert.Equal(t, early.Token(), must(t)(m.Read().Lock(ctx)).Token())
+	require.NoError(t, rdb.FlushAll(ctx).Err())
+
+	last := early.Token()
+	for range 3 {
+		w := must(t)(m.Write().Lock(me))
+		assert.Greater(t, w.Token(), last)
+		last = w.Token()
+		release(t, w)
+		one, two := must(t)(m.Read().Lock(ctx)), must(t)(m.Read().Lock(me))
+		assert.Equal(t, last, one.Token())
+		assert.Equal(t, last, two.Token())
+		release(t, one, two)
+	}
+	// The token is kept as long as the holds, whatever is renewed or acquired.
+	h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
+	release(t, must(t)(m.Read().Lock(me, WithLease(time.Second))))
+	assert.Greater(t, ttl(), MaxLease)
+	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
+	require.NoError(t, h.Extend(ctx, time.Minute))
+	assert.Greater(t, ttl(), time.Hour)
+	assert.Equal(t, last, h.Token())
+	release(t, h)
+	w := must(t)(m.Write().Lock(me))
+	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
+	require.NoError(t, w.Extend(ctx, time.Minute))
+	assert.Greater(t, ttl(), time.Hour)
+	release(t, w)
+}
+
+// A waiter for a lease is woken if the lock becomes free earlier.
+func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
+	each(t, rwSides, func(t *testing.T, addr string, side lockKind) {
+		ctx := soon(t)
+		c, rdb := newLocks(t, addr), newClient(t, addr)
+		wakes := listenTo(t, addr, c)
+		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
+			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
 		}
-		release(t, holds...)
-		for _, k := range exclusiveKinds {
-			holds = append(holds, must(t)(k.lock(c, "a").TryLock(soon(t))))
+		elsewhere := newLocks(t, addr) // so that the lock is not handed over to mine
+		acquire := func(cl *claim, ok bool) {
+			v, err := cl.acquireOnce(ctx, modeWait)
+			require.NoError(t, err)
+			require.Equal(t, ok, v.ok)
 		}
-		holds = append(holds, must(t)(c.RW("a").Write().TryLock(soon(t))))
-		release(t, holds...)
-		for _, side := range rwSides {
-			_, err := side.of(c.RW("")).TryLock(soon(t))
-			require.ErrorContains(t, err, "name")
+		const short = time.Second
+		for name, change := range map[string]func(mine *claim){
+			"renewed": func(mine *claim) {
+				_, err := mine.renew(ctx, short)
+				require.NoError(t, err)
+			},
+			"the shorter hold is left": func(mine *claim) {
+				acquire(attempt(side.kind, short, "me"), true)
+				require.NoError(t, mine.release(ctx))
+			},
+			"the shorter read hold is left": func(mine *claim) {
+				acquire(attempt(rwReadKind, short, "me"), true)
+				require.NoError(t, mine.release(ctx))
+			},
+			"downgraded": func(mine *claim) {
+				mine.kind = rwDowngradeKind
+				_, err := mine.renew(ctx, short)
+				require.NoError(t, err)
+			},
+			"taken": nil,
+		} {
+			require.NoError(t, rdb.FlushAll(ctx).Err())
+			first := elsewhere.newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Hour, "")
+			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
+			acquire(first, true)
+			acquire(mine, false)
+			acquire(waiter, false)
+			require.NoError(t, first.release(ctx))
+			if change == nil {
+				mine.lease = short
+			}
+			acquire(mine, true)
+			if change != nil {
+				require.Equal(t, []string{mine.id}, wakes.received(), name)
+				change(mine)
+			}
+			require.Contains(t, wakes.received(), waiter.id, name)
 		}
-		nothingLeft(t, rdb)
 	})
 }

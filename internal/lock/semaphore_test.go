@@ -2,16 +2,52 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"math/rand/v2"
+	"seckill/test/testenv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
+func set(t testing.TB, s permitSource, n int64) {
+	t.Helper()
+	ok, err := s.SetPermits(soon(t), n)
+	require.NoError(t, err)
+	require.True(t, ok, "set before")
+}
+
+func requireAvailable(t testing.TB, s permitSource, want int64) {
+	t.Helper()
+	n, err := s.Available(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, want, n, "available")
+}
+
+// waiting takes permits in a goroutine and sends the outcome.
+func waiting(ctx context.Context, s permitSource, n int64) <-chan taken {
+	got := make(chan taken, 1)
+	go func() {
+		giveBack, err := s.take(ctx, n, true)
+		got <- taken{giveBack, err}
+	}()
+	return got
+}
+
+type taken struct {
+	giveBack func(context.Context) error
+	err      error
+}
+
+func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
+
 func TestSemaphore(t *testing.T) {
-	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		var seen recorder
 		s, other := k.of(newLocks(t, addr, WithObserver(seen.observe)), "a"), k.of(newLocks(t, addr), "a")
@@ -37,12 +73,12 @@ func TestSemaphore(t *testing.T) {
 		require.NoError(t, two(ctx))
 		requireAvailable(t, s, 5)
 		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased}, seen.kinds())
-		onlyCountsLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
 	})
 }
 
 func TestSemaphoreBounds(t *testing.T) {
-	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
@@ -89,7 +125,7 @@ func TestSemaphoreBounds(t *testing.T) {
 
 // A semaphore that was never set has no permits; adding some admits the waiters.
 func TestUnsetSemaphoreHasNoPermits(t *testing.T) {
-	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -112,12 +148,12 @@ func TestUnsetSemaphoreHasNoPermits(t *testing.T) {
 			require.NoError(t, in.giveBack(ctx))
 			requireAvailable(t, s, 2)
 		}
-		onlyCountsLeft(t, rdb, countKey(k.kind, "add"), countKey(k.kind, "set"))
+		nothingLeft(t, rdb, countKey(k.kind, "add"), countKey(k.kind, "set"))
 	})
 }
 
 func TestSemaphoreShrunkBelowHeld(t *testing.T) {
-	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 4)
@@ -144,70 +180,544 @@ func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 	})
 }
 
-func TestSemaphoreNames(t *testing.T) {
-	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		names := []string{"}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff", "a:queue", "a:holders", "a", strings.Repeat("k", 1024)}
-		for _, name := range names {
-			set(t, k.of(c, name), 1)
-			_, err := k.of(c, name).take(ctx, 1, false)
-			require.NoError(t, err)
-			wait, leave := context.WithCancel(ctx)
-			got := waiting(wait, k.of(c, name), 1)
-			queued(t, rdb, k.name, name, 1)
-			leave()
-			require.ErrorIs(t, (<-got).err, ErrNotAcquired)
-		}
-		for _, name := range names {
-			requireAvailable(t, k.of(c, name), 0)
-		}
-	})
-}
-
 // A plain semaphore counts permits without recording their holders.
 func TestReleaseOfPermitsNotHeld(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		s := newLocks(t, addr).Semaphore("a")
-		require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld, "it was never set")
-		set(t, plainPermits{s}, 3)
-		require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
-		require.NoError(t, s.Acquire(ctx, 2))
-		require.ErrorIs(t, s.Release(ctx, 3), ErrNotHeld)
-		requireAvailable(t, plainPermits{s}, 1)
-		require.NoError(t, s.Release(ctx, 1))
-		require.NoError(t, s.Release(ctx, 1))
-		require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
-		requireAvailable(t, plainPermits{s}, 3)
-		require.ErrorContains(t, s.Release(ctx, 0), "count of 0")
-	})
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	s := newLocks(t, addr).Semaphore("a")
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld, "it was never set")
+	set(t, plainPermits{s}, 3)
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	require.NoError(t, s.Acquire(ctx, 2))
+	require.ErrorIs(t, s.Release(ctx, 3), ErrNotHeld)
+	requireAvailable(t, plainPermits{s}, 1)
+	require.NoError(t, s.Release(ctx, 1))
+	require.NoError(t, s.Release(ctx, 1))
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	requireAvailable(t, plainPermits{s}, 3)
+	require.ErrorContains(t, s.Release(ctx, 0), "count of 0")
 }
 
 func TestDrain(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	s := newLocks(t, addr).Semaphore("a")
+	drain := func(want int64) {
+		t.Helper()
+		n, err := s.Drain(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	drain(0)
+	set(t, plainPermits{s}, 5)
+	require.NoError(t, s.Acquire(ctx, 2))
+	drain(3)
+	requireAvailable(t, plainPermits{s}, 0)
+	drain(0)
+	require.ErrorIs(t, s.TryAcquire(ctx, 1), ErrNotAcquired)
+	require.NoError(t, s.AddPermits(ctx, -1))
+	drain(0)
+	requireAvailable(t, plainPermits{s}, -1)
+	require.NoError(t, s.Release(ctx, 5), "drained permits count as held")
+	requireAvailable(t, plainPermits{s}, 4)
+	_, err := newLocks(t, addr).Semaphore("").Drain(ctx)
+	require.ErrorContains(t, err, "name")
+}
+
+// A request for many permits is not overtaken by requests for few.
+func TestLargeRequestsAreNotStarved(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
-		s := newLocks(t, addr).Semaphore("a")
-		drain := func(want int64) {
-			t.Helper()
-			n, err := s.Drain(ctx)
+		c := newLocks(t, addr)
+		s := k.of(c, "a")
+		set(t, s, 3)
+		var held []func(context.Context) error
+		for range 3 {
+			one, err := s.take(ctx, 1, false)
 			require.NoError(t, err)
-			require.Equal(t, want, n)
+			held = append(held, one)
 		}
-		drain(0)
-		set(t, plainPermits{s}, 5)
-		require.NoError(t, s.Acquire(ctx, 2))
-		drain(3)
-		requireAvailable(t, plainPermits{s}, 0)
-		drain(0)
-		require.ErrorIs(t, s.TryAcquire(ctx, 1), ErrNotAcquired)
-		require.NoError(t, s.AddPermits(ctx, -1))
-		drain(0)
-		requireAvailable(t, plainPermits{s}, -1)
-		require.NoError(t, s.Release(ctx, 5), "drained permits count as held")
-		requireAvailable(t, plainPermits{s}, 4)
-		_, err := newLocks(t, addr).Semaphore("").Drain(ctx)
-		require.ErrorContains(t, err, "name")
+		large, small := k.claim(newLocks(t, addr), "a", 3), k.claim(c, "a", 1)
+		requireIn(t, large, false)
+		requireIn(t, small, false)
+		for i := range held {
+			requireIn(t, small, false)
+			_, err := s.take(ctx, 1, false)
+			require.ErrorIs(t, err, ErrNotAcquired, "a try passed the queue")
+			requireAvailable(t, s, int64(i))
+			require.NoError(t, held[i](ctx))
+		}
+		requireIn(t, small, false)
+		requireIn(t, large, true)
+		requireIn(t, small, false)
+		require.NoError(t, large.release(ctx))
+		requireIn(t, small, true)
+		require.NoError(t, small.release(ctx))
+		requireAvailable(t, s, 3)
 	})
+}
+
+// Waiters of several clients are admitted in order of arrival, whatever number they want.
+func TestSemaphoreIsFair(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		s := k.of(clients[0], "a")
+		set(t, s, 3)
+		all, err := s.take(ctx, 3, true)
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		const many = 20
+		for i := range many {
+			wg.Go(func() {
+				giveBack, err := k.of(clients[i%3], "a").take(ctx, 2+int64(i%2), true) // one at a time
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				assert.NoError(t, giveBack(ctx))
+			})
+			queued(t, rdb, k.name, "a", int64(i+1))
+		}
+		require.NoError(t, all(ctx))
+		wg.Wait()
+		require.IsIncreasing(t, order)
+		require.Len(t, order, many)
+		nothingLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// Each change wakes the waiters that it admits, and no others.
+func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		s := k.of(c, "a")
+		a, b, big, z := k.claim(c, "a", 2), k.claim(c, "a", 1), k.claim(c, "a", 3), k.claim(c, "a", 1)
+		for _, cl := range []*claim{a, b, big, z} {
+			requireIn(t, cl, false)
+		}
+		require.Empty(t, w.received())
+		set(t, s, 1)
+		require.Empty(t, w.received(), "the first wants 2")
+		require.NoError(t, s.AddPermits(ctx, 2))
+		require.Equal(t, []string{a.id, b.id}, w.received())
+		requireIn(t, b, true) // a is first, but has not retried
+		requireIn(t, a, true)
+		requireIn(t, big, false)
+		require.NoError(t, s.AddPermits(ctx, -1))
+		require.Empty(t, w.received())
+
+		require.NoError(t, a.release(ctx))
+		require.NoError(t, b.release(ctx))
+		require.Empty(t, w.received(), "2 are free, and 3 wanted")
+		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
+		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
+		requireIn(t, z, true)
+		require.NoError(t, z.release(ctx))
+		requireAvailable(t, s, 2)
+		require.Empty(t, w.received(), "there are no waiters")
+	})
+}
+
+// More waiters can be admitted than a script examines: those behind are woken as the queue advances.
+func TestWakesContinueBeyondWindow(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		rdb := newClient(t, addr)
+		const window, many = 64, 70 // WINDOW in semaphore.lua
+		var line []*claim
+		for range many {
+			cl := k.claim(c, "a", 1)
+			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a", cl)
+			line = append(line, cl)
+		}
+		s := k.of(c, "a")
+		set(t, s, many+1)
+		require.Len(t, w.received(), window)
+		newcomer := k.claim(c, "a", 1)
+		for _, cl := range []*claim{newcomer, line[window]} {
+			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a", cl)
+		}
+		for i, cl := range line {
+			requireIn(t, cl, true)
+			if i+window < many {
+				require.Contains(t, w.received(), line[i+window].id)
+			}
+		}
+		requireIn(t, newcomer, true)
+		requireAvailable(t, s, 0)
+	})
+}
+
+// The waiters behind it retry at the moment when it counts as dead, not later.
+func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
+	testenv.Full(t)
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		c := newLocks(t, addr)
+		set(t, k.of(c, "a"), 1)
+		requireIn(t, k.claim(c, "a", 2), false) // and never retries
+		behind := k.claim(c, "a", 1)
+		retriesInTime := false
+		eventually(t, "in", func() bool {
+			v, err := behind.acquireOnce(soon(t), modeWait)
+			require.NoError(t, err)
+			retriesInTime = retriesInTime || !v.ok && v.retry < recheck/2
+			return v.ok
+		})
+		require.True(t, retriesInTime)
+	})
+}
+
+// Every change is executed once, and its reply is that of the first execution.
+func TestPermitsRepliesLost(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c, p := permitsOf(k).faulty(t, addr)
+		s := k.of(c, "a")
+		require.NoError(t, s.AddPermits(ctx, 1)) // loads the script
+		require.NoError(t, s.AddPermits(ctx, -1))
+		lose := func(script *script) { t.Helper(); p.Inject(dropReply, script.sha, 2) }
+		lost := func() { t.Helper(); require.Equal(t, 2, p.Broken()) }
+
+		lose(k.pool.add)
+		require.NoError(t, s.AddPermits(ctx, 4))
+		lost()
+		requireAvailable(t, s, 7)
+		require.NoError(t, s.AddPermits(ctx, -4))
+
+		giveBack, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		if k.kind == leasedKind {
+			lose(leasedKind.release)
+		} else {
+			lose(releaseScript)
+		}
+		require.NoError(t, giveBack(ctx))
+		lost()
+		requireAvailable(t, s, 3)
+
+		if k.kind == semaphoreKind {
+			n, err := c.Semaphore("a").Drain(ctx) // loads its script
+			require.NoError(t, err)
+			require.NoError(t, c.Semaphore("a").Release(ctx, n-1))
+			lose(drainScript)
+			n, err = c.Semaphore("a").Drain(ctx)
+			require.NoError(t, err)
+			lost()
+			require.EqualValues(t, 2, n, "the reply is that of the first execution")
+			requireAvailable(t, s, 0)
+			require.NoError(t, c.Semaphore("a").Release(ctx, 3))
+		}
+
+		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
+		lose(k.pool.set)
+		set(t, s, 5)
+		lost()
+		requireAvailable(t, s, 5)
+	})
+}
+
+// A claim that is undone twice releases once, and one that arrives after its undo takes nothing.
+func TestUndoIsIdempotent(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := k.of(c, "a")
+		set(t, s, 4)
+		other, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		cl := k.claim(c, "a", 2)
+		requireIn(t, cl, true)
+		requireIn(t, cl, true)
+		requireAvailable(t, s, 0)
+		require.NoError(t, cl.release(ctx))
+		require.ErrorIs(t, cl.release(ctx), ErrNotHeld)
+		requireAvailable(t, s, 2)
+		if k.kind == semaphoreKind { // they would never be released
+			requireIn(t, cl, false)
+			requireAvailable(t, s, 2)
+			require.Zero(t, waiters(t, newClient(t, addr), k.name, "a"))
+		}
+		require.NoError(t, other(ctx))
+		requireAvailable(t, s, 4)
+	})
+}
+
+// A ctx that has ended does not stop a release, but every other change.
+func TestPermitsReleasedAfterContextEnds(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		s := k.of(newLocks(t, addr), "a")
+		set(t, s, 3)
+		giveBack, err := s.take(soon(t), 2, true)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(soon(t))
+		cancel()
+		_, err = s.take(ctx, 1, true)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		for range 20 {
+			err = s.AddPermits(ctx, 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, ErrUncertain)
+		}
+		if err := giveBack(ctx); err != nil {
+			require.ErrorIs(t, err, ErrUncertain)
+		}
+		eventually(t, "back", func() bool { n, err := s.Available(soon(t)); return err == nil && n == 3 })
+	})
+}
+
+// After the caller has returned, the client retries even an error that would be final for a waiting caller.
+func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	s := newLocks(t, addr).Semaphore("a")
+	set(t, plainPermits{s}, 3)
+	require.NoError(t, s.Acquire(soon(t), 2))
+	key, aside := countKey(semaphoreKind, "a"), "aside"
+	require.NoError(t, rdb.Rename(soon(t), key, aside).Err())
+	require.NoError(t, rdb.Set(soon(t), key, "not a semaphore", 0).Err())
+	err := s.Release(soon(t), 1)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, ErrUncertain)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, s.Release(ctx, 2), ErrUncertain)
+	require.NoError(t, rdb.Rename(soon(t), aside, key).Err())
+	eventually(t, "back", func() bool { n, err := s.Available(soon(t)); return err == nil && n == 3 })
+}
+
+// Close ends the repetition of requests.
+func TestCloseEndsRequests(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	p := startProxy(t, addr)
+	var seen recorder
+	c, err := New(newClient(t, p.Addr), WithObserver(seen.observe))
+	require.NoError(t, err)
+	set(t, plainPermits{c.Semaphore("a")}, 3)
+	p.Inject(muteReply, anyCmd, always)
+	done := make(chan error)
+	go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
+	eventually(t, "sent", func() bool { return p.Broken() > 0 })
+	require.NoError(t, c.Close())
+	err = <-done
+	require.ErrorIs(t, err, ErrUncertain)
+	require.ErrorIs(t, err, ErrClosed)
+	require.Equal(t, []EventKind{EventUncertain}, seen.kinds())
+	require.ErrorIs(t, c.Semaphore("a").Release(context.Background(), 1), ErrClosed)
+	_, err = c.Semaphore("a").Available(context.Background())
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, c.Latch("a").Wait(context.Background()), ErrClosed)
+}
+
+// Without the key nothing is held, and a release of earlier permits does not affect later ones.
+func TestPermitsDeletedKeyResetsCount(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
+		s := k.of(c, "a")
+		set(t, s, 3)
+		giveBack, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
+		requireAvailable(t, s, 0)
+		_, err = s.take(ctx, 1, false)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
+		set(t, s, 3)
+		requireAvailable(t, s, 3)
+		giveBack, err = s.take(ctx, 2, true)
+		require.NoError(t, err)
+		require.NoError(t, rdb.FlushAll(ctx).Err())
+		set(t, s, 3)
+		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
+		requireAvailable(t, s, 3)
+		nothingLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// A hold of permits is lost with the key.
+func TestPermitsAreLostWithTheKey(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	s := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)).LeasedSemaphore("a")
+	for _, setAgain := range []bool{false, true} {
+		_, err := s.SetPermits(ctx, 1)
+		require.NoError(t, err)
+		p, err := s.Acquire(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, newClient(t, addr).Del(ctx, countKey(leasedKind, "a")).Err())
+		if setAgain {
+			set(t, leasedPermits{s}, 1)
+		}
+		requireDone(t, p.Context(), ErrLost)
+		require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
+	}
+	requireAvailable(t, leasedPermits{s}, 1)
+}
+
+// A request that leaves the queue admits those behind it.
+func TestCancelledLargeRequestAdmitsSmallOne(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		rdb := newClient(t, addr)
+		s := k.of(newLocks(t, addr), "a")
+		set(t, s, 2)
+		one, err := s.take(soon(t), 1, true)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(soon(t))
+		large := waiting(ctx, s, 2)
+		queued(t, rdb, k.name, "a", 1)
+		small := waiting(soon(t), s, 1) // waits only for the large request
+		queued(t, rdb, k.name, "a", 2)
+
+		cancel()
+		require.ErrorIs(t, (<-large).err, ErrNotAcquired)
+		in := <-small
+		require.NoError(t, in.err)
+		require.NoError(t, in.giveBack(soon(t)))
+		require.NoError(t, one(soon(t)))
+		requireAvailable(t, s, 2)
+		nothingLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// The undo of an acquire succeeds at the second try, and the first was executed: the permits are released once.
+func TestUndoReplyLost(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		c, p := permitsOf(k).faulty(t, addr)
+		p.Inject(dropReply, "\r\n"+c.id+":", 2)
+		_, err := k.of(c, "a").take(soon(t), 2, false)
+		require.ErrorIs(t, err, ErrUncertain)
+		eventually(t, "undone", func() bool {
+			n, err := k.of(newLocks(t, addr), "a").Available(soon(t))
+			return err == nil && n == allPermits
+		})
+		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+	})
+}
+
+// The caller's context ends while the server is silent.
+func TestCancelledChangesReturnAtOnce(t *testing.T) {
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		c, p := permitsOf(k).faulty(t, addr)
+		c.exec.maxInFlight = maxInFlightSolo
+		s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
+		require.NoError(t, s.AddPermits(soon(t), 1)) // loads the script
+		require.NoError(t, s.AddPermits(soon(t), -1))
+
+		p.Inject(muteReply, anyCmd, always)
+		require.ErrorIs(t, cancelled(t, func(ctx context.Context) error { return s.AddPermits(ctx, 5) }), ErrUncertain)
+		_ = cancelled(t, func(ctx context.Context) error { _, err := s.SetPermits(ctx, 5); return err })
+		err := cancelled(t, func(ctx context.Context) error { _, err := s.Available(ctx); return err })
+		require.NotErrorIs(t, err, ErrUncertain)
+
+		p.Heal()
+		requireAvailable(t, direct, allPermits+5) // the addition was executed, once
+	})
+}
+
+// Permits are neither lost nor created, whatever happens to callers and replies: waits are cut short at random, replies
+// are lost at random, and in the end as many are available as were set.
+func TestPermitsAreConserved(t *testing.T) {
+	testenv.Full(t)
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		const permits, workers = 10, 30
+		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		t.Logf("seed %d", seed)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*longTimeout)
+		defer cancel()
+		direct := k.of(newLocks(t, addr), "a")
+		set(t, direct, permits)
+		proxies := []*proxy{startProxy(t, addr), startProxy(t, addr), startProxy(t, addr)}
+		var sources []permitSource
+		for _, p := range proxies {
+			// Permits that cannot be released in time return with the lease, where there is one.
+			sources = append(sources, k.of(newLocks(t, p.Addr, WithWatchdog(longTimeout/2)), "a"))
+		}
+
+		var broken int
+		stop := make(chan struct{})
+		var chaos, work sync.WaitGroup
+		chaos.Go(func() { broken = loseReplies(proxies, rand.New(rand.NewPCG(seed, 0)), stop) }) //nolint:gosec // reproducible
+		var out, granted, cut, failed atomic.Int64
+		for i := range workers {
+			work.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(i+1))) //nolint:gosec // reproducible
+				for range 10 {
+					n := 1 + rng.Int64N(4)
+					d := time.Duration(5+rng.IntN(200)) * time.Millisecond
+					if rng.IntN(4) == 0 {
+						d = longTimeout
+					}
+					wait, leave := context.WithTimeout(ctx, d)
+					giveBack, err := sources[i%len(sources)].take(wait, n, rng.IntN(4) > 0)
+					leave()
+					switch {
+					case errors.Is(err, ErrNotAcquired):
+						cut.Add(1)
+						continue
+					case err != nil:
+						failed.Add(1)
+						continue
+					}
+					granted.Add(1)
+					assert.LessOrEqual(t, out.Add(n), int64(permits), "more permits are out than exist")
+					time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond)
+					out.Add(-n)
+					release, leave := context.WithTimeout(ctx, time.Duration(rng.IntN(30))*time.Millisecond)
+					if err := giveBack(release); err != nil {
+						assert.ErrorIs(t, err, ErrUncertain, "it was held")
+					}
+					leave()
+				}
+			})
+		}
+		work.Wait()
+		close(stop)
+		chaos.Wait()
+		for _, p := range proxies {
+			p.Heal()
+		}
+		t.Logf("%d acquires succeeded, %d were cancelled, %d failed; %d replies were lost", granted.Load(), cut.Load(), failed.Load(), broken)
+		require.Positive(t, granted.Load())
+		require.Positive(t, broken)
+		eventually(t, "conserved", func() bool {
+			n, err := direct.Available(ctx)
+			return err == nil && n == permits
+		})
+		time.Sleep(100 * time.Millisecond) // time for a second, faulty release to show
+		requireAvailable(t, direct, permits)
+		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+	})
+}
+
+// loseReplies makes the proxies drop replies and refuse commands until stop is closed, and returns how many.
+func loseReplies(proxies []*proxy, rng *rand.Rand, stop <-chan struct{}) (broken int) {
+	for {
+		select {
+		case <-stop:
+			return broken
+		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
+		}
+		p := proxies[rng.IntN(len(proxies))]
+		p.Inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
+		time.Sleep(5 * time.Millisecond)
+		broken += p.Broken()
+	}
 }

@@ -30,7 +30,7 @@ type rwModel struct {
 	rng     *rand.Rand
 	c       *Client
 	rdb     *redis.Client
-	wakes   *redis.PubSub
+	wakes   *wakes
 	holds   []*rwActor
 	queue   []*rwActor
 	last    uint64 // token
@@ -184,7 +184,7 @@ func (m *rwModel) note(what string, a *rwActor) {
 // never can, was woken since its last acquire, and no other was.
 func (m *rwModel) check() {
 	ctx := context.Background()
-	for _, id := range wokenBy(ctx, m.t, m.rdb, m.wakes, m.c.hub.channel) {
+	for _, id := range m.wakes.received() {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "an id that does not wait was woken")
 		yes, never := m.can(m.queue[i])
@@ -208,110 +208,173 @@ func (m *rwModel) check() {
 	require.Equal(m.t, count[false], m.rdb.ZCard(ctx, keys[4]).Val(), "readers")
 }
 
-// wokenBy returns the ids published since its last call.
-func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.PubSub, channel string) (ids []string) {
-	t.Helper()
-	require.NoError(t, rdb.Publish(ctx, channel, "end").Err())
-	for {
-		msg, err := wakes.ReceiveMessage(ctx)
-		require.NoError(t, err)
-		if msg.Payload == "end" {
-			return ids
-		}
-		ids = append(ids, msg.Payload)
-	}
-}
-
 // One command at a time, at random, compared with the model.
 func TestRWModel(t *testing.T) {
 	testenv.Full(t)
-	onSingleServers(t, func(t *testing.T, addr string) {
-		seed := rand.Uint64()
-		ctx := context.Background()
-		m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), c: newLocks(t, addr), rdb: newClient(t, addr)}
-		m.wakes = m.rdb.Subscribe(ctx, m.c.hub.channel)
-		_, err := m.wakes.Receive(ctx)
-		require.NoError(t, err)
-		defer func() {
-			if t.Failed() {
-				t.Logf("seed %d, the last of %d commands:", seed, len(m.history))
-				for _, line := range m.history[max(0, len(m.history)-30):] {
-					t.Log(line)
-				}
-			}
-		}()
-		for range 40 {
-			// A waiter that sends nothing for 4 s is dead, which the model does not represent.
-			for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
-				m.step()
-				m.check()
-			}
-			for _, a := range slices.Concat(m.queue, m.holds) {
-				m.note("end", a)
-				m.end(a)
-				m.check()
+	testenv.NoRace(t, "one command at a time")
+	t.Parallel()
+	addr := startServer(t)
+	seed := rand.Uint64()
+	m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), c: newLocks(t, addr), rdb: newClient(t, addr)}
+	m.wakes = listenTo(t, addr, m.c)
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, the last of %d commands:", seed, len(m.history))
+			for _, line := range m.history[max(0, len(m.history)-30):] {
+				t.Log(line)
 			}
 		}
-		require.NoError(t, m.wakes.Close())
-		nothingLeft(t, m.rdb)
+	}()
+	for range 40 {
+		// A waiter that sends nothing for 4 s is dead, which the model does not represent.
+		for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
+			m.step()
+			m.check()
+		}
+		for _, a := range slices.Concat(m.queue, m.holds) {
+			m.note("end", a)
+			m.end(a)
+			m.check()
+		}
+	}
+	nothingLeft(t, m.rdb, m.c.hub.channel) // the test's own subscription
+}
+
+// A line models a semaphore's queue and records which waiters were woken.
+type line struct {
+	t       *testing.T
+	k       permitKind
+	c       *Client
+	s       permitSource
+	wakes   *wakes
+	held    []*claim
+	queue   []*claim
+	woken   map[string]bool // since its last acquire
+	retried map[string]time.Time
+}
+
+func wants(cl *claim) int64 { return cl.extra[0].(int64) }
+
+// come acquires for a claim, and compares the reply with the model.
+func (l *line) come(cl *claim) {
+	l.t.Helper()
+	free, err := l.s.Available(soon(l.t))
+	require.NoError(l.t, err)
+	fits := free >= wants(cl)
+	for _, before := range l.queue {
+		if before == cl {
+			break
+		}
+		free -= wants(before)
+		fits = fits && free >= wants(cl)
+	}
+	requireIn(l.t, cl, fits)
+	delete(l.woken, cl.id)
+	at := slices.Index(l.queue, cl)
+	switch {
+	case fits && at >= 0:
+		l.queue = slices.Delete(l.queue, at, at+1)
+		l.held = append(l.held, cl)
+	case fits:
+		l.held = append(l.held, cl)
+	default:
+		l.retried[cl.id] = time.Now()
+		if at < 0 {
+			l.queue = append(l.queue, cl)
+		}
+	}
+}
+
+// end releases a claim or removes it from the queue.
+func (l *line) end(from *[]*claim, at int) {
+	cl := (*from)[at]
+	*from = slices.Delete(*from, at, at+1)
+	err := cl.release(soon(l.t))
+	if from == &l.held {
+		require.NoError(l.t, err)
+	} else {
+		require.ErrorIs(l.t, err, ErrNotHeld)
+	}
+}
+
+// check requires that every admissible waiter was woken, and no other.
+func (l *line) check(step int) {
+	l.t.Helper()
+	now := l.wakes.received()
+	free, err := l.s.Available(soon(l.t))
+	require.NoError(l.t, err)
+	var fit []string
+	for _, cl := range l.queue {
+		if free -= wants(cl); free < 0 {
+			break
+		}
+		fit = append(fit, cl.id)
+	}
+	for _, id := range now {
+		require.Contains(l.t, fit, id, "step %d: woken but cannot be admitted", step)
+		l.woken[id] = true
+	}
+	for _, id := range fit {
+		require.True(l.t, l.woken[id], "step %d: %s can be admitted and was not woken", step, id)
+	}
+}
+
+// After any sequence of changes, every admissible waiter was woken since its last acquire.
+func TestNoWakeIsLost(t *testing.T) {
+	testenv.Full(t)
+	testenv.NoRace(t, "one command at a time")
+	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
+		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		t.Logf("seed %d", seed)
+		for round := 0; !walk(t, addr, k, fmt.Sprint("walk ", round), seed); round++ {
+			require.Less(t, round, 20, "the machine stalls again and again")
+		}
 	})
 }
 
-// A waiter for a lease is woken if the lock becomes free earlier.
-func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
-	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
-		ctx := soon(t)
-		c, rdb := newLocks(t, addr), newClient(t, addr)
-		wakes := rdb.Subscribe(ctx, c.hub.channel)
-		defer func() { _ = wakes.Close() }()
-		_, err := wakes.Receive(ctx)
-		require.NoError(t, err)
-		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
-			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
-		}
-		elsewhere := newLocks(t, addr) // so that the lock is not handed over to mine
-		acquire := func(cl *claim, ok bool) {
-			v, err := cl.acquireOnce(ctx, modeWait)
+// walk makes random changes. It returns false if the machine stalled so long that waiters died, which the model does
+// not represent.
+func walk(t *testing.T, addr string, k permitKind, name string, seed uint64) bool {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
+	c := newLocks(t, addr)
+	l := &line{
+		t: t, k: k, c: c, s: k.of(c, name), wakes: listenTo(t, addr, c),
+		woken: map[string]bool{}, retried: map[string]time.Time{},
+	}
+	for step := range 500 {
+		switch rng.IntN(8) {
+		case 0, 1, 2:
+			if len(l.queue) < 10 {
+				l.come(k.claim(c, name, 1+rng.Int64N(4)))
+			}
+		case 3:
+			if len(l.held) > 0 {
+				l.end(&l.held, rng.IntN(len(l.held)))
+			}
+		case 4:
+			if len(l.queue) > 0 {
+				l.end(&l.queue, rng.IntN(len(l.queue)))
+			}
+		case 5:
+			free, err := l.s.Available(soon(t))
 			require.NoError(t, err)
-			require.Equal(t, ok, v.ok)
-		}
-		const short = time.Second
-		for name, change := range map[string]func(mine *claim){
-			"renewed": func(mine *claim) {
-				_, err := mine.renew(ctx, short)
-				require.NoError(t, err)
-			},
-			"the shorter hold is left": func(mine *claim) {
-				acquire(attempt(side.kind, short, "me"), true)
-				require.NoError(t, mine.release(ctx))
-			},
-			"the shorter read hold is left": func(mine *claim) {
-				acquire(attempt(rwReadKind, short, "me"), true)
-				require.NoError(t, mine.release(ctx))
-			},
-			"downgraded": func(mine *claim) {
-				mine.kind = rwDowngradeKind
-				_, err := mine.renew(ctx, short)
-				require.NoError(t, err)
-			},
-			"taken": nil,
-		} {
-			require.NoError(t, rdb.FlushAll(ctx).Err())
-			first := elsewhere.newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Hour, "")
-			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
-			acquire(first, true)
-			acquire(mine, false)
-			acquire(waiter, false)
-			require.NoError(t, first.release(ctx))
-			if change == nil {
-				mine.lease = short
+			require.NoError(t, l.s.AddPermits(soon(t), rng.Int64N(9)-2-free))
+		default:
+			if len(l.queue) > 0 {
+				l.come(l.queue[rng.IntN(len(l.queue))])
 			}
-			acquire(mine, true)
-			if change != nil {
-				require.Equal(t, []string{mine.id}, wokenBy(ctx, t, rdb, wakes, c.hub.channel), name)
-				change(mine)
-			}
-			require.Contains(t, wokenBy(ctx, t, rdb, wakes, c.hub.channel), waiter.id, name)
 		}
-	})
+		l.check(step)
+		for _, cl := range slices.Clone(l.queue) {
+			switch age := time.Since(l.retried[cl.id]); {
+			case age > 3*time.Second:
+				return false
+			case age > time.Second:
+				l.come(cl)
+				l.check(step)
+			}
+		}
+	}
+	return true
 }
