@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"seckill/test/testenv"
 )
 
 // workers is the number of goroutines of a benchmark.
@@ -27,7 +24,7 @@ func BenchmarkCycle(b *testing.B) {
 	// Cancellable, like the context of a request.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	rdb := newClient(b, testenv.StartRedis(b).Addr)
+	rdb := newClient(b, startRedis(b))
 	c, err := New(rdb)
 	if err != nil {
 		b.Fatal(err)
@@ -78,7 +75,7 @@ func BenchmarkCycle(b *testing.B) {
 // of three decides. fresh has a new name for each cycle, as the lock of a user has; shared has one name for all.
 func BenchmarkSystems(b *testing.B) {
 	var names atomic.Int64
-	for _, name := range slices.Sorted(maps.Keys(systems)) {
+	for _, name := range []string{"redis/mutex", "redlock", "zookeeper"} {
 		locks := systems[name](b).connect(b, DefaultLease, ignore)
 		for kind, lock := range map[string]func() Locker{
 			"fresh":  func() Locker { return locks(fmt.Sprint("order:", names.Add(1))) },
@@ -115,62 +112,4 @@ func cycles(b *testing.B, lock func() Locker) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
-}
-
-// BenchmarkContended has 64 goroutines that acquire the same lock and hold it for 1 ms. It reports the commands per
-// cycle, the 99th percentile of the wait, and the ratio of the most to the fewest cycles of a goroutine.
-func BenchmarkContended(b *testing.B) {
-	rdb := newClient(b, testenv.StartRedis(b).Addr)
-	var commands counter
-	rdb.AddHook(&commands)
-	c, err := New(rdb)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	redLock, err := NewRedLock("a", []redis.UniversalClient{rdb})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, bench := range []struct {
-		name string
-		lock Locker
-	}{
-		{"Mutex", c.Mutex("a")}, {"Reentrant", c.Reentrant("a")}, {"Fair", c.Fair("a")}, {"RedLock", redLock},
-	} {
-		b.Run(bench.name, func(b *testing.B) { contend(b, bench.lock, &commands) })
-	}
-}
-
-func contend(b *testing.B, l Locker, commands *counter) {
-	ctx := context.Background()
-	before := commands.sent()
-	var left atomic.Int64
-	left.Store(int64(b.N))
-	waits := make([][]time.Duration, workers)
-	var wg sync.WaitGroup
-	for i := range workers {
-		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				began := time.Now()
-				err := Do(ctx, l, func(context.Context) error {
-					waits[i] = append(waits[i], time.Since(began))
-					time.Sleep(time.Millisecond)
-					return nil
-				})
-				if err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(commands.sent()-before)/float64(b.N), "commands/op")
-	all := slices.Concat(waits...)
-	slices.Sort(all)
-	b.ReportMetric(float64(all[len(all)*99/100].Milliseconds()), "p99-ms")
-	counts := func(a, b []time.Duration) int { return len(a) - len(b) }
-	least, most := len(slices.MinFunc(waits, counts)), len(slices.MaxFunc(waits, counts))
-	b.ReportMetric(float64(most)/float64(max(least, 1)), "most/least")
 }

@@ -123,8 +123,10 @@ func TestLockerIsExclusive(t *testing.T) {
 		ctx := context.WithValue(soon(t), ctxKey{}, "trace")
 		var seen recorder
 		a, b := s.connect(t, calmLease, seen.observe)("a"), s.connect(t, calmLease, ignore)("a")
-		h, err := a.TryLock(ctx)
-		require.NoError(t, err)
+		wait, cancel := context.WithCancel(ctx)
+		h := must(t)(a.TryLock(wait))
+		cancel()
+		require.NoError(t, h.Context().Err(), "the wait's end does not end the hold")
 		require.Equal(t, s.tokens, h.Token() > 0)
 		require.Equal(t, "trace", h.Context().Value(ctxKey{}))
 		require.True(t, h.ValidUntil().After(time.Now()))
@@ -132,7 +134,7 @@ func TestLockerIsExclusive(t *testing.T) {
 			require.WithinRange(t, h.ValidUntil(), time.Now().Add(calmLease/2), time.Now().Add(calmLease*99/100))
 		}
 		for _, l := range []Locker{a, b} {
-			_, err = l.TryLock(ctx)
+			_, err := l.TryLock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired)
 			require.NotErrorIs(t, err, ErrUncertain)
 		}
@@ -141,8 +143,7 @@ func TestLockerIsExclusive(t *testing.T) {
 		require.NoError(t, h.Release(ctx))
 		requireDone(t, h.Context(), ErrReleased)
 
-		next, err := b.TryLock(ctx)
-		require.NoError(t, err)
+		next := must(t)(b.TryLock(ctx))
 		if s.tokens {
 			require.Greater(t, next.Token(), h.Token())
 		}
@@ -151,7 +152,7 @@ func TestLockerIsExclusive(t *testing.T) {
 			again.Go(func() { assert.NoError(t, h.Release(ctx), "a further release does nothing") })
 		}
 		again.Wait()
-		err = h.Extend(ctx, time.Minute)
+		err := h.Extend(ctx, time.Minute)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrReleased)
 		_, err = a.TryLock(ctx)
@@ -200,8 +201,7 @@ func TestLockerExcludesUnderContention(t *testing.T) {
 func TestLockerWaits(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		a, b := s.connect(t, calmLease, ignore)("a"), s.connect(t, calmLease, ignore)("a")
-		h, err := a.Lock(soon(t))
-		require.NoError(t, err)
+		h := must(t)(a.Lock(soon(t)))
 		got := background(soon(t), b)
 
 		why := errors.New("the caller has returned")
@@ -209,12 +209,12 @@ func TestLockerWaits(t *testing.T) {
 		gaveUp := background(ctx, b)
 		time.Sleep(50 * time.Millisecond) // so that it waits
 		cancel(why)
-		err = (<-gaveUp).err
+		err := (<-gaveUp).err
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, why)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){b.Lock, b.TryLock} {
-			_, err = lock(ctx)
+			_, err := lock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired)
 			require.ErrorIs(t, err, why)
 		}
@@ -248,6 +248,14 @@ func TestDoWithEveryLocker(t *testing.T) {
 		require.Panics(t, func() { _ = Do(ctx, l, func(context.Context) error { panic("at work") }) })
 		require.NoError(t, TryDo(ctx, l, nothing), "a panic kept the lock")
 
+		wait, cancel := context.WithCancelCause(ctx)
+		require.ErrorIs(t, Do(wait, l, func(ctx context.Context) error {
+			cancel(errWork)
+			requireDone(t, ctx, errWork)
+			return ctx.Err()
+		}), context.Canceled)
+		require.NoError(t, TryDo(ctx, l, nothing), "the end of the caller's context kept the lock")
+
 		outlive := func(result error) error {
 			return Do(ctx, persistent{l}, func(ctx context.Context) error {
 				requireDone(t, ctx, ErrLost)
@@ -273,10 +281,9 @@ func TestLeaseEndsWithEveryLocker(t *testing.T) {
 		ctx := soon(t)
 		var seen recorder
 		h := must(t)(persistent{s.connect(t, calmLease, seen.observe)("a")}.Lock(ctx, WithLease(2*time.Second)))
-		next, err := s.connect(t, calmLease, ignore)("a").Lock(ctx)
-		require.NoError(t, err)
+		next := must(t)(s.connect(t, calmLease, ignore)("a").Lock(ctx))
 		requireDone(t, h.Context(), ErrLost)
-		err = h.Release(ctx)
+		err := h.Release(ctx)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
 		require.NoError(t, next.Context().Err())
@@ -293,18 +300,24 @@ func TestRevokedLockIsLost(t *testing.T) {
 		ctx := soon(t)
 		var seen recorder
 		locks := s.connect(t, 2*time.Second, seen.observe)
-		h, err := persistent{locks("a")}.Lock(ctx)
-		require.NoError(t, err)
+		h := must(t)(persistent{locks("a")}.Lock(ctx))
 		s.revoke(t, "a")
 		requireDone(t, h.Context(), ErrLost)
 		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.Equal(t, 1, seen.count(EventLost))
 
-		h, err = persistent{locks("b")}.Lock(ctx)
-		require.NoError(t, err)
+		h = must(t)(persistent{locks("b")}.Lock(ctx))
 		s.revoke(t, "b")
+		next := must(t)(s.connect(t, calmLease, ignore)("b").Lock(ctx))
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.NoError(t, next.Extend(ctx, calmLease), "the loser freed the next holder's lock")
+		release(t, next)
+
+		h = must(t)(s.connect(t, calmLease, ignore)("c").Lock(ctx))
+		s.revoke(t, "c")
+		require.ErrorIs(t, h.Extend(ctx, calmLease), ErrLost)
+		requireDone(t, h.Context(), ErrLost)
 	})
 }
 
@@ -312,11 +325,10 @@ func TestRevokedLockIsLost(t *testing.T) {
 func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 	testenv.Full(t)
 	eachSystem(t, func(t *testing.T, s system) {
-		h, err := persistent{s.connect(t, 6*time.Second, ignore)("a")}.Lock(soon(t))
-		require.NoError(t, err)
+		h := must(t)(persistent{s.connect(t, 6*time.Second, ignore)("a")}.Lock(soon(t)))
 		time.Sleep(7 * time.Second)
 		require.NoError(t, h.Context().Err())
-		_, err = s.connect(t, calmLease, ignore)("a").TryLock(soon(t))
+		_, err := s.connect(t, calmLease, ignore)("a").TryLock(soon(t))
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.NoError(t, h.Release(soon(t)))
 	})
@@ -341,9 +353,8 @@ func TestMultiOfEveryLocker(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		b, err := there("b").TryLock(ctx)
-		require.NoError(t, err)
-		_, err = Multi(here("a"), here("b")).TryLock(ctx)
+		b := must(t)(there("b").TryLock(ctx))
+		_, err := Multi(here("a"), here("b")).TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		a, err := there("a").TryLock(ctx)
 		require.NoError(t, err, "the failed Multi kept a part")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -39,4 +41,213 @@ func ExampleDo() {
 	// committing the order
 	// another caller is refused at once: true
 	// committed: true
+}
+
+// newClient returns a Client on a server of its own, and a function that closes both.
+func newClient() (c *lock.Client, done func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	c, err = lock.New(rdb)
+	if err != nil {
+		panic(err)
+	}
+	return c, func() {
+		_ = c.Close()
+		_ = rdb.Close()
+		server.Close()
+	}
+}
+
+// A store that remembers the greatest token refuses the writes of a holder that has lost the lock without noticing.
+func ExampleMutex() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	m := locks.Mutex("stock:7")
+
+	var greatest uint64
+	write := func(token uint64) bool {
+		if token < greatest {
+			return false
+		}
+		greatest = token
+		return true
+	}
+
+	first, err := m.Lock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	_ = first.Release(ctx) // or its lease ended while its process was paused
+	second, err := m.Lock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = second.Release(ctx) }()
+	fmt.Println("the holder writes:", write(second.Token()))
+	fmt.Println("the previous holder is refused:", !write(first.Token()))
+	// Output:
+	// the holder writes: true
+	// the previous holder is refused: true
+}
+
+func ExampleFair() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	f := locks.Fair("ticket counter")
+	err := lock.Do(ctx, f, func(context.Context) error {
+		fmt.Println("served")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// served
+	// <nil>
+}
+
+// Code that holds the lock calls code that acquires it.
+func ExampleReentrant() {
+	locks, done := newClient()
+	defer done()
+	r := locks.Reentrant("order:42")
+
+	pay := func(ctx context.Context) error {
+		return lock.Do(ctx, r, func(context.Context) error {
+			fmt.Println("paid")
+			return nil
+		})
+	}
+	ctx := lock.WithOwner(context.Background(), lock.NewOwner()) // once per request
+	err := lock.Do(ctx, r, func(ctx context.Context) error {
+		stranger := lock.WithOwner(ctx, lock.NewOwner())
+		_, err := r.TryLock(stranger)
+		fmt.Println("another request is refused:", errors.Is(err, lock.ErrNotAcquired))
+		return pay(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// another request is refused: true
+	// paid
+	// <nil>
+}
+
+// A writer continues as a reader without another writer in between, so it reads what it wrote.
+func ExampleRWMutex() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	price := locks.RW("price:7")
+
+	writing, err := price.Write().Lock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	_, err = price.Read().TryLock(ctx)
+	fmt.Println("a reader is refused meanwhile:", errors.Is(err, lock.ErrNotAcquired))
+	reading, err := price.Downgrade(ctx, writing)
+	if err != nil {
+		panic(err)
+	}
+	other, err := price.Read().TryLock(ctx)
+	fmt.Println("other readers are admitted:", err == nil)
+	_, err = price.Write().TryLock(ctx)
+	fmt.Println("a writer is refused:", errors.Is(err, lock.ErrNotAcquired))
+	_ = other.Release(ctx)
+	_ = reading.Release(ctx)
+	// Output:
+	// a reader is refused meanwhile: true
+	// other readers are admitted: true
+	// a writer is refused: true
+}
+
+// A supplier accepts ten calls at a time, from all processes together.
+func ExampleSemaphore() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	calls := locks.Semaphore("supplier")
+	first, err := calls.SetPermits(ctx, 10) // every process may call it; the first call counts
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("set:", first)
+
+	if err := calls.Acquire(ctx, 8); err != nil { // waits until eight permits are free
+		panic(err)
+	}
+	err = calls.TryAcquire(ctx, 3)
+	fmt.Println("three more are refused:", errors.Is(err, lock.ErrNotAcquired))
+	_ = calls.Release(ctx, 8)
+	left, _ := calls.Available(ctx)
+	fmt.Println("left:", left)
+	// Output:
+	// set: true
+	// three more are refused: true
+	// left: 10
+}
+
+// The permits of a process that dies are returned.
+func ExampleLeasedSemaphore() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	workers := locks.LeasedSemaphore("reports")
+	if _, err := workers.SetPermits(ctx, 2); err != nil {
+		panic(err)
+	}
+	// For 10 minutes at most; without the option, for as long as the process lives.
+	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
+	if err != nil {
+		panic(err)
+	}
+	left, _ := workers.Available(ctx)
+	fmt.Println("left:", left, "lost:", p.Context().Err() != nil)
+	fmt.Println(p.Release(ctx))
+	// Output:
+	// left: 1 lost: false
+	// <nil>
+}
+
+// The caller waits until three stations are ready.
+func ExampleLatch() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	ready := locks.Latch("opening")
+	if _, err := ready.TrySetCount(ctx, 3); err != nil {
+		panic(err)
+	}
+	var guests sync.WaitGroup
+	guests.Go(func() {
+		fmt.Println("waited:", ready.Wait(ctx) == nil)
+	})
+	for range 3 {
+		if err := ready.CountDown(ctx); err != nil {
+			panic(err)
+		}
+	}
+	guests.Wait()
+	// Output:
+	// waited: true
+}
+
+// A transfer needs both accounts. Transfers do not deadlock, whatever the order of the accounts.
+func ExampleMulti() {
+	locks, done := newClient()
+	defer done()
+	ctx := context.Background()
+	both := lock.Multi(locks.Mutex("account:1"), locks.Mutex("account:2"))
+	err := lock.Do(ctx, both, func(ctx context.Context) error {
+		_, err := locks.Mutex("account:2").TryLock(ctx)
+		fmt.Println("both are held:", errors.Is(err, lock.ErrNotAcquired))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// both are held: true
+	// <nil>
 }

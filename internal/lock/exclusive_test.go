@@ -41,7 +41,27 @@ func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 	})
 }
 
-// An acquire that the network delivers twice does not shorten a lease that was extended in between.
+// A hold whose lease has ended is over, even if others of its owner continue.
+func TestExpiredHoldIsNotRevived(t *testing.T) {
+	each(t, []lockKind{exclusiveKinds[2], rwSides[0], rwSides[1]}, func(t *testing.T, addr string, k lockKind) {
+		me := owned(t)
+		l := k.lock(newLocks(t, addr), "a")
+		long := must(t)(l.Lock(me, WithLease(time.Minute)))
+		short := must(t)(persistent{l}.Lock(me, WithLease(time.Second)))
+		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
+		requireDone(t, short.Context(), ErrLost)
+		time.Sleep(time.Until(ends.Add(MinLease)))
+
+		_, err := short.g.keeper.renew(me, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, short.g.keeper.release(me), ErrNotHeld)
+		require.NoError(t, long.Context().Err())
+		release(t, long)
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+// An acquire that the network delivers twice is one hold, and does not shorten a lease that was extended in between.
 func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
 	each(t, exclusiveKinds, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
@@ -58,6 +78,7 @@ func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
 		assert.Equal(t, first.token, again.token)
 		assert.Greater(t, rdb.PTTL(ctx, cl.keys[0]).Val(), 30*time.Minute)
 		require.NoError(t, cl.release(ctx))
+		nothingLeft(t, rdb)
 	})
 }
 
@@ -69,8 +90,7 @@ func TestTokensIncrease(t *testing.T) {
 		l := k.lock(newLocks(t, addr), "a")
 		last := uint64(0)
 		take := func() {
-			h, err := l.TryLock(ctx)
-			require.NoError(t, err)
+			h := must(t)(l.TryLock(ctx))
 			assert.Greater(t, h.Token(), last)
 			last = h.Token()
 			require.NoError(t, h.Release(ctx))
@@ -115,8 +135,7 @@ func testFairOrder(t *testing.T, addr string, contenders int) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-	first, err := clients[0].Fair("a").Lock(ctx)
-	require.NoError(t, err)
+	first := must(t)(clients[0].Fair("a").Lock(ctx))
 	var mu sync.Mutex
 	var served []string
 	var wg sync.WaitGroup
@@ -140,31 +159,31 @@ func testFairOrder(t *testing.T, addr string, contenders int) {
 	nothingLeft(t, rdb)
 }
 
-// Waiters that arrive one after the other are queued in that order.
-func TestFairQueuesInOrderOfArrival(t *testing.T) {
+// Waiters are queued in the order of their arrival, and one that retries keeps its place.
+func TestFairWaitersKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
-	ctx, cancel := context.WithCancel(soon(t))
 	rdb := newClient(t, addr)
-	clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
-	h, err := clients[0].Fair("a").Lock(ctx)
-	require.NoError(t, err)
-	var waits []<-chan outcome
+	c, other := newLocks(t, addr), newLocks(t, addr)
+	h := must(t)(newLocks(t, addr).Fair("a").Lock(soon(t)))
+	var line []*claim
+	var ids []string
 	for i := range 6 {
-		waits = append(waits, background(ctx, clients[i%2].Fair("a")))
-		queued(t, rdb, fairKind.name, "a", int64(i+1))
+		cl := exclusiveKinds[1].claim([]*Client{c, other}[i%2], "a", time.Minute)
+		requireIn(t, cl, false)
+		stay(t, rdb, fairKind.name, "a", cl)
+		line, ids = append(line, cl), append(ids, cl.id)
 	}
-	for i, id := range arrivals(t, rdb) {
-		assert.Contains(t, id, clients[i%2].id+":")
+
+	for _, cl := range slices.Backward(line) {
+		requireIn(t, cl, false)
+		require.Equal(t, ids, arrivals(t, rdb))
 	}
-	before := arrivals(t, rdb)
-	time.Sleep(2 * recheck)
-	assert.Equal(t, before, arrivals(t, rdb), "a waiter that retries keeps its place")
-	cancel()
-	for _, wait := range waits {
-		require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
+	release(t, h)
+	for _, cl := range line {
+		requireIn(t, cl, true)
+		require.NoError(t, cl.release(soon(t)))
 	}
-	require.NoError(t, h.Release(context.Background()))
 }
 
 // Arrivals are strictly ordered even if the server's clock is set back.
@@ -174,8 +193,7 @@ func TestFairOrderSurvivesClockSetBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(soon(t))
 	rdb := newClient(t, addr)
 	c := newLocks(t, addr)
-	h, err := c.Fair("a").Lock(ctx)
-	require.NoError(t, err)
+	h := must(t)(c.Fair("a").Lock(ctx))
 	keys := keysOf(DefaultPrefix, fairKind.name, "a")
 	tomorrow := time.Now().Add(24 * time.Hour)
 	require.NoError(t, rdb.ZAdd(ctx, keys[1], redis.Z{Score: float64(tomorrow.UnixMicro()), Member: "early:1"}).Err())
@@ -195,10 +213,9 @@ func TestFairTryRespectsTheQueue(t *testing.T) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	c := newLocks(t, addr)
-	h, err := c.Fair("a").Lock(ctx)
-	require.NoError(t, err)
+	h := must(t)(c.Fair("a").Lock(ctx))
 	slow := newLocks(t, addr).newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
-	_, err = slow.acquireOnce(ctx, modeWait)
+	_, err := slow.acquireOnce(ctx, modeWait)
 	require.NoError(t, err)
 	stay(t, rdb, fairKind.name, "a", slow)
 	require.NoError(t, h.Release(ctx))
@@ -219,10 +236,8 @@ func TestReentry(t *testing.T) {
 	ctx := WithOwner(stranger, NewOwner())
 	rdb := newClient(t, addr)
 	l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
-	outer, err := l.Lock(ctx)
-	require.NoError(t, err)
-	inner, err := l.TryLock(ctx)
-	require.NoError(t, err)
+	outer := must(t)(l.Lock(ctx))
+	inner := must(t)(l.TryLock(ctx))
 	third, err := elsewhere.Lock(ctx) // the same owner in another process
 	require.NoError(t, err)
 	assert.Equal(t, outer.Token(), inner.Token())
@@ -245,8 +260,7 @@ func TestReentry(t *testing.T) {
 	require.NoError(t, inner.Release(ctx))
 	nothingLeft(t, rdb)
 
-	h, err := l.TryLock(stranger)
-	require.NoError(t, err)
+	h := must(t)(l.TryLock(stranger))
 	assert.Greater(t, h.Token(), inner.Token())
 	require.NoError(t, h.Release(ctx))
 }
@@ -260,18 +274,15 @@ func TestReentrantHoldsHaveOwnLeases(t *testing.T) {
 	l := newLocks(t, addr).Reentrant("a")
 	ttl := func() time.Duration { return rdb.PTTL(ctx, exclusiveKinds[2].keys("a")[0]).Val() }
 
-	long, err := l.Lock(ctx, WithLease(time.Minute))
-	require.NoError(t, err)
-	short, err := l.Lock(ctx, WithLease(time.Second))
-	require.NoError(t, err)
+	long := must(t)(l.Lock(ctx, WithLease(time.Minute)))
+	short := must(t)(l.Lock(ctx, WithLease(time.Second)))
 	assert.Greater(t, ttl(), 30*time.Second, "re-entry shortened the lease")
 	requireDone(t, short.Context(), ErrLost)
 	require.NoError(t, long.Context().Err())
 	require.ErrorIs(t, short.Release(ctx), ErrNotHeld)
 	assert.Greater(t, ttl(), 30*time.Second)
 
-	longer, err := l.Lock(ctx, WithLease(time.Hour))
-	require.NoError(t, err)
+	longer := must(t)(l.Lock(ctx, WithLease(time.Hour)))
 	assert.Greater(t, ttl(), 30*time.Minute)
 	require.NoError(t, longer.Release(ctx))
 	assert.Less(t, ttl(), 2*time.Minute, "the key outlasts its last hold")
@@ -280,43 +291,6 @@ func TestReentrantHoldsHaveOwnLeases(t *testing.T) {
 	assert.Less(t, ttl(), 11*time.Second)
 	require.NoError(t, long.Release(ctx))
 	nothingLeft(t, rdb)
-}
-
-// A hold that has expired is over, even though its owner still has the lock.
-func TestExpiredReentryIsNotRevived(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := WithOwner(soon(t), NewOwner())
-	c := newLocks(t, addr)
-	long, err := c.Reentrant("a").Lock(ctx)
-	require.NoError(t, err)
-	crashed := c.newClaim(reentrantKind, long.g.keeper.(*claim).keys, time.Second, ownerOf(ctx))
-	v, err := crashed.acquireOnce(ctx, modeTry)
-	require.NoError(t, err)
-	require.True(t, v.ok)
-	time.Sleep(1100 * time.Millisecond)
-	_, err = crashed.renew(ctx, time.Hour)
-	require.ErrorIs(t, err, ErrNotHeld)
-	require.ErrorIs(t, crashed.release(ctx), ErrNotHeld)
-	require.NoError(t, long.Release(ctx))
-	nothingLeft(t, newClient(t, addr))
-}
-
-// An acquire that is repeated because its reply was lost is one hold.
-func TestRepeatedReentryIsOneHold(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	cl := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, "me")
-	first, err := cl.acquireOnce(ctx, modeTry)
-	require.NoError(t, err)
-	again, err := cl.acquireOnce(ctx, modeTry)
-	require.NoError(t, err)
-	require.True(t, first.ok && again.ok)
-	assert.Equal(t, first.token, again.token)
-	require.NoError(t, cl.release(ctx))
-	nothingLeft(t, newClient(t, addr))
 }
 
 // The owner does not wait for the queue; the last release wakes the first waiter.

@@ -297,7 +297,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 	})
 }
 
-// The server is paused for longer than the lease: the hold ends before the server's lease.
+// The server is paused for longer than the lease.
 func TestServerPausedBeyondLease(t *testing.T) {
 	testenv.Full(t)
 	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
@@ -309,7 +309,6 @@ func TestServerPausedBeyondLease(t *testing.T) {
 
 		require.NoError(t, rdb.Do(ctx, "client", "pause", "15000", "all").Err())
 		requireDone(t, h.Context(), ErrLost)
-		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil())
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 
 		next := must(t)(persistent{k.block(c, "a")}.Lock(ctx)) // the server may still be paused

@@ -2,8 +2,6 @@ package lock
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,8 +24,7 @@ func TestMultiHoldsAllLocks(t *testing.T) {
 		ctx := soon(t)
 		second := testenv.StartMiniredis(t).Addr()
 		locks := mixed(t, addr, second)
-		h, err := Multi(locks...).Lock(ctx)
-		require.NoError(t, err)
+		h := must(t)(Multi(locks...).Lock(ctx))
 		assert.Zero(t, h.Token())
 		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
 		for _, l := range mixed(t, addr, second) {
@@ -67,10 +64,9 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 	addr := startServer(t)
 	rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
 	for i := range mixed(t, addr, second) {
-		taken, err := mixed(t, addr, second)[i].TryLock(soon(t))
-		require.NoError(t, err)
+		taken := must(t)(mixed(t, addr, second)[i].TryLock(soon(t)))
 		all := Multi(mixed(t, addr, second)...)
-		_, err = all.TryLock(soon(t))
+		_, err := all.TryLock(soon(t))
 		require.ErrorIs(t, err, ErrNotAcquired)
 		wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
 		_, err = all.Lock(wait)
@@ -83,32 +79,6 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 		nothingLeft(t, newClient(t, second))
 		require.NoError(t, TryDo(soon(t), all, nothing))
 	}
-}
-
-// Multis over the same locks, given in any order, by several clients: they do not deadlock, and there is one holder at
-// a time.
-func TestMultisDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	var inside atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 6 {
-		c := newLocks(t, addr)
-		a, b, d := c.Mutex("a"), c.Fair("b"), c.Reentrant("d")
-		orders := [][]Locker{{a, b, d}, {d, b, a}, {b, Multi(d, a)}}
-		wg.Go(func() {
-			for range 10 {
-				assert.NoError(t, Do(ctx, Multi(orders[i%3]...), func(context.Context) error {
-					assert.EqualValues(t, 1, inside.Add(1))
-					inside.Add(-1)
-					return nil
-				}))
-			}
-		})
-	}
-	wg.Wait()
-	nothingLeft(t, newClient(t, addr))
 }
 
 // A recordingLocker is a foreign Locker that records its calls.
@@ -140,9 +110,8 @@ func TestMultiOrder(t *testing.T) {
 	second, first := recordingLocker{c.Mutex("y"), "second", &called}, recordingLocker{c.Mutex("x"), "first", &called}
 	require.NoError(t, TryDo(soon(t), Multi(second, c.Mutex("z"), first), nothing))
 	assert.Equal(t, []string{"second", "first"}, called, "foreign Lockers in the order given")
-	taken, err := c.Mutex("z").TryLock(soon(t))
-	require.NoError(t, err)
-	_, err = Multi(second, c.Mutex("z"), first).TryLock(soon(t))
+	taken := must(t)(c.Mutex("z").TryLock(soon(t)))
+	_, err := Multi(second, c.Mutex("z"), first).TryLock(soon(t))
 	require.ErrorIs(t, err, ErrNotAcquired)
 	assert.Len(t, called, 2, "foreign Lockers come after this package's")
 	require.NoError(t, taken.Release(soon(t)))
@@ -176,8 +145,7 @@ func TestMultiUsesContextOwner(t *testing.T) {
 	addr := startServer(t)
 	c := newLocks(t, addr)
 	ctx := WithOwner(soon(t), NewOwner())
-	outer, err := c.Reentrant("a").Lock(ctx)
-	require.NoError(t, err)
+	outer := must(t)(c.Reentrant("a").Lock(ctx))
 	require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Reentrant("a")), nothing))
 	require.NoError(t, outer.Context().Err())
 	require.NoError(t, outer.Release(ctx))
@@ -190,13 +158,12 @@ func TestMultiIsRenewed(t *testing.T) {
 	addr := startServer(t)
 	ctx := soon(t)
 	short, long := newLocks(t, addr, WithWatchdog(6*time.Second)), newLocks(t, addr)
-	h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
-	require.NoError(t, err)
+	h := must(t)(Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx))
 	first := h.ValidUntil()
 	assert.Less(t, time.Until(first), 6*time.Second, "the earliest of the parts")
 	time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
 	require.NoError(t, h.Context().Err())
-	_, err = short.Mutex("a").TryLock(ctx)
+	_, err := short.Mutex("a").TryLock(ctx)
 	require.ErrorIs(t, err, ErrNotAcquired)
 
 	require.NoError(t, h.Extend(ctx, time.Minute))
@@ -216,11 +183,10 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 	rdb := newClient(t, addr)
 	lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
 		doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
-		h, err := Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx)
-		require.NoError(t, err)
+		h := must(t)(Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx))
 		lose(h, doomed)
 		requireDone(t, h.Context(), ErrLost)
-		err = h.Release(ctx)
+		err := h.Release(ctx)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
 		require.NoError(t, h.Release(ctx), "a loss is reported once")
@@ -251,12 +217,11 @@ func TestMultiStartsWithFullLease(t *testing.T) {
 	ctx := soon(t)
 	const lease = 4 * time.Second
 	c := newLocks(t, addr)
-	taken, err := c.Mutex("b").Lock(ctx)
-	require.NoError(t, err)
+	taken := must(t)(c.Mutex("b").Lock(ctx))
 	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
 	queued(t, newClient(t, addr), "mutex", "b", 1)
 	time.Sleep(lease + lease/2)
-	_, err = c.Mutex("a").TryLock(ctx)
+	_, err := c.Mutex("a").TryLock(ctx)
 	require.ErrorIs(t, err, ErrNotAcquired, "a was freed during the wait")
 	released := time.Now()
 	require.NoError(t, taken.Release(ctx))
@@ -273,8 +238,7 @@ func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
-	taken, err := c.Mutex("b").Lock(ctx)
-	require.NoError(t, err)
+	taken := must(t)(c.Mutex("b").Lock(ctx))
 	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
 	queued(t, rdb, "mutex", "b", 1)
 	require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
@@ -295,8 +259,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	p := startProxy(t, addr)
 	c, far := newLocks(t, addr), newLocks(t, p.Addr)
 	for _, alsoLost := range []bool{false, true} {
-		h, err := Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx)
-		require.NoError(t, err)
+		h := must(t)(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))
 		if alsoLost {
 			require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
 		}
@@ -304,7 +267,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
 		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
 		p.Heal()
-		err = h.Release(ctx)
+		err := h.Release(ctx)
 		if alsoLost {
 			require.ErrorIs(t, err, ErrNotHeld)
 		} else {

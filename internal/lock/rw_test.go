@@ -2,14 +2,11 @@ package lock
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"seckill/test/testenv"
 )
 
 func TestReadersTogetherWriterAlone(t *testing.T) {
@@ -136,26 +133,6 @@ func TestNoUpgrade(t *testing.T) {
 	nothingLeft(t, rdb)
 }
 
-// A waiting writer whose owner acquires a read hold meanwhile gets ErrUpgrade at once.
-func TestUpgradeWhileWaiting(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	rdb := newClient(t, addr)
-	m, me := newLocks(t, addr).RW("a"), owned(t)
-	first := must(t)(m.Write().Lock(soon(t)))
-	reading := background(me, m.Read())
-	queued(t, rdb, "rw", "a", 1)
-	writing := background(me, m.Write())
-	queued(t, rdb, "rw", "a", 2)
-	behind := background(soon(t), m.Read())
-	queued(t, rdb, "rw", "a", 3)
-	release(t, first)
-	h := arrived(t, reading)
-	require.ErrorIs(t, (<-writing).err, ErrUpgrade)
-	release(t, arrived(t, behind), h)
-	nothingLeft(t, rdb)
-}
-
 // A reader does not pass a waiting writer, even with TryLock.
 func TestWriterBeforeLaterReaders(t *testing.T) {
 	t.Parallel()
@@ -182,34 +159,6 @@ func TestWriterBeforeLaterReaders(t *testing.T) {
 	release(t, h)
 	release(t, arrived(t, later))
 	nothingLeft(t, rdb)
-}
-
-// Overlapping readers do not keep a writer out, nor do writers keep readers out.
-func TestNeitherReadersNorWritersStarve(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
-	for _, one := range []int{0, 1} {
-		many := rwSides[1-one]
-		stop, wg := make(chan struct{}), sync.WaitGroup{}
-		for i := range 8 {
-			wg.Go(func() {
-				for !isClosed(stop) {
-					assert.NoError(t, Do(ctx, many.lock(clients[i%2], "a"), func(context.Context) error {
-						time.Sleep(time.Millisecond)
-						return nil
-					}))
-				}
-			})
-		}
-		for range 10 {
-			assert.NoError(t, Do(ctx, rwSides[one].lock(clients[0], "a"), nothing))
-		}
-		close(stop)
-		wg.Wait()
-	}
-	nothingLeft(t, newClient(t, addr))
 }
 
 // A writer's release admits all readers before the next writer, and no more; the last of them admits that writer.
@@ -322,28 +271,6 @@ func TestRWLeases(t *testing.T) {
 	release(t, w)
 	release(t, must(t)(m.Write().TryLock(me)))
 	nothingLeft(t, rdb)
-}
-
-// A hold whose lease has ended is over even if others of its kind continue. Holds that are never released expire.
-func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
-	testenv.Full(t)
-	each(t, rwSides, func(t *testing.T, addr string, side lockKind) {
-		me := owned(t)
-		c := newLocks(t, addr)
-		m := side.lock(c, "a")
-		long := must(t)(m.Lock(me, WithLease(time.Minute)))
-		short := must(t)(m.Lock(me, WithLease(time.Second)))
-		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
-		requireDone(t, short.Context(), ErrLost)
-		time.Sleep(time.Until(ends.Add(MinLease)))
-		cl := short.g.keeper
-		_, err := cl.renew(me, time.Minute)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, cl.release(me), ErrNotHeld)
-		require.NoError(t, long.Context().Err())
-		release(t, long)
-		nothingLeft(t, newClient(t, addr))
-	})
 }
 
 // A writer's lease ends, but not that of its read hold: then others may read.
