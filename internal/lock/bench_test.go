@@ -34,6 +34,7 @@ func BenchmarkCycle(b *testing.B) {
 	do := func(make func(name string) Locker) func(name string) error {
 		return func(name string) error { return Do(ctx, make(name), nothing) }
 	}
+
 	for _, bench := range []struct {
 		name  string
 		cycle func(name string) error
@@ -93,6 +94,7 @@ func cycles(b *testing.B, lock func() Locker) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	took := make([][]time.Duration, workers)
+
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {

@@ -282,6 +282,7 @@ func TestLeaseEndsWithEveryLocker(t *testing.T) {
 		var seen recorder
 		h := must(t)(persistent{s.connect(t, calmLease, seen.observe)("a")}.Lock(ctx, WithLease(2*time.Second)))
 		next := must(t)(s.connect(t, calmLease, ignore)("a").Lock(ctx))
+
 		requireDone(t, h.Context(), ErrLost)
 		err := h.Release(ctx)
 		require.ErrorIs(t, err, ErrNotHeld)
@@ -339,6 +340,7 @@ func TestMultiOfEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
 		here, there := s.connect(t, calmLease, ignore), s.connect(t, calmLease, ignore)
+
 		var wg sync.WaitGroup
 		var inside atomic.Int32
 		for _, all := range []Locker{Multi(here("a"), here("b"), here("a")), Multi(there("b"), there("a"))} {
@@ -373,6 +375,7 @@ func TestNamesOfEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
 		locks := s.connect(t, calmLease, ignore)
+
 		var holds []*Hold
 		for _, name := range oddNames {
 			holds = append(holds, must(t)(locks(name).TryLock(ctx)))

@@ -199,6 +199,7 @@ func ExampleLeasedSemaphore() {
 	if _, err := workers.SetPermits(ctx, 2); err != nil {
 		panic(err)
 	}
+
 	// For 10 minutes at most; without the option, for as long as the process lives.
 	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
 	if err != nil {
@@ -207,6 +208,7 @@ func ExampleLeasedSemaphore() {
 	left, _ := workers.Available(ctx)
 	fmt.Println("left:", left, "lost:", p.Context().Err() != nil)
 	fmt.Println(p.Release(ctx))
+
 	// Output:
 	// left: 1 lost: false
 	// <nil>
@@ -225,12 +227,14 @@ func ExampleLatch() {
 	guests.Go(func() {
 		fmt.Println("waited:", ready.Wait(ctx) == nil)
 	})
+
 	for range 3 {
 		if err := ready.CountDown(ctx); err != nil {
 			panic(err)
 		}
 	}
 	guests.Wait()
+
 	// Output:
 	// waited: true
 }

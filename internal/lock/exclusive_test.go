@@ -37,7 +37,7 @@ func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 		err = h.Extend(ctx, time.Minute)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrReleased)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -101,6 +101,7 @@ func TestTokensIncrease(t *testing.T) {
 		key := keysOf(DefaultPrefix, k.name, "a", fenceKey)[3]
 		assert.Greater(t, rdb.PTTL(ctx, key).Val(), time.Hour-time.Minute)
 		assert.Less(t, rdb.PTTL(ctx, key).Val(), 2*time.Hour, "a key without expiry")
+
 		// As if the clock had been an hour ahead.
 		last = uint64(time.Now().Add(time.Hour).UnixMicro())
 		require.NoError(t, rdb.Set(ctx, key, last, time.Hour).Err())
@@ -136,6 +137,7 @@ func testFairOrder(t *testing.T, addr string, contenders int) {
 	rdb := newClient(t, addr)
 	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
 	first := must(t)(clients[0].Fair("a").Lock(ctx))
+
 	var mu sync.Mutex
 	var served []string
 	var wg sync.WaitGroup
@@ -201,6 +203,7 @@ func TestFairOrderSurvivesClockSetBack(t *testing.T) {
 	got := background(ctx, c.Fair("a"))
 	queued(t, rdb, fairKind.name, "a", 2)
 	assert.Equal(t, 0, slices.Index(arrivals(t, rdb), "early:1"))
+
 	cancel()
 	require.ErrorIs(t, (<-got).err, ErrNotAcquired)
 	require.NoError(t, h.Release(context.Background()))
@@ -275,7 +278,7 @@ func TestReentrantHoldsHaveOwnLeases(t *testing.T) {
 	ttl := func() time.Duration { return rdb.PTTL(ctx, exclusiveKinds[2].keys("a")[0]).Val() }
 
 	long := must(t)(l.Lock(ctx, WithLease(time.Minute)))
-	short := must(t)(l.Lock(ctx, WithLease(time.Second)))
+	short := must(t)(persistent{l}.Lock(ctx, WithLease(time.Second)))
 	assert.Greater(t, ttl(), 30*time.Second, "re-entry shortened the lease")
 	requireDone(t, short.Context(), ErrLost)
 	require.NoError(t, long.Context().Err())
@@ -299,6 +302,7 @@ func TestReentryPassesTheQueue(t *testing.T) {
 	addr := startServer(t)
 	rdb := newClient(t, addr)
 	l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
+
 	for _, waiting := range []*Reentrant{l, elsewhere} {
 		requireWoken(t, func(ctx context.Context) {
 			owner := WithOwner(ctx, NewOwner())

@@ -56,6 +56,7 @@ func TestExecutorRepliesToEachCaller(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
 	e := newTestExecutor(t, addr)
+
 	const callers, each = 32, 20
 	var wg sync.WaitGroup
 	for range callers {
@@ -84,12 +85,15 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	before := sent.n.Load()
+
 	require.NoError(t, server.Pause())
 	calls := []*call{e.send(echo, []string{"a"}, echoArgs("x"))}
 	eventually(t, "sent", func() bool { return sent.n.Load() > before })
+
 	for range 20 {
 		calls = append(calls, e.send(echo, []string{"a"}, echoArgs("x")))
 	}
+
 	require.NoError(t, server.Resume())
 	for _, c := range calls {
 		require.True(t, e.wait(soon(t), c))
@@ -149,6 +153,7 @@ func TestBatchedCommandsFailSeparately(t *testing.T) {
 	require.NoError(t, err)
 	fail := newScript(`return redis.error_reply('REFUSED for good')`)
 	unknown := newScript(`return 'unknown ' .. ARGV[5]`)
+
 	var calls []*call
 	for _, s := range []*script{echo, fail, unknown, echo, unknown} {
 		calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
@@ -228,6 +233,7 @@ func TestJointScript(t *testing.T) {
 		return calls
 	}
 	trip(10, true)
+
 	for i, c := range trip(10, false) {
 		if i == 7 {
 			require.ErrorContains(t, c.err, "integer")
@@ -248,6 +254,7 @@ func TestRedLocksShareRoundTrips(t *testing.T) {
 	rdb.AddHook(&sent)
 	all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(MaxNodeTimeout))
 	require.NoError(t, err)
+
 	const users, each = 64, 10
 	var wg sync.WaitGroup
 	var held [users / 2]atomic.Int64
@@ -291,6 +298,7 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 	args := []any{"", "", 0, ""}
 	_, err := e.run(ctx, count, []string{"warm"}, args)
 	require.NoError(t, err)
+
 	for _, batch := range []int{1, 5} {
 		p.Inject(dropReply, count.sha, 1)
 		var calls []*call

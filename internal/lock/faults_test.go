@@ -29,7 +29,7 @@ func TestAcquireReplyLost(t *testing.T) {
 			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
 			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.Broken())
-			nothingLeft(t, rdb, k.stays("a")...)
+			k.nothingLeft(t, rdb, "a")
 		}
 		release(t, must(t)(k.block(c, "a").TryLock(soon(t))))
 	})
@@ -53,7 +53,7 @@ func TestWaiterReplyLost(t *testing.T) {
 
 		release(t, next)
 		release(t, must(t)(k.block(direct, "a").TryLock(soon(t)))) // it was not counted twice
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -78,7 +78,7 @@ func TestReleaseReplyLost(t *testing.T) {
 		assert.Zero(t, seen.count(EventLost))
 
 		release(t, arrived(t, got))
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -117,7 +117,7 @@ func TestFailedRenewalsEndHold(t *testing.T) {
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.NoError(t, next.Extend(ctx, time.Minute))
 		release(t, next)
-		nothingLeft(t, newClient(t, addr), k.stays("a")...)
+		k.nothingLeft(t, newClient(t, addr), "a")
 	})
 }
 
@@ -141,7 +141,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 		require.ErrorIs(t, cancelled(t, held.Release), ErrUncertain)
 
 		p.Heal()
-		nothingLeft(t, newClient(t, addr), append(k.stays("a"), k.stays("b")...)...)
+		k.nothingLeft(t, newClient(t, addr), "a", "b")
 	})
 }
 
@@ -160,7 +160,7 @@ func TestCancelledAcquireIsReleased(t *testing.T) {
 		require.ErrorIs(t, err, ErrUncertain)
 
 		require.NoError(t, server.Resume())
-		nothingLeft(t, newClient(t, server.Addr), k.stays("a")...)
+		k.nothingLeft(t, newClient(t, server.Addr), "a")
 	})
 }
 
@@ -184,7 +184,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		}
 		queued(t, rdb, k.name, "a", 0)
 		release(t, h)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -208,7 +208,7 @@ func TestScriptFlush(t *testing.T) {
 		release(t, h)
 		flush()
 		release(t, arrived(t, got))
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -241,7 +241,7 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 			_ = old.Release(ctx) // it may be lost
 			next := arrived(t, got)
 			release(t, next)
-			nothingLeft(t, rdb, k.stays("a")...)
+			k.nothingLeft(t, rdb, "a")
 		}
 	})
 }
@@ -266,7 +266,7 @@ func TestDeletedKeyEndsHold(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired, "the loser freed the winner's lock")
 		require.NoError(t, next.Extend(ctx, time.Minute))
 		release(t, next)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -293,7 +293,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 		first := next.ValidUntil()
 		eventually(t, "renewed", func() bool { return next.ValidUntil().After(first) })
 		release(t, next)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -316,7 +316,7 @@ func TestServerPausedBeyondLease(t *testing.T) {
 			assert.Greater(t, next.Token(), h.Token())
 		}
 		release(t, next)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 

@@ -88,6 +88,7 @@ func TestDepartingSuccessorReleases(t *testing.T) {
 	each(t, exclusiveKinds, func(t *testing.T, addr string, k lockKind) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
+
 		for range 50 {
 			ctx := soon(t)
 			h := must(t)(k.lock(c, "a").Lock(ctx))

@@ -131,6 +131,7 @@ func TestReleaseWaitsForRenewal(t *testing.T) {
 	<-started
 	released := make(chan error, 1)
 	go func() { released <- h.Release(context.Background()) }()
+
 	requireDone(t, h.Context(), ErrReleased)
 	assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
 	close(finish)

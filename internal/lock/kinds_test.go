@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,6 +70,19 @@ func (k lockKind) stays(name string) []string {
 		return nil
 	}
 	return k.keys(name)[:1]
+}
+
+// nothingLeft waits until nothing is held of these names.
+func (k lockKind) nothingLeft(t testing.TB, rdb *redis.Client, names ...string) {
+	t.Helper()
+	var stay []string
+	for _, name := range names {
+		stay = append(stay, k.stays(name)...)
+	}
+	nothingLeft(t, rdb, stay...)
+	for _, key := range stay {
+		eventually(t, "all permits are back", func() bool { return rdb.HGet(context.Background(), key, "held").Val() == "0" })
+	}
 }
 
 func exclusive(k *kind, lock func(c *Client, name string) Locker) lockKind {

@@ -39,6 +39,7 @@ func TestLatch(t *testing.T) {
 		requireCount(t, l, 0)
 		require.NoError(t, l.CountDown(ctx))
 		requireCount(t, l, 0)
+
 		for range 2 { // a latch at zero can be set again
 			setCount(t, l, 2)
 			again, err := other.TrySetCount(ctx, 5)
@@ -65,6 +66,7 @@ func TestLatchBounds(t *testing.T) {
 	addr := startServer(t)
 	ctx := soon(t)
 	c := newLocks(t, addr)
+
 	for _, n := range []int64{0, -1, MaxPermits + 1} {
 		_, err := c.Latch("a").TrySetCount(ctx, n)
 		require.ErrorContains(t, err, "count of")
@@ -90,21 +92,25 @@ func TestLatchAdmitsAllWaiters(t *testing.T) {
 	l := clients[0].Latch("a")
 	const many = 60
 	setCount(t, l, many)
+
 	var waits []<-chan error
 	for i := range many {
 		waits = append(waits, waitFor(ctx, clients[i%3].Latch("a")))
 	}
 	queued(t, rdb, latchKind.name, "a", many)
+
 	var wg sync.WaitGroup
 	for i := range many - 1 {
 		wg.Go(func() { assert.NoError(t, clients[i%3].Latch("a").CountDown(ctx)) })
 	}
 	wg.Wait()
 	requireCount(t, l, 1)
+
 	for _, wait := range waits {
 		require.Empty(t, wait, "one count is missing")
 	}
 	require.NoError(t, l.CountDown(ctx))
+
 	for _, wait := range waits {
 		require.NoError(t, <-wait)
 	}
@@ -120,6 +126,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	w, rdb := listenTo(t, addr, c), newClient(t, addr)
 	l := c.Latch("a")
 	setCount(t, l, 2)
+
 	var line []*claim
 	var ids []string
 	for range 40 {
@@ -137,6 +144,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	late := c.newClaim(latchKind, l.keys, unleased)
 	requireIn(t, late, false)
 	stay(t, rdb, latchKind.name, "a", late)
+
 	for _, cl := range line {
 		requireIn(t, cl, true)
 	}
@@ -194,8 +202,10 @@ func TestCountDownContinuesAfterContextEnds(t *testing.T) {
 		left--
 		return l.CountDown(ctx)
 	}), ErrUncertain)
+
 	p.Heal()
 	require.NoError(t, direct.CountDown(soon(t)))
+
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := l.CountDown(ctx); err != nil { // has ended before

@@ -2,13 +2,26 @@ package lock
 
 import (
 	"context"
-	"seckill/test/testenv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
 )
+
+// takeFor takes permits with a short lease. The answer may come too late for it, on a machine that stalls.
+func takeFor(t *testing.T, s *LeasedSemaphore, n int64, lease time.Duration) *Permits {
+	t.Helper()
+	var p *Permits
+	eventually(t, "taken", func() bool {
+		var err error
+		p, err = s.TryAcquire(soon(t), n, WithLease(lease))
+		return err == nil
+	})
+	return p
+}
 
 func TestPermitsAreRenewed(t *testing.T) {
 	testenv.Full(t)
@@ -24,6 +37,7 @@ func TestPermitsAreRenewed(t *testing.T) {
 		require.NoError(t, p.Context().Err())
 		requireAvailable(t, leasedPermits{s}, 1)
 		require.NoError(t, p.Release(ctx))
+
 		requireDone(t, p.Context(), ErrReleased)
 		require.NoError(t, p.Release(ctx), "the second release does nothing")
 		requireAvailable(t, leasedPermits{s}, 3)
@@ -43,9 +57,9 @@ func TestPermitsExpire(t *testing.T) {
 		set(t, leasedPermits{s}, 3)
 		other, err := s.TryAcquire(ctx, 1)
 		require.NoError(t, err)
-		p, err := s.TryAcquire(ctx, 2, WithLease(time.Second))
-		require.NoError(t, err)
+		p := takeFor(t, s, 2, 2*time.Second)
 		requireAvailable(t, leasedPermits{s}, 0)
+
 		requireDone(t, p.Context(), ErrLost)
 		eventually(t, "back", func() bool { n, err := s.Available(ctx); return err == nil && n == 2 })
 		require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
@@ -68,10 +82,7 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 	set(t, leasedPermits{s}, 4)
 	began := time.Now()
 	for _, lease := range []time.Duration{900, 1000, 1100, 60000} {
-		eventually(t, "taken", func() bool { // a third of the lease is the time for an answer
-			_, err := s.Acquire(ctx, 1, WithLease(lease*time.Millisecond))
-			return err == nil
-		})
+		takeFor(t, s, 1, lease*time.Millisecond)
 	}
 
 	two := leasedPermitKind.claim(c, "a", 2)
@@ -98,9 +109,9 @@ func TestInsufficientExpiredLeasesWakeNoWaiter(t *testing.T) {
 	c := newLocks(t, addr)
 	s := c.LeasedSemaphore("a")
 	set(t, leasedPermits{s}, 2)
+
 	for _, lease := range []time.Duration{500 * time.Millisecond, time.Hour} {
-		_, err := s.Acquire(ctx, 1, WithLease(lease))
-		require.NoError(t, err)
+		takeFor(t, s, 1, lease)
 	}
 	one, two := leasedPermitKind.claim(c, "a", 1), leasedPermitKind.claim(c, "a", 2)
 	v, err := two.acquireOnce(ctx, modeWait)
@@ -159,14 +170,14 @@ func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	w := listenTo(t, addr, c)
 	s := c.LeasedSemaphore("a")
 	set(t, leasedPermits{s}, 1)
-	p, err := s.Acquire(ctx, 1, WithLease(time.Second))
-	require.NoError(t, err)
+	p := takeFor(t, s, 1, 2*time.Second)
 	first := leasedPermitKind.claim(c, "a", 1)
 	requireIn(t, first, false)
+
 	requireDone(t, p.Context(), ErrLost)
 	eventually(t, "over", func() bool { n, err := s.Available(ctx); return err == nil && n == 1 })
 	require.Equal(t, []string{first.id}, w.received(), "once")
-	_, err = s.TryAcquire(ctx, 1)
+	_, err := s.TryAcquire(ctx, 1)
 	require.ErrorIs(t, err, ErrNotAcquired, "the permits belong to the other hold")
 	requireIn(t, first, true)
 }

@@ -70,6 +70,9 @@ type game struct {
 	// setUp (if not nil) prepares the lock.
 	setUp func(c *Client, lock string) error
 
+	// available (if not nil) counts the permits that are free.
+	available func(c *Client, lock string) (int64, error)
+
 	// give (if not nil) releases a lock without leases. If its error is not ErrUncertain, nothing was executed.
 	give       func(ctx context.Context, g *game, c *Client, lock string, n int64) error
 	giveScript *script // the script that give sends
@@ -106,11 +109,12 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 // explanations.
 func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	t.Helper()
-	lock := fmt.Sprintf("%s %d", t.Name(), seed)
+	lock := tb.lockOf(t, seed)
 	if g.setUp != nil {
 		require.NoError(t, g.setUp(tb.clients[0], lock))
 	}
 	h := &history{began: time.Now()}
+
 	var wg sync.WaitGroup
 	for i := range players {
 		at := i // the connections of the player
@@ -126,6 +130,9 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	wg.Wait()
 	return h
 }
+
+// lockOf returns the name of a round's lock.
+func (*table) lockOf(t testing.TB, seed uint64) string { return fmt.Sprintf("%s %d", t.Name(), seed) }
 
 // A player is a simulated caller: it acquires, renews and releases the lock, or lets its lease end, while faults occur.
 type player struct {
@@ -169,6 +176,10 @@ func (p *player) play() {
 			p.free(hold)
 		}
 	}
+	for p.g.give != nil && len(p.held) > 0 { // no lease ends it
+		p.free(p.held[0])
+	}
+
 	for _, hold := range p.held {
 		p.over(hold, open) // the process crashes
 	}

@@ -191,6 +191,7 @@ func (m *rwModel) check() {
 		require.True(m.t, yes || never, "%s was woken but cannot be admitted", id)
 		m.queue[i].woken = true
 	}
+
 	var queue []string
 	for _, a := range m.queue {
 		queue = append(queue, a.id)
@@ -201,6 +202,7 @@ func (m *rwModel) check() {
 	require.Equal(m.t, queue, append([]string(nil), m.rdb.ZRange(ctx, keys[1], 0, -1).Val()...))
 	require.EqualValues(m.t, len(queue), m.rdb.HLen(ctx, keys[2]).Val())
 	count := map[bool]int64{}
+
 	for _, a := range m.holds {
 		count[a.write]++
 	}
@@ -225,6 +227,7 @@ func TestRWModel(t *testing.T) {
 			}
 		}
 	}()
+
 	for range 40 {
 		// A waiter that sends nothing for 4 s is dead, which the model does not represent.
 		for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
@@ -261,6 +264,7 @@ func (l *line) come(cl *claim) {
 	free, err := l.s.Available(soon(l.t))
 	require.NoError(l.t, err)
 	fits := free >= wants(cl)
+
 	for _, before := range l.queue {
 		if before == cl {
 			break
@@ -303,6 +307,7 @@ func (l *line) check(step int) {
 	now := l.wakes.received()
 	free, err := l.s.Available(soon(l.t))
 	require.NoError(l.t, err)
+
 	var fit []string
 	for _, cl := range l.queue {
 		if free -= wants(cl); free < 0 {
@@ -310,10 +315,12 @@ func (l *line) check(step int) {
 		}
 		fit = append(fit, cl.id)
 	}
+
 	for _, id := range now {
 		require.Contains(l.t, fit, id, "step %d: woken but cannot be admitted", step)
 		l.woken[id] = true
 	}
+
 	for _, id := range fit {
 		require.True(l.t, l.woken[id], "step %d: %s can be admitted and was not woken", step, id)
 	}
@@ -342,6 +349,7 @@ func walk(t *testing.T, addr string, k permitKind, name string, seed uint64) boo
 		t: t, k: k, c: c, s: k.of(c, name), wakes: listenTo(t, addr, c),
 		woken: map[string]bool{}, retried: map[string]time.Time{},
 	}
+
 	for step := range 500 {
 		switch rng.IntN(8) {
 		case 0, 1, 2:

@@ -27,12 +27,14 @@ func TestMultiHoldsAllLocks(t *testing.T) {
 		h := must(t)(Multi(locks...).Lock(ctx))
 		assert.Zero(t, h.Token())
 		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
+
 		for _, l := range mixed(t, addr, second) {
 			_, err := l.TryLock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired, "%T", l)
 		}
 		require.NoError(t, h.Context().Err())
 		require.NoError(t, h.Release(ctx))
+
 		requireDone(t, h.Context(), ErrReleased)
 		require.NoError(t, h.Release(ctx), "the second release does nothing")
 		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
@@ -45,6 +47,7 @@ func TestMultiValidates(t *testing.T) {
 	t.Parallel()
 	ctx := soon(t)
 	l := newLocks(t, testenv.StartMiniredis(t).Addr()).Mutex("a")
+
 	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){bad.Lock, bad.TryLock} {
 			_, err := lock(ctx)
@@ -63,6 +66,7 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
 	rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
+
 	for i := range mixed(t, addr, second) {
 		taken := must(t)(mixed(t, addr, second)[i].TryLock(soon(t)))
 		all := Multi(mixed(t, addr, second)...)
@@ -193,15 +197,18 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 		require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
 	}
 	b := keysOf(DefaultPrefix, "mutex", "b")[0]
+
 	t.Run("renewal", func(t *testing.T) {
 		lost(t, func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) })
 	})
+
 	t.Run("extend", func(t *testing.T) {
 		lost(t, func(h *Hold, _ *Client) {
 			require.NoError(t, rdb.Del(ctx, b).Err())
 			require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
 		})
 	})
+
 	t.Run("close", func(t *testing.T) {
 		lost(t, func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) })
 		require.NoError(t, rdb.Del(ctx, b).Err())
@@ -228,6 +235,7 @@ func TestMultiStartsWithFullLease(t *testing.T) {
 	all := <-got
 	require.NoError(t, all.err)
 	assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
+
 	requireDone(t, all.hold.Context(), ErrLost)
 	require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
 }
@@ -258,6 +266,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	rdb := newClient(t, addr)
 	p := startProxy(t, addr)
 	c, far := newLocks(t, addr), newLocks(t, p.Addr)
+
 	for _, alsoLost := range []bool{false, true} {
 		h := must(t)(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))
 		if alsoLost {

@@ -84,6 +84,7 @@ func TestDowngradeRejectsOtherHolds(t *testing.T) {
 		must(t)(m.Read().Lock(ctx)),
 		must(t)(newLock(t, "a", []string{addr}).Lock(ctx)),
 	}
+
 	for i, h := range holds {
 		_, err := m.Downgrade(ctx, h)
 		require.ErrorContains(t, err, "not a write hold", i)
@@ -93,6 +94,7 @@ func TestDowngradeRejectsOtherHolds(t *testing.T) {
 	w := must(t)(m.Write().Lock(ctx))
 	_, err := other.RW("a").Downgrade(ctx, w)
 	require.ErrorContains(t, err, "not a write hold")
+
 	release(t, w)
 	nothingLeft(t, newClient(t, addr))
 }
@@ -128,7 +130,7 @@ func TestDowngradeOfLostHold(t *testing.T) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	m := newLocks(t, addr).RW("a")
-	w := must(t)(m.Write().Lock(ctx, WithLease(time.Second)))
+	w := must(t)(persistent{m.Write()}.Lock(ctx, WithLease(time.Second)))
 	requireDone(t, w.Context(), ErrLost)
 	_, err := m.Downgrade(ctx, w)
 	require.ErrorIs(t, err, ErrNotHeld)
@@ -170,6 +172,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 	w := must(t)(m.Write().Lock(ctx))
 	reader := background(ctx, newLocks(t, addr).RW("a").Read())
 	queued(t, rdb, "rw", "a", 1)
+
 	p.Inject(dropReply, rwDowngradeKind.renew.sha, 3)
 	r := must(t)(m.Downgrade(ctx, w))
 	require.Equal(t, 3, p.Broken())
@@ -187,6 +190,7 @@ func TestDowngradeUnconfirmed(t *testing.T) {
 	ctx := soon(t)
 	var seen recorder
 	c, p := faultyDowngrade(t, addr, WithObserver(seen.observe))
+
 	for _, how := range []fault{dropReply, refuse} {
 		w := must(t)(c.RW("a").Write().Lock(ctx))
 		p.Inject(how, rwDowngradeKind.renew.sha, always)

@@ -84,6 +84,7 @@ func TestReaderReadsAgainBeforeWaitingWriter(t *testing.T) {
 	assert.Equal(t, h.Token(), again[0].Token())
 	_, err := m.Read().TryLock(owned(t))
 	require.ErrorIs(t, err, ErrNotAcquired, "another owner")
+
 	release(t, h)
 	_, err = m.Write().TryLock(me)
 	require.ErrorIs(t, err, ErrUpgrade, "two read holds are left")
@@ -143,6 +144,7 @@ func TestWriterBeforeLaterReaders(t *testing.T) {
 	reader := must(t)(m.Read().Lock(ctx))
 	writer := background(ctx, other.Write())
 	queued(t, rdb, "rw", "a", 1)
+
 	for _, m := range []*RWMutex{m, other} {
 		_, err := m.Read().TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
@@ -156,6 +158,7 @@ func TestWriterBeforeLaterReaders(t *testing.T) {
 		require.FailNow(t, "a reader beside the writer")
 	default:
 	}
+
 	release(t, h)
 	release(t, arrived(t, later))
 	nothingLeft(t, rdb)
@@ -228,6 +231,7 @@ func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
 	ctx, me := soon(t), owned(t)
 	rdb := newClient(t, addr)
 	m := newLocks(t, addr).RW("a")
+
 	for range 5 {
 		w, r := must(t)(m.Write().Lock(me)), must(t)(m.Read().Lock(me))
 		again := must(t)(m.Write().Lock(me))
@@ -280,6 +284,7 @@ func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	const lease = 3 * time.Second
 	rdb := newClient(t, addr)
 	m, me := newLocks(t, addr).RW("a"), owned(t)
+
 	for _, expires := range []bool{false, true} {
 		w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
 		reader := background(soon(t), m.Read())
@@ -328,7 +333,7 @@ func TestRWTokens(t *testing.T) {
 	}
 	// The token is kept as long as the holds, whatever is renewed or acquired.
 	h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
-	release(t, must(t)(m.Read().Lock(me, WithLease(time.Second))))
+	release(t, must(t)(m.Read().Lock(me, WithLease(time.Minute))))
 	assert.Greater(t, ttl(), MaxLease)
 	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
 	require.NoError(t, h.Extend(ctx, time.Minute))
@@ -357,6 +362,7 @@ func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, ok, v.ok)
 		}
+
 		const short = time.Second
 		for name, change := range map[string]func(mine *claim){
 			"renewed": func(mine *claim) {

@@ -2,17 +2,15 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"seckill/test/testenv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
 )
 
 func set(t testing.TB, s permitSource, n int64) {
@@ -129,6 +127,7 @@ func TestUnsetSemaphoreHasNoPermits(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
+
 		for name, give := range map[string]func(s permitSource) error{
 			"set": func(s permitSource) error { _, err := s.SetPermits(ctx, 2); return err },
 			"add": func(s permitSource) error { return s.AddPermits(ctx, 2) },
@@ -157,6 +156,7 @@ func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 		ctx := soon(t)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 4)
+
 		var held []func(context.Context) error
 		for range 4 {
 			one, err := s.take(ctx, 1, false)
@@ -165,6 +165,7 @@ func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 		}
 		require.NoError(t, s.AddPermits(ctx, -2))
 		requireAvailable(t, s, -2)
+
 		for i, left := range []int64{-1, 0} {
 			require.NoError(t, held[i](ctx))
 			requireAvailable(t, s, left)
@@ -233,6 +234,7 @@ func TestLargeRequestsAreNotStarved(t *testing.T) {
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
 		set(t, s, 3)
+
 		var held []func(context.Context) error
 		for range 3 {
 			one, err := s.take(ctx, 1, false)
@@ -242,6 +244,7 @@ func TestLargeRequestsAreNotStarved(t *testing.T) {
 		large, small := k.claim(newLocks(t, addr), "a", 3), k.claim(c, "a", 1)
 		requireIn(t, large, false)
 		requireIn(t, small, false)
+
 		for i := range held {
 			requireIn(t, small, false)
 			_, err := s.take(ctx, 1, false)
@@ -269,6 +272,7 @@ func TestSemaphoreIsFair(t *testing.T) {
 		set(t, s, 3)
 		all, err := s.take(ctx, 3, true)
 		require.NoError(t, err)
+
 		var mu sync.Mutex
 		var order []int
 		var wg sync.WaitGroup
@@ -334,6 +338,7 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
 		rdb := newClient(t, addr)
+
 		const window, many = 64, 70 // WINDOW in semaphore.lua
 		var line []*claim
 		for range many {
@@ -346,10 +351,12 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 		set(t, s, many+1)
 		require.Len(t, w.received(), window)
 		newcomer := k.claim(c, "a", 1)
+
 		for _, cl := range []*claim{newcomer, line[window]} {
 			requireIn(t, cl, false)
 			stay(t, rdb, k.name, "a", cl)
 		}
+
 		for i, cl := range line {
 			requireIn(t, cl, true)
 			if i+window < many {
@@ -463,10 +470,12 @@ func TestPermitsReleasedAfterContextEnds(t *testing.T) {
 		set(t, s, 3)
 		giveBack, err := s.take(soon(t), 2, true)
 		require.NoError(t, err)
+
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
 		_, err = s.take(ctx, 1, true)
 		require.ErrorIs(t, err, ErrNotAcquired)
+
 		for range 20 {
 			err = s.AddPermits(ctx, 1)
 			require.ErrorIs(t, err, context.Canceled)
@@ -493,6 +502,7 @@ func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	err := s.Release(soon(t), 1)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, ErrUncertain)
+
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, s.Release(ctx, 2), ErrUncertain)
@@ -509,6 +519,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	c, err := New(newClient(t, p.Addr), WithObserver(seen.observe))
 	require.NoError(t, err)
 	set(t, plainPermits{c.Semaphore("a")}, 3)
+
 	p.Inject(muteReply, anyCmd, always)
 	done := make(chan error)
 	go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
@@ -626,94 +637,4 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 		p.Heal()
 		requireAvailable(t, direct, allPermits+5) // the addition was executed, once
 	})
-}
-
-// Permits are neither lost nor created, whatever happens to callers and replies: waits are cut short at random, replies
-// are lost at random, and in the end as many are available as were set.
-func TestPermitsAreConserved(t *testing.T) {
-	testenv.Full(t)
-	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
-		const permits, workers = 10, 30
-		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
-		t.Logf("seed %d", seed)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*longTimeout)
-		defer cancel()
-		direct := k.of(newLocks(t, addr), "a")
-		set(t, direct, permits)
-		proxies := []*proxy{startProxy(t, addr), startProxy(t, addr), startProxy(t, addr)}
-		var sources []permitSource
-		for _, p := range proxies {
-			// Permits that cannot be released in time return with the lease, where there is one.
-			sources = append(sources, k.of(newLocks(t, p.Addr, WithWatchdog(longTimeout/2)), "a"))
-		}
-
-		var broken int
-		stop := make(chan struct{})
-		var chaos, work sync.WaitGroup
-		chaos.Go(func() { broken = loseReplies(proxies, rand.New(rand.NewPCG(seed, 0)), stop) }) //nolint:gosec // reproducible
-		var out, granted, cut, failed atomic.Int64
-		for i := range workers {
-			work.Go(func() {
-				rng := rand.New(rand.NewPCG(seed, uint64(i+1))) //nolint:gosec // reproducible
-				for range 10 {
-					n := 1 + rng.Int64N(4)
-					d := time.Duration(5+rng.IntN(200)) * time.Millisecond
-					if rng.IntN(4) == 0 {
-						d = longTimeout
-					}
-					wait, leave := context.WithTimeout(ctx, d)
-					giveBack, err := sources[i%len(sources)].take(wait, n, rng.IntN(4) > 0)
-					leave()
-					switch {
-					case errors.Is(err, ErrNotAcquired):
-						cut.Add(1)
-						continue
-					case err != nil:
-						failed.Add(1)
-						continue
-					}
-					granted.Add(1)
-					assert.LessOrEqual(t, out.Add(n), int64(permits), "more permits are out than exist")
-					time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond)
-					out.Add(-n)
-					release, leave := context.WithTimeout(ctx, time.Duration(rng.IntN(30))*time.Millisecond)
-					if err := giveBack(release); err != nil {
-						assert.ErrorIs(t, err, ErrUncertain, "it was held")
-					}
-					leave()
-				}
-			})
-		}
-		work.Wait()
-		close(stop)
-		chaos.Wait()
-		for _, p := range proxies {
-			p.Heal()
-		}
-		t.Logf("%d acquires succeeded, %d were cancelled, %d failed; %d replies were lost", granted.Load(), cut.Load(), failed.Load(), broken)
-		require.Positive(t, granted.Load())
-		require.Positive(t, broken)
-		eventually(t, "conserved", func() bool {
-			n, err := direct.Available(ctx)
-			return err == nil && n == permits
-		})
-		time.Sleep(100 * time.Millisecond) // time for a second, faulty release to show
-		requireAvailable(t, direct, permits)
-		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
-	})
-}
-
-// loseReplies makes the proxies drop replies and refuse commands until stop is closed, and returns how many.
-func loseReplies(proxies []*proxy, rng *rand.Rand, stop <-chan struct{}) (broken int) {
-	for {
-		select {
-		case <-stop:
-			return broken
-		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
-		}
-		p := proxies[rng.IntN(len(proxies))]
-		p.Inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
-		time.Sleep(5 * time.Millisecond)
-		broken += p.Broken()
-	}
 }

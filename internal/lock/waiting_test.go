@@ -20,6 +20,7 @@ func TestWaitersAreWoken(t *testing.T) {
 		rdb := newClient(t, addr)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
 		k.ready(t, clients[0], "a")
+
 		requireWoken(t, func(ctx context.Context) {
 			h := must(t)(k.block(clients[0], "a").Lock(ctx))
 			const waiting = 6
@@ -31,7 +32,7 @@ func TestWaitersAreWoken(t *testing.T) {
 			release(t, h)
 			wg.Wait()
 		})
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -54,7 +55,7 @@ func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
 		h := must(t)(k.lock(other, "a").Lock(ctx))
 		assert.Zero(t, waiters(t, rdb, k.name, "a"), "the holder is still in the queue")
 		release(t, h)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -83,7 +84,7 @@ func TestCancelledWaitLeavesQueue(t *testing.T) {
 			require.ErrorIs(t, err, why)
 		}
 		release(t, h)
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -108,7 +109,7 @@ func TestDepartingWaiterForwardsWake(t *testing.T) {
 			other.hub.leave(ignoring.id, false)
 			release(t, arrived(t, got))
 		})
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -149,7 +150,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 
 		release(t, h)
 		release(t, arrived(t, got))
-		nothingLeft(t, rdb, k.stays("a")...)
+		k.nothingLeft(t, rdb, "a")
 	})
 }
 
@@ -280,7 +281,7 @@ func TestManyContendedUses(t *testing.T) {
 		rechecks := float64(contenders) * time.Since(began).Seconds() / recheck.Seconds()
 		t.Logf("%.2f commands per use, up to %.2f of them rechecks", float64(sent.sent())/uses, rechecks/uses)
 		assert.Less(t, float64(sent.sent()), 4*uses+rechecks)
-		nothingLeft(t, newClient(t, addr), k.stays("a")...)
+		k.nothingLeft(t, newClient(t, addr), "a")
 	})
 }
 

@@ -105,6 +105,7 @@ func TestNewZooKeeperValidates(t *testing.T) {
 		require.ErrorContains(t, err, test.want, what)
 	}
 	z := newZooKeeper(t, one, WithRequestTimeout(50*time.Millisecond))
+
 	for _, name := range []string{"", strings.Repeat("k", maxNodeName+1)} {
 		_, err := z.Mutex(name).TryLock(soon(t))
 		require.ErrorContains(t, err, "name")
@@ -134,6 +135,7 @@ func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 	clients := []*ZooKeeper{newZooKeeper(t, ensemble.Servers(), ownRoot(t)), newZooKeeper(t, ensemble.Servers(), ownRoot(t))}
 	const waiting = 6
 	h := must(t)(clients[0].Mutex("a").Lock(soon(t)))
+
 	var got []<-chan outcome
 	for i := range waiting {
 		got = append(got, background(soon(t), clients[i%2].Mutex("a")))
@@ -153,14 +155,17 @@ func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 		}
 		return len(watches) == waiting
 	})
+
 	for path, sessions := range watches {
 		require.Equal(t, 1, sessions, path)
 	}
+
 	for i, next := range got {
 		release(t, h)
 		h = arrived(t, next)
 		require.NoError(t, h.Context().Err(), "waiter %d", i)
 	}
+
 	release(t, h)
 	require.Empty(t, children(t, clients[0], "a"))
 }
@@ -170,6 +175,7 @@ func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 	t.Parallel()
 	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
+
 	for range 5 {
 		ctx, cancel := context.WithCancel(soon(t))
 		got := background(ctx, z.Mutex("a"))
@@ -179,6 +185,7 @@ func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 		queuedNodes(t, z, "a", 1)
 	}
 	require.Equal(t, 1, watches(z))
+
 	release(t, h)
 	eventually(t, "no watches", func() bool { return watches(z) == 0 })
 }
@@ -209,10 +216,12 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 	t.Parallel()
 	servers, long := testenv.SharedZooKeeper(t).Servers(), WithSessionTimeout(30*time.Second)
 	z, direct := newZooKeeper(t, servers, ownRoot(t), long), newZooKeeper(t, servers, ownRoot(t), long)
+
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer done.Store(true)
+
 	for range 4 {
 		wg.Go(func() {
 			for !done.Load() {
@@ -221,6 +230,7 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 			}
 		})
 	}
+
 	for range 10 {
 		h := must(t)(persistent{direct.Mutex("a")}.Lock(soon(t)))
 		waits := background(soon(t), persistent{z.Mutex("a")})
@@ -263,6 +273,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(MaxSessionTimeout))
 	h := must(t)(z.Mutex("a").TryLock(soon(t)))
+
 	p.Inject(muteReply, anyCmd, always)
 	for name, call := range map[string]func(context.Context) error{
 		"trylock": func(ctx context.Context) error { _, err := z.Mutex("b").TryLock(ctx); return err },
@@ -276,6 +287,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, ErrNotAcquired, name)
 		}
 	}
+
 	p.Heal()
 	queuedNodes(t, direct, "a", 0)
 	queuedNodes(t, direct, "b", 0)
@@ -323,10 +335,12 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 	id := z.conn.SessionID()
+
 	p.Inject(refuse, anyCmd, always)
 	p.Cut()
 	requireDone(t, h.Context(), ErrLost)
 	require.Len(t, children(t, direct, "a"), 1, "the context ended too late")
+
 	p.Heal()
 	queuedNodes(t, direct, "a", 0) // without a release
 	require.NoError(t, z.Ping(soon(t)))
@@ -370,6 +384,7 @@ func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
 	_, _, err = witness.Exists("/")
 	require.NoError(t, err)
 	require.NoError(t, leader.Pause())
+
 	requireDone(t, h.Context(), ErrLost)
 	_, _, err = witness.Exists("/")
 	require.NoError(t, err, "the follower has noticed too early for this test")
