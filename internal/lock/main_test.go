@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
 
 	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
-	_ = flag.Set("test.parallel", "8")
+	_ = flag.Set("test.parallel", "16")
 
 	testenv.Main(m, func() error {
 		for len(idle) > 0 {

@@ -301,7 +301,7 @@ func TestRedLockUndoAfterServerRecovers(t *testing.T) {
 	addr := startServer(t)
 	ctx := context.Background()
 	var seen recorder
-	l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
+	l, p := proxied(t, addr, WithNodeTimeout(time.Second), WithRedLockObserver(seen.observe))
 	p.Inject(dropReply, setCmd, 1)
 	_, err := l.TryLock(ctx)
 	require.ErrorIs(t, err, io.EOF)

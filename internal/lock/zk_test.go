@@ -399,7 +399,7 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
 	cutOff(t, ensemble)
-	z := newZooKeeper(t, ensemble.Servers(), WithRequestTimeout(DefaultRequestTimeout))
+	z := newZooKeeper(t, ensemble.Servers(), WithRequestTimeout(DefaultRequestTimeout), WithSessionTimeout(15*time.Second))
 	h := must(t)(z.Mutex("held").Lock(soon(t)))
 
 	var inside atomic.Int32
