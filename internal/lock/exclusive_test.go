@@ -4,15 +4,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"seckill/test/testenv"
 )
 
 // A caller that is not the holder, or no longer is, can neither renew nor release.
@@ -116,49 +113,6 @@ func arrivals(t testing.TB, rdb *redis.Client) []string {
 	ids, err := rdb.ZRange(context.Background(), keysOf(DefaultPrefix, fairKind.name, "a")[1], 0, -1).Result()
 	require.NoError(t, err)
 	return ids
-}
-
-// Hundreds of contenders of several clients acquire the lock in the exact order of their arrival at the server.
-func TestFairOrder(t *testing.T) {
-	for server, contenders := range map[string]int{"miniredis": 60, "redis": 500} {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			if server == "redis" {
-				testFairOrder(t, startRedis(t), contenders)
-			} else {
-				testFairOrder(t, testenv.StartMiniredis(t).Addr(), contenders)
-			}
-		})
-	}
-}
-
-func testFairOrder(t *testing.T, addr string, contenders int) {
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-	first := must(t)(clients[0].Fair("a").Lock(ctx))
-
-	var mu sync.Mutex
-	var served []string
-	var wg sync.WaitGroup
-	for i := range contenders {
-		wg.Go(func() {
-			h, err := clients[i%3].Fair("a").Lock(ctx)
-			if !assert.NoError(t, err) {
-				return
-			}
-			mu.Lock()
-			served = append(served, h.g.keeper.(*claim).id)
-			mu.Unlock()
-			assert.NoError(t, h.Release(ctx))
-		})
-	}
-	queued(t, rdb, fairKind.name, "a", int64(contenders))
-	came := arrivals(t, rdb)
-	require.NoError(t, first.Release(ctx))
-	wg.Wait()
-	require.Equal(t, came, served)
-	nothingLeft(t, rdb)
 }
 
 // Waiters are queued in the order of their arrival, and one that retries keeps its place.

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -259,42 +258,6 @@ func TestLargeRequestsAreNotStarved(t *testing.T) {
 		requireIn(t, small, true)
 		require.NoError(t, small.release(ctx))
 		requireAvailable(t, s, 3)
-	})
-}
-
-// Waiters of several clients are admitted in order of arrival, whatever number they want.
-func TestSemaphoreIsFair(t *testing.T) {
-	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-		s := k.of(clients[0], "a")
-		set(t, s, 3)
-		all, err := s.take(ctx, 3, true)
-		require.NoError(t, err)
-
-		var mu sync.Mutex
-		var order []int
-		var wg sync.WaitGroup
-		const many = 20
-		for i := range many {
-			wg.Go(func() {
-				giveBack, err := k.of(clients[i%3], "a").take(ctx, 2+int64(i%2), true) // one at a time
-				if !assert.NoError(t, err) {
-					return
-				}
-				mu.Lock()
-				order = append(order, i)
-				mu.Unlock()
-				assert.NoError(t, giveBack(ctx))
-			})
-			queued(t, rdb, k.name, "a", int64(i+1))
-		}
-		require.NoError(t, all(ctx))
-		wg.Wait()
-		require.IsIncreasing(t, order)
-		require.Len(t, order, many)
-		nothingLeft(t, rdb, countKey(k.kind, "a"))
 	})
 }
 

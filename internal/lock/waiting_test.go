@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,40 @@ func TestWaitersAreWoken(t *testing.T) {
 			release(t, h)
 			wg.Wait()
 		})
+		k.nothingLeft(t, rdb, "a")
+	})
+}
+
+// Waiters of several clients acquire a lock with a fair queue in the order of their arrival.
+func TestWaitersAreServedInOrder(t *testing.T) {
+	fair := []lockKind{exclusiveKinds[1], rwSides[1], permitsOf(plainPermitKind), permitsOf(leasedPermitKind)}
+	each(t, fair, func(t *testing.T, addr string, k lockKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		k.ready(t, clients[0], "a")
+		h := must(t)(k.block(clients[0], "a").Lock(ctx))
+
+		var order []int // guarded by the lock: the race detector checks it
+		var wg sync.WaitGroup
+		const many = 60
+		for i := range many {
+			wg.Go(func() {
+				l := k.lock
+				if i%2 == 1 {
+					l = k.block // also for one at a time
+				}
+				assert.NoError(t, Do(ctx, l(clients[i%3], "a"), func(context.Context) error {
+					order = append(order, i)
+					return nil
+				}))
+			})
+			queued(t, rdb, k.name, "a", int64(i+1))
+		}
+		release(t, h)
+		wg.Wait()
+		require.IsIncreasing(t, order)
+		require.Len(t, order, many)
 		k.nothingLeft(t, rdb, "a")
 	})
 }
@@ -189,7 +224,7 @@ func TestNamesOfEveryKind(t *testing.T) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	c, other := newLocks(t, addr), newLocks(t, addr, WithPrefix("another"))
-	names := append(oddNames, "a", "a:queue", "a:waiters", "a:fence", "a:readers", "a:reads:me", "a:holders", "{}", "a}b{c", "%7B")
+	names := append(slices.Clone(oddNames), "a", "a:queue", "a:waiters", "a:fence", "a:readers", "a:reads:me", "a:holders", "{}", "a}b{c", "%7B")
 	var holds []*Hold
 	var stays []string
 	for _, k := range waitKinds {
