@@ -213,7 +213,7 @@ func TestLockerWaits(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, why)
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){b.Lock, b.TryLock} {
+		for _, lock := range bothWays(b) {
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, ErrNotAcquired)
 			require.ErrorIs(t, err, why)

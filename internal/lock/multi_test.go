@@ -49,7 +49,7 @@ func TestMultiValidates(t *testing.T) {
 	l := newLocks(t, testenv.StartMiniredis(t).Addr()).Mutex("a")
 
 	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){bad.Lock, bad.TryLock} {
+		for _, lock := range bothWays(bad) {
 			_, err := lock(ctx)
 			require.ErrorContains(t, err, "Multi")
 			require.NotErrorIs(t, err, ErrNotAcquired)

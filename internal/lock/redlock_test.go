@@ -262,7 +262,7 @@ func TestRedLockAcquireReplyLost(t *testing.T) {
 	addr := startServer(t)
 	ctx := context.Background()
 	l, p := proxied(t, addr)
-	for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
+	for _, lock := range bothWays(l) {
 		p.Inject(dropReply, setCmd, 1)
 		_, err := lock(ctx)
 		require.ErrorIs(t, err, io.EOF)

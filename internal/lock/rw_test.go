@@ -100,7 +100,7 @@ func TestNoUpgrade(t *testing.T) {
 	c := newLocks(t, addr)
 	m, me := c.RW("a"), owned(t)
 	refused := func(why string) {
-		for _, lock := range []func(context.Context, ...Option) (*Hold, error){m.Write().TryLock, m.Write().Lock} {
+		for _, lock := range bothWays(m.Write()) {
 			_, err := lock(me)
 			require.ErrorIs(t, err, ErrUpgrade, why)
 			require.NotErrorIs(t, err, ErrNotAcquired, why)

@@ -368,21 +368,11 @@ func TestPermitsRepliesLost(t *testing.T) {
 		requireAvailable(t, s, 7)
 		require.NoError(t, s.AddPermits(ctx, -4))
 
-		giveBack, err := s.take(ctx, 2, true)
-		require.NoError(t, err)
-		if k.kind == leasedKind {
-			lose(leasedKind.release)
-		} else {
-			lose(releaseScript)
-		}
-		require.NoError(t, giveBack(ctx))
-		lost()
-		requireAvailable(t, s, 3)
-
 		if k.kind == semaphoreKind {
 			n, err := c.Semaphore("a").Drain(ctx) // loads its script
 			require.NoError(t, err)
 			require.NoError(t, c.Semaphore("a").Release(ctx, n-1))
+
 			lose(drainScript)
 			n, err = c.Semaphore("a").Drain(ctx)
 			require.NoError(t, err)

@@ -245,7 +245,7 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 func TestZooKeeperCreateReplyLost(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t)
-	for _, lock := range []func(context.Context, ...Option) (*Hold, error){z.Mutex("a").TryLock, z.Mutex("a").Lock} {
+	for _, lock := range bothWays(z.Mutex("a")) {
 		p.Inject(dropReply, createOf(z, "a"), 1)
 		_, err := lock(soon(t))
 		require.Error(t, err)
