@@ -26,6 +26,14 @@ func requireAvailable(t testing.TB, s permitSource, want int64) {
 	require.Equal(t, want, n, "available")
 }
 
+// grab takes permits that are free.
+func grab(t testing.TB, s permitSource, n int64) (giveBack func(context.Context) error) {
+	t.Helper()
+	giveBack, err := s.take(soon(t), n, true)
+	require.NoError(t, err)
+	return giveBack
+}
+
 // waiting takes permits in a goroutine and sends the outcome.
 func waiting(ctx context.Context, s permitSource, n int64) <-chan taken {
 	got := make(chan taken, 1)
@@ -104,8 +112,7 @@ func TestSemaphoreBounds(t *testing.T) {
 		set(t, s, MaxPermits)
 		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)
 		requireAvailable(t, s, MaxPermits)
-		all, err := s.take(ctx, MaxPermits, false)
-		require.NoError(t, err)
+		all := grab(t, s, MaxPermits)
 		requireAvailable(t, s, 0)
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
 		requireAvailable(t, s, -MaxPermits)
@@ -158,8 +165,7 @@ func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 
 		var held []func(context.Context) error
 		for range 4 {
-			one, err := s.take(ctx, 1, false)
-			require.NoError(t, err)
+			one := grab(t, s, 1)
 			held = append(held, one)
 		}
 		require.NoError(t, s.AddPermits(ctx, -2))
@@ -172,8 +178,7 @@ func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 			require.ErrorIs(t, err, ErrNotAcquired)
 		}
 		require.NoError(t, held[2](ctx))
-		one, err := s.take(ctx, 1, false)
-		require.NoError(t, err)
+		one := grab(t, s, 1)
 		require.NoError(t, one(ctx))
 		require.NoError(t, held[3](ctx))
 		requireAvailable(t, s, 2)
@@ -236,8 +241,7 @@ func TestLargeRequestsAreNotStarved(t *testing.T) {
 
 		var held []func(context.Context) error
 		for range 3 {
-			one, err := s.take(ctx, 1, false)
-			require.NoError(t, err)
+			one := grab(t, s, 1)
 			held = append(held, one)
 		}
 		large, small := k.claim(newLocks(t, addr), "a", 3), k.claim(c, "a", 1)
@@ -397,8 +401,7 @@ func TestUndoIsIdempotent(t *testing.T) {
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
 		set(t, s, 4)
-		other, err := s.take(ctx, 2, true)
-		require.NoError(t, err)
+		other := grab(t, s, 2)
 		cl := k.claim(c, "a", 2)
 		requireIn(t, cl, true)
 		requireIn(t, cl, true)
@@ -421,16 +424,15 @@ func TestPermitsReleasedAfterContextEnds(t *testing.T) {
 	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 3)
-		giveBack, err := s.take(soon(t), 2, true)
-		require.NoError(t, err)
+		giveBack := grab(t, s, 2)
 
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
-		_, err = s.take(ctx, 1, true)
+		_, err := s.take(ctx, 1, true)
 		require.ErrorIs(t, err, ErrNotAcquired)
 
 		for range 20 {
-			err = s.AddPermits(ctx, 1)
+			err := s.AddPermits(ctx, 1)
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, ErrUncertain)
 		}
@@ -496,17 +498,15 @@ func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
 		s := k.of(c, "a")
 		set(t, s, 3)
-		giveBack, err := s.take(ctx, 2, true)
-		require.NoError(t, err)
+		giveBack := grab(t, s, 2)
 		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
 		requireAvailable(t, s, 0)
-		_, err = s.take(ctx, 1, false)
+		_, err := s.take(ctx, 1, false)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
 		set(t, s, 3)
 		requireAvailable(t, s, 3)
-		giveBack, err = s.take(ctx, 2, true)
-		require.NoError(t, err)
+		giveBack = grab(t, s, 2)
 		require.NoError(t, rdb.FlushAll(ctx).Err())
 		set(t, s, 3)
 		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
@@ -538,8 +538,7 @@ func TestCancelledLargeRequestAdmitsSmallOne(t *testing.T) {
 		rdb := newClient(t, addr)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 2)
-		one, err := s.take(soon(t), 1, true)
-		require.NoError(t, err)
+		one := grab(t, s, 1)
 		ctx, cancel := context.WithCancel(soon(t))
 		large := waiting(ctx, s, 2)
 		queued(t, rdb, k.name, "a", 1)
