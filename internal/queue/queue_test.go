@@ -254,7 +254,7 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 		for _, m := range r.deliver("a") {
 			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
 		}
-		away := another(rdb)
+		away := redis.NewClient(rdb.Options())
 		defer func() { _ = away.Close() }()
 		renewals := &failingScripts{left: 3}
 		away.AddHook(renewals)
@@ -308,7 +308,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				r := newRig(t, rdb, 100)
 				r.reserve(1, 20)
-				client := another(rdb)
+				client := redis.NewClient(rdb.Options())
 				defer func() { _ = client.Close() }()
 				a := readerOf(r, "a")
 				a.w.cfg.Redis, a.w.cfg.MinIdle = client, 200*time.Millisecond

@@ -67,7 +67,7 @@ func TestWaitingBuyersAreAnswered(t *testing.T) {
 // newWaitingOrders returns the service in lane queue with units of one sale.
 func newWaitingOrders(t *testing.T, server *redis.Client, hook redis.Hook, units int64) *service.Orders {
 	t.Helper()
-	rdb := another(server)
+	rdb := redis.NewClient(server.Options())
 	rdb.AddHook(hook)
 	gate := admission.New(admission.Config{Redis: rdb, Instance: "test", Log: slog.New(slog.DiscardHandler)})
 	sales := service.NewSales(service.SalesConfig{Loader: oneSale(units)})
@@ -81,9 +81,21 @@ func newWaitingOrders(t *testing.T, server *redis.Client, hook redis.Hook, units
 	}))
 	return service.NewOrders(service.OrdersConfig{
 		Sales: sales, Lane: lane.NewQueue(laneGate{gate}, &counter{}, nil, nil), Queue: gate,
-		Unpaid: noLimits{}, Now: func() time.Time { return noonOfSale }, PayTimeout: time.Minute, MaxInFlight: int(units),
+		Unpaid: noLimits{}, Now: func() time.Time { return saleTime }, PayTimeout: time.Minute, MaxInFlight: int(units),
 	})
 }
+
+// laneGate adapts the gate to lane.Gate.
+type laneGate struct{ *admission.Gate }
+
+func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
+
+// The sale is open by the clock of the server and by that of a bubble.
+var (
+	saleBegins = time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC)
+	saleTime   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	saleEnds   = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+)
 
 // oneSale is a service.SaleLoader of one sale, with a number of units.
 type oneSale int64
@@ -91,7 +103,7 @@ type oneSale int64
 func (s oneSale) Vouchers(context.Context, []int64) ([]domain.Voucher, error) {
 	return []domain.Voucher{{
 		ID: voucher, PayValue: 100, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
-		Sale: &domain.Sale{InitialStock: int64(s), Stock: int64(s), BeginAt: window.Begin, EndAt: window.End, LimitPerUser: 1},
+		Sale: &domain.Sale{InitialStock: int64(s), Stock: int64(s), BeginAt: saleBegins, EndAt: saleEnds, LimitPerUser: 1},
 	}}, nil
 }
 

@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"maps"
@@ -10,7 +10,6 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/test/sim"
 )
 
 const (
@@ -23,16 +22,16 @@ const (
 
 // drawVouchers draws one to three sales.
 func drawVouchers(t *rapid.T) []domain.Voucher {
-	vouchers := make([]domain.Voucher, sim.Evenly(t, "vouchers", 1, 2, 3))
+	vouchers := make([]domain.Voucher, evenly(t, "vouchers", 1, 2, 3))
 	begin, end := windowTimes("open")
 	for i := range vouchers {
-		units := sim.Evenly[int64](t, "units", 1, 2, 3, 4, 5)
+		units := evenly[int64](t, "units", 1, 2, 3, 4, 5)
 		vouchers[i] = domain.Voucher{
 			ID: int64(firstVoucher + shards*i), ShopID: 1, Title: "simulated sale", PayValue: firstPrice, ActualValue: 200,
 			Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
 			Sale: &domain.Sale{
-				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: sim.Evenly(t, "limit", 1, 2, 3),
-				Segments: sim.Evenly(t, "segments", 1, maxSegments),
+				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: evenly(t, "limit", 1, 2, 3),
+				Segments: evenly(t, "segments", 1, maxSegments),
 			},
 		}
 	}
@@ -76,7 +75,7 @@ func windowOf(begin, end time.Time) string {
 }
 
 func (l *life) anyVoucher(t *rapid.T) int64 {
-	return sim.Evenly(t, "voucher", slices.Sorted(maps.Keys(l.model.vouchers))...)
+	return evenly(t, "voucher", slices.Sorted(maps.Keys(l.model.vouchers))...)
 }
 
 // conclude ends every run: it completes all pending work and requires the state of a run without failures.
@@ -91,6 +90,7 @@ func (l *life) conclude(t *rapid.T) {
 	}
 	wait(l.ctx, maxStaleness)
 	l.drain()
+	l.replayAll()
 	l.settleAll()
 	for id := range l.model.vouchers {
 		l.sellOut(id)
@@ -109,14 +109,34 @@ func (l *life) drain() {
 	if l.lane != "queue" {
 		return
 	}
+	for len(l.suspended) > 0 {
+		l.continueWorker(l.suspended[0])
+		l.check()
+	}
 	for turns := 0; l.busyStream() != ""; turns++ {
 		require.Less(l, turns, 100, "the workers do not finish")
-		l.workOnce(completes)
+		l.workOnce(completes, true)
 		l.check()
 	}
 	for _, p := range l.reservations {
 		require.NotEqual(l, stateQueued, p.state, "order %d is still queued", p.OrderID)
 	}
+}
+
+// replayAll replays every dead letter after its cause is fixed, and discards those that the sale refuses now.
+func (l *life) replayAll() {
+	if l.lane != "queue" {
+		return
+	}
+	letters, err := l.gate.DeadLetters(l.ctx, "", 500)
+	require.NoError(l, err)
+	for _, letter := range letters {
+		if !l.replayLetter(letter, true) {
+			l.discardLetter(letter)
+		}
+		l.drain()
+	}
+	require.False(l, l.anyDeadLetters())
 }
 
 // settleAll delivers every notice, closes every unpaid order and returns all money that is due. It then requires that

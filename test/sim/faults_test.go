@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"context"
@@ -16,20 +16,22 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
-	"seckill/test/sim"
 	"seckill/test/testenv"
 )
 
 // faultRuns limits the runs in which a planted fault must be found.
-const faultRuns = 60
+const faultRuns = 150
 
 // plantedFault replaces parts of the product with defective ones.
 type plantedFault struct {
 	lane   string // the lane under test; empty means batch
 	store  func(w *world, s lifeStore) lifeStore
 	queue  func(w *world, q service.ReservationStore) service.ReservationStore
-	commit func(next queue.CommitFunc) queue.CommitFunc
-	loan   func(w *world, script, stock string, units int64) // runs after a script of a loan, with its segment's stock and its reply
+	commit func(next queue.CommitFunc) queue.CommitFunc // called once per worker
+	// script runs after a script in Redis. args begins with the keys.
+	script func(w *world, name string, args []any, reply *redis.Cmd)
+	// command may change a command before Redis executes it.
+	command func(args []any)
 }
 
 // TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.
@@ -50,7 +52,7 @@ func TestLifeFindsFaults(t *testing.T) {
 			}
 			var failed bool
 			inBubble(t, func(t *testing.T) {
-				failed = sim.Fails(t, func(rt *rapid.T) {
+				failed = fails(t, func(rt *rapid.T) {
 					if d.failure == "" { // after a failure the remaining runs are skipped
 						runs++
 						runOnce(rt, s, p.lane, p, d)
@@ -246,4 +248,22 @@ func inQueue(f faultyQueue) plantedFault {
 		f.ReservationStore = q
 		return f
 	}}
+}
+
+// afterScript plants a fault that follows a script in Redis.
+func afterScript(name string, then func(w *world, args []any, reply *redis.Cmd)) plantedFault {
+	return plantedFault{lane: "queue", script: func(w *world, script string, args []any, reply *redis.Cmd) {
+		if script == name {
+			then(w, args, reply)
+		}
+	}}
+}
+
+// afterLoan plants a fault that follows one of the two scripts of a loan between segments, if it moved units.
+func afterLoan(name string, then func(w *world, stock string)) plantedFault {
+	return afterScript(name, func(w *world, keys []any, reply *redis.Cmd) {
+		if units, _ := reply.Int64(); units > 0 {
+			then(w, keys[0].(string))
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"database/sql"
@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"seckill/internal/domain"
 	"seckill/internal/repo"
 	"seckill/test/dbtest"
-	"seckill/test/sim"
 	"seckill/test/testenv"
 )
 
@@ -44,7 +44,9 @@ type life struct {
 	// Model state of lane queue.
 	reservations map[int64]*reservation
 	gateStale    map[int64]bool // vouchers whose gate may have missed a change, until it is rebuilt
-	delayedWork  delayedWork
+	workers      int            // so far
+	suspended    []*worker
+	settled      [][]domain.StreamEntry
 
 	due    map[int64]bool // orders past their payment deadline, if they are still unpaid
 	locks  map[int64]bool // users whose lock was left behind by a crashed server
@@ -105,7 +107,7 @@ func TestLife(t *testing.T) {
 // runOnce is one run.
 func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
 	l := &life{
-		reservations: map[int64]*reservation{}, gateStale: map[int64]bool{}, delayedWork: delayedWork{held: map[int64]bool{}},
+		reservations: map[int64]*reservation{}, gateStale: map[int64]bool{},
 		due: map[int64]bool{}, locks: map[int64]bool{}, queries: map[string]*sql.Stmt{}, t: t, summary: d,
 	}
 	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is left open
@@ -116,12 +118,23 @@ func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) { l.check() },
 		"step": func(t *rapid.T) {
-			what := sim.Next(t, steps)
+			what := nextStep(t, steps)
 			l.record("%s", what)
-			steps[what].Do(t)
+			steps[what].do(t)
 		},
 	})
 	l.conclude(t)
+}
+
+// close ends what a failed run has left, and the world.
+func (l *life) close() {
+	for _, w := range l.suspended {
+		w.crashed = true
+		w.stop()
+		close(w.resume)
+		<-w.ended
+	}
+	l.world.close()
 }
 
 // stack is a database and a Redis server.
@@ -208,5 +221,5 @@ func counted(seen map[string]int) string {
 
 // oneIn draws true with probability 1/n.
 func oneIn(t *rapid.T, label string, n int) bool {
-	return sim.Evenly(t, label, append(make([]bool, n-1), true)...)
+	return evenly(t, label, append(make([]bool, n-1), true)...)
 }

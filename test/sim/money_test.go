@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"encoding/json"
@@ -12,17 +12,16 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
-	"seckill/test/sim"
 )
 
 func (l *life) pay(t *rapid.T, at *server, of target) action {
-	l.bank.createFault = sim.Evenly(t, "bank", "", "", "", "", "", "", bankRefuses, bankLosesReply)
+	l.bank.createFault = evenly(t, "bank", "", "", "", "", "", "", bankRefuses, bankLosesReply)
 	return l.payAt(t, at, of)
 }
 
 // payAt begins a payment.
 func (l *life) payAt(t *rapid.T, at *server, of target) action {
-	name, absent := sim.Evenly(t, "provider", "sandbox", "other"), l.absentCode(of)
+	name, absent := evenly(t, "provider", "sandbox", "other"), l.absentCode(of)
 	silent := l.bank.createFault != ""
 	return action{name: "pay", at: at, do: func() string {
 		_, p, err := at.payments.Pay(l.ctx, nil, of.user, of.id, name)
@@ -94,7 +93,7 @@ func (l *life) webhook(t *rapid.T) {
 	if len(undelivered) > 0 && rapid.Bool().Draw(t, "undelivered") {
 		notices = undelivered
 	}
-	l.performWithFaults(t, 1, l.deliver(at, sim.Evenly(t, "notice", notices...)))
+	l.performWithFaults(t, 1, l.deliver(at, evenly(t, "notice", notices...)))
 }
 
 // forge delivers a defective notice. A wrong amount or order is what the bank actually recorded: it has the money.
@@ -106,14 +105,14 @@ func (l *life) forge(t *rapid.T) {
 		refs = open
 	}
 	if len(refs) > 0 {
-		n.Ref = sim.Evenly(t, "ref", refs...)
+		n.Ref = evenly(t, "ref", refs...)
 	}
 	name, signature := "sandbox", "signed"
 	p, known := l.model.payments[n.Ref]
 	if known {
 		name = p.provider
 	}
-	wrong := sim.Evenly(t, "what", "amount", "order", "signature", "provider")
+	wrong := evenly(t, "what", "amount", "order", "signature", "provider")
 	if wrong == "amount" && known {
 		n.OrderID = p.order
 	}
@@ -159,7 +158,7 @@ func (l *life) with(status domain.OrderStatus) []int64 {
 
 // payAndDeliver is the common case: the buyer pays and every notice of the order is delivered.
 func (l *life) payAndDeliver(t *rapid.T) {
-	id := sim.Evenly(t, "order", l.with(domain.OrderPendingPayment)...)
+	id := evenly(t, "order", l.with(domain.OrderPendingPayment)...)
 	l.perform(l.payAt(t, l.servers[0], target{l.owner(id), id}))
 	l.check()
 	for _, a := range l.unpaid() {
@@ -178,7 +177,7 @@ func (l *life) payAndDeliver(t *rapid.T) {
 
 // payAtBank completes a payment at the bank at the first or second attempt, or abandons it.
 func (l *life) payAtBank(t *rapid.T) {
-	a := sim.Evenly(t, "account", l.unpaid()...)
+	a := evenly(t, "account", l.unpaid()...)
 	if oneIn(t, "fails", 2) {
 		l.bank.notify(a, false)
 	}
@@ -219,7 +218,7 @@ func (l *life) returnMoney(t *rapid.T) {
 		next := farAhead
 		if due[ref] = !oneIn(t, "not due", 4); due[ref] {
 			next = longAgo
-			l.bank.refundFaults[ref] = sim.Evenly(t, "bank", "", "", "", bankRefuses, bankLosesReply)
+			l.bank.refundFaults[ref] = evenly(t, "bank", "", "", "", bankRefuses, bankLosesReply)
 		} else {
 			delete(due, ref)
 		}

@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
 	"seckill/internal/queue"
@@ -227,24 +229,60 @@ var plantedFaults = map[string]plantedFault{
 		}
 		return q.Release(ctx, voucherID, held...)
 	}}),
-	"a loan leaves its units with the lender": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
-		if script == "lend" && units > 0 {
-			w.rdb.Incr(ctx, stock)
-		}
-	}},
-	"a loan loses a unit": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
-		if script == "borrow" && units > 0 {
-			w.rdb.Decr(ctx, stock)
-		}
-	}},
-	"a segment forgets what it has lent": {lane: "queue", loan: func(w *world, script, stock string, units int64) {
-		if script == "lend" && units > 0 {
-			loans := strings.TrimSuffix(stock, "stock") + "loans"
-			for field := range w.rdb.HGetAll(ctx, loans).Val() {
-				if strings.HasPrefix(field, "to:") {
-					w.rdb.HDel(ctx, loans, field)
-				}
+	"a loan leaves its units with the lender": afterLoan("lend", func(w *world, stock string) { w.rdb.Incr(ctx, stock) }),
+	"a loan loses a unit":                     afterLoan("borrow", func(w *world, stock string) { w.rdb.Decr(ctx, stock) }),
+	"a segment forgets what it has lent": afterLoan("lend", func(w *world, stock string) {
+		loans := strings.TrimSuffix(stock, "stock") + "loans"
+		for field := range w.rdb.HGetAll(ctx, loans).Val() {
+			if strings.HasPrefix(field, "to:") {
+				w.rdb.HDel(ctx, loans, field)
 			}
+		}
+	}),
+	"a repeated reservation takes another unit": afterScript("reserve", func(w *world, keys []any, _ *redis.Cmd) {
+		if w.repeats.Load() > 0 {
+			w.rdb.Decr(ctx, keys[0].(string))
+		}
+	}),
+	"a repeated settlement returns another unit": afterScript("settle", func(w *world, keys []any, reply *redis.Cmd) {
+		if removed, _ := reply.Int64(); removed == 0 {
+			w.rdb.Incr(ctx, keys[0].(string))
+		}
+	}),
+	"a replayed order takes no unit": afterScript("replay", func(w *world, keys []any, reply *redis.Cmd) {
+		if reply.Val() == "ok" {
+			w.rdb.Incr(ctx, keys[0].(string))
+		}
+	}),
+	"a gate forgets that Redis has lost the one before": afterScript("load_finish", func(w *world, keys []any, _ *redis.Cmd) {
+		w.rdb.HDel(ctx, keys[2].(string), "lost")
+	}),
+	"the counter of ids begins again in another second": func() plantedFault {
+		var second, n int64
+		return afterScript("guarded", func(w *world, args []any, reply *redis.Cmd) {
+			if now := time.Now().Add(w.idSkew).Unix(); now != second {
+				second, n = now, 0
+			}
+			n += args[2].(int64)
+			reply.SetVal(n)
+		})
+	}(),
+	"a new group skips the entries of a lost one": {lane: "queue", command: func(args []any) {
+		if args[0] == "xgroup" && args[1] == "create" {
+			args[4] = "$"
+		}
+	}},
+	"an order that fails takes its batch with it": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+		failed := map[int64]bool{}
+		return func(c context.Context, as []domain.Admission) []error {
+			if len(as) == 1 && failed[as[0].OrderID] {
+				return []error{errors.New("its batch has failed")}
+			}
+			errs := next(c, as)
+			for i, a := range as {
+				failed[a.OrderID] = errs[i] != nil
+			}
+			return errs
 		}
 	}},
 	"workers settle uncommitted orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {

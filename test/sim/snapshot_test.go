@@ -1,12 +1,14 @@
-package sim_test
+package sim
 
 import (
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission"
 	"seckill/internal/domain"
 )
 
@@ -15,6 +17,7 @@ type snapshot struct {
 	model
 	slots map[int64]int64 // by id of active order
 	queue []domain.Admission
+	dead  map[int64]bool // orders with a dead letter
 }
 
 // readSnapshot reads all tables and the stream.
@@ -67,7 +70,12 @@ func (l *life) readSnapshot() *snapshot {
 		return err
 	})
 	if l.lane == "queue" {
-		now.queue = l.queued()
+		now.queue, now.dead = l.queued(), map[int64]bool{}
+		letters, err := l.gate.DeadLetters(l.ctx, "", 500)
+		require.NoError(l, err)
+		for _, letter := range letters {
+			now.dead[letter.Admission.OrderID] = true
+		}
 	}
 	return now
 }
@@ -125,6 +133,7 @@ func (l *life) check() {
 		for id := range l.model.vouchers {
 			l.checkGate(id, now)
 		}
+		l.checkTickets(now)
 	}
 }
 
@@ -186,24 +195,49 @@ func (l *life) checkGate(id int64, now *snapshot) {
 	if l.gateStale[id] {
 		return
 	}
-	stock, held, queued := now.gate(id)
-	require.Equal(l, stock, level.Stock, "voucher %d: units in the gate", id)
-	require.Equal(l, held, level.Held, "voucher %d: orders in the gate", id)
-	require.Equal(l, queued, level.Queued, "voucher %d: admissions in the gate", id)
+	want := now.gate(id)
+	level.Users, level.Version, level.Built, level.Backlog = 0, 0, 0, 0
+	require.Equal(l, want, level, "gate of voucher %d", id)
+}
+
+// checkTickets requires that exactly the admissions in the streams have tickets that are not failed.
+func (l *life) checkTickets(now *snapshot) {
+	var want, got []string
+	for _, a := range now.queue {
+		want = append(want, "order "+number(a.OrderID)+" of "+number(a.UserID))
+	}
+	for _, key := range admission.QueuedTickets()[firstVoucher : firstVoucher+maxSegments] {
+		for user, rows := range l.rdb.HGetAll(l.ctx, key).Val() {
+			for row := range strings.SplitSeq(rows, "\n") {
+				order, _, _ := strings.Cut(row, " ")
+				got = append(got, "order "+order+" of "+user)
+			}
+		}
+	}
+	require.ElementsMatch(l, want, got, "queued tickets")
 }
 
 // gate returns the values that the gate of a voucher must hold.
-func (now *snapshot) gate(id int64) (stock, held, queued int64) {
-	stock, held = now.vouchers[id].stock, now.active(id)
+func (now *snapshot) gate(id int64) admission.Level {
+	level := admission.Level{Stock: now.vouchers[id].stock}
+	hold := func(order int64) {
+		level.Held++
+		level.Sum += order % domain.LevelDigits
+	}
+	for order, o := range now.orders {
+		if o.voucher == id && o.status.Active() {
+			hold(order)
+		}
+	}
 	for _, a := range now.queue {
 		if a.VoucherID != id {
 			continue
 		}
-		queued++
+		level.Queued++
 		if _, stored := now.orders[a.OrderID]; !stored {
-			stock--
-			held++
+			level.Stock--
+			hold(a.OrderID)
 		}
 	}
-	return stock, held, queued
+	return level
 }

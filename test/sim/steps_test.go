@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"maps"
@@ -12,39 +12,48 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/lock"
-	"seckill/test/sim"
 )
 
-func (l *life) steps() map[string]sim.Step {
+func (l *life) steps() map[string]step {
 	queue := func(can func() bool) func() bool { return func() bool { return l.lane == "queue" && can() } }
-	step := sim.NewStep
-	return map[string]sim.Step{
-		"buy":                     step(10, nil, func(t *rapid.T) { l.buy(t, 1) }),
-		"buy concurrently":        step(5, nil, func(t *rapid.T) { l.buy(t, sim.Evenly(t, "clicks", 2, 3, 4, 5)) }),
-		"work":                    step(12, queue(func() bool { return l.busyStream() != "" }), l.work),
-		"commit late":             step(2, queue(func() bool { return len(l.delayedWork.commits) > 0 }), l.commitLate),
-		"settle late":             step(2, queue(func() bool { return len(l.delayedWork.settles) > 0 }), l.settleLate),
-		"reconcile":               step(1, queue(func() bool { return true }), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }),
-		"cancel":                  step(4, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.cancel)),
-		"pay":                     step(6, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.pay)),
-		"pay completely":          step(5, l.unpaidOrders, l.payAndDeliver),
-		"pay at the bank":         step(6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank),
-		"unsolicited payment":     step(1, l.anyOrders, l.payUnsolicited),
-		"webhook":                 step(6, func() bool { return len(l.bank.notices) > 0 }, l.webhook),
-		"forged webhook":          step(2, l.anyOrders, l.forge),
-		"payment deadline passes": step(3, l.anyOrders, l.expire),
-		"close":                   step(3, nil, func(t *rapid.T) { l.performWithFaults(t, 1, l.closeDue(l.anyServer(t))) }),
-		"refund":                  step(4, l.anyOrders, orderStep(l, domain.OrderPaid, l.refund)),
-		"return money":            step(4, l.refunding, l.returnMoney),
-		"redeem":                  step(3, l.anyOrders, orderStep(l, domain.OrderPaid, l.redeem)),
-		"redeem again":            step(1, l.anyOrders, orderStep(l, domain.OrderRedeemed, l.redeem)),
-		"race":                    step(5, func() bool { return len(l.model.orders) > 0 }, l.race),
-		"change stock":            step(3, nil, l.changeStock),
-		"change a sale":           step(3, nil, l.changeSale),
-		"a second passes":         step(2, nil, func(*rapid.T) { wait(l.ctx, maxStaleness) }),
-		"lock leases end":         step(3, func() bool { return len(l.locks) > 0 }, l.expireLocks),
-		"Redis loses all data":    step(1, nil, l.loseRedis),
-		"Redis loses gates":       step(1, queue(func() bool { return true }), l.unloadGates),
+	always := func() bool { return true }
+	return map[string]step{
+		"buy":                      {10, nil, func(t *rapid.T) { l.buy(t, 1) }},
+		"buy concurrently":         {5, nil, func(t *rapid.T) { l.buy(t, evenly(t, "clicks", 2, 3, 4, 5)) }},
+		"work":                     {16, queue(func() bool { return l.busyStream() != "" }), l.work},
+		"a worker continues":       {4, queue(func() bool { return len(l.suspended) > 0 }), l.continueLate},
+		"buyers return":            {10, queue(func() bool { return len(l.lostInHand()) > 0 }), l.buyersReturn},
+		"settle again":             {2, queue(func() bool { return len(l.settled) > 0 }), l.settleAgain},
+		"replay":                   {4, queue(l.anyDeadLetters), l.replay},
+		"discard":                  {1, queue(l.anyDeadLetters), l.discard},
+		"another lane sells":       {2, queue(always), l.buyElsewhere},
+		"release again":            {1, queue(func() bool { return len(l.ended()) > 0 }), l.releaseAgain},
+		"reconcile":                {1, queue(always), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }},
+		"cancel":                   {4, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.cancel)},
+		"pay":                      {6, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.pay)},
+		"pay completely":           {5, l.unpaidOrders, l.payAndDeliver},
+		"pay at the bank":          {6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank},
+		"unsolicited payment":      {1, l.anyOrders, l.payUnsolicited},
+		"webhook":                  {6, func() bool { return len(l.bank.notices) > 0 }, l.webhook},
+		"forged webhook":           {2, l.anyOrders, l.forge},
+		"payment deadline passes":  {3, l.anyOrders, l.expire},
+		"close":                    {3, nil, func(t *rapid.T) { l.performWithFaults(t, 1, l.closeDue(l.anyServer(t))) }},
+		"refund":                   {4, l.anyOrders, orderStep(l, domain.OrderPaid, l.refund)},
+		"return money":             {4, l.refunding, l.returnMoney},
+		"redeem":                   {3, l.anyOrders, orderStep(l, domain.OrderPaid, l.redeem)},
+		"redeem again":             {1, l.anyOrders, orderStep(l, domain.OrderRedeemed, l.redeem)},
+		"race":                     {5, func() bool { return len(l.model.orders) > 0 }, l.race},
+		"change stock":             {3, nil, l.changeStock},
+		"change a sale":            {3, nil, l.changeSale},
+		"a second passes":          {2, nil, func(*rapid.T) { wait(l.ctx, maxStaleness) }},
+		"lock leases end":          {3, func() bool { return len(l.locks) > 0 }, l.expireLocks},
+		"Redis loses all data":     {1, nil, l.loseRedis},
+		"Redis loses what is held": {4, queue(func() bool { return len(l.inHand()) > 0 }), l.loseRedis},
+		"Redis loses counters":     {1, nil, l.loseCounters},
+		"Redis loses a gate":       {2, queue(always), l.loseGate},
+		"Redis loses a group":      {1, queue(func() bool { return l.busyStream() != "" }), l.loseGroup},
+		"a loss is over":           {4, queue(l.lossKnown), l.passLosses},
+		"the id clock jumps":       {2, nil, l.jump},
 	}
 }
 
@@ -72,7 +81,7 @@ func (l *life) anyTarget(t *rapid.T, likely domain.OrderStatus) target {
 	if fit := l.with(likely); len(fit) > 0 && rapid.Bool().Draw(t, "likely") {
 		ids = fit
 	}
-	id := sim.Evenly(t, "order", ids...)
+	id := evenly(t, "order", ids...)
 	if oneIn(t, "any user", 5) {
 		return target{anyUser(t), id}
 	}
@@ -108,7 +117,7 @@ func orderStep(l *life, likely domain.OrderStatus, of func(*rapid.T, *server, ta
 
 // absentCode returns the error code for an order that the database does not store for the user.
 func (l *life) absentCode(of target) string {
-	if p := l.reservations[of.id]; p != nil && p.UserID == of.user && (p.state == stateQueued || p.state == stateFailed) && l.lane == "queue" {
+	if p := l.reservations[of.id]; p != nil && p.UserID == of.user && (p.state == stateQueued || p.state == stateFailed || p.state == stateDead) && l.lane == "queue" {
 		if _, err := l.gate.Ticket(l.ctx, of.user, of.id); err == nil {
 			return "invalid_state"
 		}
@@ -129,7 +138,7 @@ func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 	}}
 }
 func (l *life) redeem(t *rapid.T, at *server, of target) action {
-	code := sim.Evenly(t, "code", "", redeemCodes.Of(of.id), "wrong")
+	code := evenly(t, "code", "", redeemCodes.Of(of.id), "wrong")
 	return action{name: "redeem", at: at, do: func() string {
 		_, err := at.orders.Redeem(l.ctx, nil, adminID, of.id, code)
 		return errorCode(err)
@@ -210,14 +219,14 @@ func (m model) close(ids []int64) string {
 
 // race performs several actions on one order concurrently, on both servers.
 func (l *life) race(t *rapid.T) {
-	id := sim.Evenly(t, "order", slices.Sorted(maps.Keys(l.model.orders))...)
+	id := evenly(t, "order", slices.Sorted(maps.Keys(l.model.orders))...)
 	of := target{l.owner(id), id}
-	actions := make([]action, sim.Evenly(t, "how many", 2, 2, 3))
+	actions := make([]action, evenly(t, "how many", 2, 2, 3))
 	closes := false
 	for i := range actions {
 		at := l.anyServer(t)
 		notices := slices.DeleteFunc(slices.Clone(l.bank.notices), func(n *notice) bool { return n.OrderID != id })
-		switch what := sim.Evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
+		switch what := evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
 		case what == "cancel":
 			actions[i] = l.cancel(t, at, of)
 		case what == "close":
@@ -228,7 +237,7 @@ func (l *life) race(t *rapid.T) {
 		case what == "refund":
 			actions[i] = l.refund(t, at, of)
 		case what == "webhook" && len(notices) > 0:
-			actions[i] = l.deliver(at, sim.Evenly(t, "notice", notices...))
+			actions[i] = l.deliver(at, evenly(t, "notice", notices...))
 		default:
 			actions[i] = l.redeem(t, at, of)
 		}
@@ -253,21 +262,52 @@ func (l *life) loseRedis(t *rapid.T) {
 	require.NoError(l, l.rdb.FlushDB(l.ctx).Err())
 	clear(l.locks)
 	for _, p := range l.reservations {
-		if p.state == stateQueued {
+		if p.state == stateQueued || p.state == stateDead {
 			p.state = stateLost
 		}
 	}
-	if l.lane == "queue" {
-		// A restart takes longer than a second, so no order id is issued twice. The simulation of package queue covers
-		// duplicate ids; in the other lanes the next orders of the same second collide.
-		wait(l.ctx, 2*time.Second)
+
+	// A restart takes more than a millisecond. Within the same one, a new entry could get the id of a lost one.
+	begin := l.rdb.Time(l.ctx).Val()
+	for l.rdb.Time(l.ctx).Val().Sub(begin) < 2*time.Millisecond {
 	}
 }
 
-// unloadGates removes the stock keys of all gates, which makes them cold. The remaining keys of a cold gate are
-// ignored.
-func (l *life) unloadGates(t *rapid.T) {
-	for id := range l.model.vouchers {
-		require.NoError(l, l.gate.Unload(l.ctx, id))
+// loseCounters deletes the counters of order ids. In lanes lock and batch, the next orders of the same second collide.
+func (l *life) loseCounters(t *rapid.T) {
+	for _, key := range l.rdb.Keys(l.ctx, "icr:*").Val() {
+		require.NoError(l, l.rdb.Del(l.ctx, key).Err())
 	}
+}
+
+// jump moves the clock of the order ids, even into seconds in which ids were generated before.
+func (l *life) jump(t *rapid.T) {
+	l.idSkew += evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second
+}
+
+// loseGate unloads a gate or deletes some of its keys. It is cold then, and what remains of it is ignored.
+func (l *life) loseGate(t *rapid.T) {
+	id := l.anyVoucher(t)
+	lost := evenly(t, "lost", []string{}, []string{"stock"}, []string{"stock", "buyers", "meta"})
+	if len(lost) == 0 {
+		require.NoError(l, l.gate.Unload(l.ctx, id))
+		return
+	}
+	for _, stream := range l.streams[:l.segments[id]] {
+		for _, name := range lost {
+			require.NoError(l, l.rdb.Del(l.ctx, gateKey(stream, id, name)).Err())
+		}
+	}
+}
+
+// ended returns the ids of the orders that no longer hold a unit.
+func (l *life) ended() []int64 {
+	return append(l.with(domain.OrderCancelled), l.with(domain.OrderRefunded)...)
+}
+
+// releaseAgain repeats the release of an order that has ended, or makes up for one that was lost.
+func (l *life) releaseAgain(t *rapid.T) {
+	id := evenly(t, "order", l.ended()...)
+	o := l.model.orders[id]
+	require.NoError(l, l.gate.Release(l.ctx, o.voucher, domain.Holder{OrderID: id, UserID: o.user}))
 }

@@ -1,4 +1,4 @@
-package sim_test
+package sim
 
 import (
 	"context"
@@ -37,10 +37,15 @@ type world struct {
 	gate    *admission.Gate
 	ids     *idgen.Generator
 	bank    *bank
+
+	reads       atomic.Int64 // of the running worker
+	stopReading func()       // ends it after some reads, if it finds nothing
+
 	servers [2]*server
 	streams []string
 
 	segments map[int64]int // of the vouchers; not changed after they are published
+	idSkew   time.Duration // of the clock of the order ids
 
 	// Faults of the current step.
 	fault            fault
@@ -48,6 +53,7 @@ type world struct {
 	injected         atomic.Bool  // the fault was injected
 	crashed          atomic.Bool  // the server has crashed and makes no more calls
 	gateFault        string       // of every script that changes the gate
+	repeats          atomic.Int64 // replies of reservations that were lost with gateRepeats
 	lostInvalidation bool         // the other server misses invalidation messages
 }
 
@@ -57,6 +63,7 @@ type server struct {
 	sales    *service.Sales
 	lane     *lane.Queue // nil in the other lanes
 	orders   *service.Orders
+	other    *service.Orders // of a process with lane batch, in lane queue
 	payments *service.Payments
 	closer   *service.Closer
 	vouchers *service.Vouchers
@@ -86,6 +93,7 @@ const (
 	gateLosesRequest = "gate request lost"
 	gateLosesReply   = "gate reply lost"
 	gateLosesLoan    = "loan between segments cut short" // only of purchases
+	gateRepeats      = "replies of a reservation lost until the third"
 )
 
 // errInjected is the error that the services receive for an injected fault.
@@ -118,7 +126,7 @@ func (w *world) callGate(do func() error) error {
 	if w.crashed.Load() || w.gateFault == gateLosesRequest {
 		return errInjected
 	}
-	if err := do(); err != nil || w.gateFault == "" || w.gateFault == gateLosesLoan {
+	if err := do(); err != nil || w.gateFault == "" || w.gateFault == gateLosesLoan || w.gateFault == gateRepeats {
 		return err
 	}
 	return errInjected
@@ -129,6 +137,7 @@ func (w *world) clearFaults() {
 	w.fault, w.gateFault, w.lostInvalidation = fault{}, "", false
 	w.bank.createFault, w.bank.refundFaults, w.bank.refunds = "", nil, nil
 	w.calls.Store(0)
+	w.repeats.Store(0)
 	w.injected.Store(false)
 	w.crashed.Store(false)
 }
@@ -146,9 +155,13 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 	w.db = w.real.Pools()["write"]
 	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
 	var err error
-	w.ids, err = idgen.New(w.rdb, "order")
+	ids := []idgen.Option{idgen.WithClock(func() time.Time { return time.Now().Add(w.idSkew) })}
+	if lane == "queue" { // without the guard, the other lanes must do with ids that are taken
+		ids = append(ids, idgen.WithGuard())
+	}
+	w.ids, err = idgen.New(w.rdb, "order", ids...)
 	require.NoError(t, err)
-	w.rdb.AddHook(loanHook{w})
+	w.rdb.AddHook(redisHook{w})
 	w.gate = admission.New(admission.Config{
 		Redis: w.rdb, Instance: "sim", Log: silent,
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
@@ -201,6 +214,8 @@ func (w *world) start(i int) {
 		if w.planted.queue != nil {
 			q = w.planted.queue(w, q)
 		}
+		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
+		s.other = service.NewOrders(cfg)
 		cfg.Lane, cfg.Queue = s.lane, serverQueue{q, w}
 	}
 	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}

@@ -1,6 +1,5 @@
 // Package sim simulates the order life cycle. Its tests perform random steps on the real packages, with crashes and
-// lost replies, and compare every table with a model after each step. The simulation of package queue uses the same
-// steps.
+// lost replies, and compare every table with a model after each step.
 package sim
 
 import (
@@ -13,31 +12,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Step is one action of a random walk.
-type Step struct {
+// step is one action of a random walk. It is drawn in proportion to its weight whenever can returns true. A nil can is
+// always true.
+type step struct {
 	weight int
 	can    func() bool
-	Do     func(*rapid.T)
+	do     func(*rapid.T)
 }
 
-// NewStep returns a step that is drawn in proportion to its weight whenever can returns true. A nil can is always true.
-func NewStep(weight int, can func() bool, do func(*rapid.T)) Step {
-	return Step{weight: weight, can: can, Do: do}
-}
-
-// Next draws the name of a step that is possible now.
-func Next(t *rapid.T, steps map[string]Step) (name string) {
+// nextStep draws the name of a step that is possible now.
+func nextStep(t *rapid.T, steps map[string]step) (name string) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so a seed repeats its walk
-		if step := steps[name]; step.can == nil || step.can() {
-			names = append(names, slices.Repeat([]string{name}, step.weight)...)
+		if s := steps[name]; s.can == nil || s.can() {
+			names = append(names, slices.Repeat([]string{name}, s.weight)...)
 		}
 	}
-	return Evenly(t, "what", names...)
+	return evenly(t, "what", names...)
 }
 
-// Evenly draws one of the values with equal probability. Rapid's own generators prefer the first ones.
-func Evenly[T any](t *rapid.T, label string, some ...T) T {
+// evenly draws one of the values with equal probability. Rapid's own generators prefer the first ones.
+func evenly[T any](t *rapid.T, label string, some ...T) T {
 	if len(some) == 1 {
 		return some[0]
 	}
@@ -57,8 +52,8 @@ func Evenly[T any](t *rapid.T, label string, some ...T) T {
 	}).Draw(t, label)
 }
 
-// Fails reports whether rapid finds a failure. It runs rapid in its own goroutine, which FailNow ends.
-func Fails(t testing.TB, prop func(*rapid.T)) bool {
+// fails reports whether rapid finds a failure. It runs rapid in its own goroutine, which FailNow ends.
+func fails(t testing.TB, prop func(*rapid.T)) bool {
 	r := &recorder{TB: t}
 	ended := make(chan struct{})
 	go func() {
