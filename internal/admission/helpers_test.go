@@ -129,7 +129,7 @@ func (d *database) cancel(order int64) bool {
 }
 
 // withStock returns a gate that is loaded with units of voucher, and its database.
-func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *database) {
+func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *database) {
 	t.Helper()
 	g, db := newGate(rdb), newDatabase()
 	db.stock[voucher] = units
@@ -138,7 +138,7 @@ func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *da
 }
 
 // reserve returns the result of each admission.
-func reserve(t *testing.T, g *Gate, as ...domain.Admission) []error {
+func reserve(t testing.TB, g *Gate, as ...domain.Admission) []error {
 	t.Helper()
 	results, err := g.Reserve(t.Context(), as[0].VoucherID, onSale(), as)
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func reserve(t *testing.T, g *Gate, as ...domain.Admission) []error {
 	return results
 }
 
-func level(t *testing.T, g *Gate, voucherID int64) Level {
+func level(t testing.TB, g *Gate, voucherID int64) Level {
 	t.Helper()
 	l, err := g.Level(t.Context(), voucherID)
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func level(t *testing.T, g *Gate, voucherID int64) Level {
 
 // requireLevel compares the level of voucher with want, except for Version and Built. It computes the expected Sum and
 // Users from the table of buyers.
-func requireLevel(t *testing.T, g *Gate, want Level) {
+func requireLevel(t testing.TB, g *Gate, want Level) {
 	t.Helper()
 	table := buyers(t, g, voucher)
 	want.Sum, want.Users = sumOf(t, table), int64(len(table))
@@ -186,7 +186,7 @@ func listOf(orders []int64) string {
 }
 
 // reserveApart queues each admission in an entry of its own.
-func reserveApart(t *testing.T, g *Gate, as ...domain.Admission) {
+func reserveApart(t testing.TB, g *Gate, as ...domain.Admission) {
 	t.Helper()
 	for _, a := range as {
 		require.Equal(t, []error{nil}, reserve(t, g, a))
@@ -194,7 +194,7 @@ func reserveApart(t *testing.T, g *Gate, as ...domain.Admission) {
 }
 
 // queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
-func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
+func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
 	var all []domain.StreamEntry
 	for _, k := range segmentKeys(t, g, voucherID) {
@@ -214,7 +214,7 @@ func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
 }
 
 // queued returns a voucher's admissions in the stream.
-func queued(t *testing.T, g *Gate, voucherID int64) []domain.Admission {
+func queued(t testing.TB, g *Gate, voucherID int64) []domain.Admission {
 	t.Helper()
 	var all []domain.Admission
 	for _, p := range queue(t, g, voucherID) {
@@ -224,7 +224,7 @@ func queued(t *testing.T, g *Gate, voucherID int64) []domain.Admission {
 }
 
 // settle settles an entry with the given ends, or with those that it has.
-func settle(t *testing.T, g *Gate, p domain.StreamEntry, ends ...domain.End) {
+func settle(t testing.TB, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 	t.Helper()
 	if ends != nil {
 		p.Ends = ends
@@ -233,7 +233,7 @@ func settle(t *testing.T, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 }
 
 // segmentKeys returns the keys of the segments of a voucher.
-func segmentKeys(t *testing.T, g *Gate, voucherID int64) []gateKeys {
+func segmentKeys(t testing.TB, g *Gate, voucherID int64) []gateKeys {
 	t.Helper()
 	all, err := g.segments(t.Context(), voucherID)
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func segmentKeys(t *testing.T, g *Gate, voucherID int64) []gateKeys {
 }
 
 // requireTickets compares the queued tickets of a voucher's shards with the streams: they must have the same rows.
-func requireTickets(t *testing.T, g *Gate, voucherID int64) {
+func requireTickets(t testing.TB, g *Gate, voucherID int64) {
 	t.Helper()
 	for _, k := range segmentKeys(t, g, voucherID) {
 		want := []string{}
@@ -265,7 +265,7 @@ func requireTickets(t *testing.T, g *Gate, voucherID int64) {
 }
 
 // buyers returns a voucher's table of buyers, each of whom must be in the home segment only.
-func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
+func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 	t.Helper()
 	all, segments := map[string]string{}, segmentKeys(t, g, voucherID)
 	for i, k := range segments {
@@ -282,7 +282,7 @@ func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
 }
 
 // requireKeys compares all keys in Redis with want.
-func requireKeys(t *testing.T, rdb *redis.Client, want ...string) {
+func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)

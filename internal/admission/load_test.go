@@ -36,7 +36,7 @@ func during(db *database, before, after func()) (read domain.GateReader, reads *
 }
 
 // requireExact checks that the gate of voucher matches the database and the stream.
-func requireExact(t *testing.T, g *Gate, db *database) {
+func requireExact(t testing.TB, g *Gate, db *database) {
 	t.Helper()
 	want := Level{Stock: db.stock[voucher]}
 	table := map[string]string{}

@@ -18,7 +18,7 @@ import (
 
 // model is a model of the gate in Go. It and the real gate go through the same random operations.
 type model struct {
-	t   *testing.T
+	t   testing.TB
 	rnd *rand.Rand
 	rdb *redis.Client
 	g   *Gate
@@ -34,6 +34,13 @@ type model struct {
 	lost      map[int64]bool     // vouchers whose gate Redis has lost
 	past      []domain.Admission // all that were passed to Reserve
 	nextID    int64
+	loans     []modelLoan
+}
+
+// modelLoan is what one segment has lent to another one.
+type modelLoan struct {
+	from, to segment
+	total    int64
 }
 
 type modelGate struct {
@@ -46,15 +53,17 @@ var modelVouchers = []int64{voucher, neighbour, stranger}
 
 func TestGateMatchesModel(t *testing.T) { testModel(t, 4000, nil) }
 
+// modelSegments are the numbers of segments in the tests of segments.
+var modelSegments = map[int64]int{voucher: 4, stranger: 16}
+
 // A gate of several segments makes the same decisions, whether a segment is empty, lost or waits for units that another
 // one has lent.
-func TestGateOfSegmentsMatchesModel(t *testing.T) {
-	testModel(t, 500, map[int64]int{voucher: 4, stranger: 16})
-}
+func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, 500, modelSegments) }
 
 func testModel(t *testing.T, steps int, segments map[int64]int) {
-	if testing.Short() {
-		steps /= 8
+	testenv.NoRace(t, "it has one goroutine")
+	if !testenv.IsFull() {
+		steps = min(steps, 500)
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		seed := rand.Uint64()
@@ -64,15 +73,19 @@ func testModel(t *testing.T, steps int, segments map[int64]int) {
 			require.NoError(t, err)
 		}
 		t.Logf("seed %d", seed)
-		m := newModel(t, rdb, seed, segments)
-		for step := range steps {
-			name := m.step()
-			m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
-		}
+		runModel(t, rdb, seed, steps, segments)
 	})
 }
 
-func newModel(t *testing.T, rdb *redis.Client, seed uint64, segments map[int64]int) *model {
+func runModel(t testing.TB, rdb *redis.Client, seed uint64, steps int, segments map[int64]int) {
+	m := newModel(t, rdb, seed, segments)
+	for step := range steps {
+		name := m.step()
+		m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
+	}
+}
+
+func newModel(t testing.TB, rdb *redis.Client, seed uint64, segments map[int64]int) *model {
 	m := &model{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: segmented(rdb, segments), db: newDatabase(),
 		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,11 @@ type storm struct {
 	db *database
 }
 
+// read takes some time before and after its snapshot.
 func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+	pause := func() { time.Sleep(rand.N(time.Millisecond)) }
+	pause()
+	defer pause()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.db.read(ctx, v, inFlight)
@@ -128,21 +133,42 @@ func (s *storm) rebuild(ctx context.Context) error {
 	return s.g.Rebuild(ctx, voucher, level.Built, s.read)
 }
 
-// Buyers, a worker, cancellations, rebuilds, unloads and flushes run concurrently. Afterwards the gate matches the
-// database and the stream.
-func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 200, 1) }
-
-func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 100, 4) }
-
-func testStorm(t *testing.T, rounds, segments int) {
-	if testing.Short() {
-		rounds = min(rounds, 100)
+// addStock changes the stock. No load reads the database between the two steps of the change.
+func (s *storm) addStock(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delta := rand.Int64N(7) - 3
+	if s.db.stock[voucher]+delta < 0 || s.db.stock[voucher]+delta > 30 {
+		return nil
 	}
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
-		s.db.stock[voucher] = 30
+	err := s.g.AddStock(ctx, voucher, delta)
+	if errors.Is(err, domain.ErrInvalidState) {
+		return nil
+	}
+	s.db.stock[voucher] += delta
+	return err
+}
+
+// Buyers, a worker, cancellations and changes of the stock run concurrently with a load. Afterwards the gate matches the
+// database and the stream.
+func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 1, 50, 200) }
+
+func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 8, 30) }
+
+func testStorm(t *testing.T, segments, rounds, fullRounds int) {
+	if testenv.IsFull() {
+		rounds = fullRounds
+	}
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, rounds, segments) })
+}
+
+func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
+	s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
+	s.db.stock[voucher] = 30
+	require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
+	var orders atomic.Int64
+	for round := range rounds {
 		group, ctx := errgroup.WithContext(t.Context())
-		var orders atomic.Int64
 		often := func(n int, do func() error) {
 			group.Go(func() error {
 				for range n {
@@ -154,20 +180,24 @@ func testStorm(t *testing.T, rounds, segments int) {
 			})
 		}
 		for range 3 {
-			often(rounds, func() error { return s.buy(ctx, orders.Add(2)) })
-			often(rounds, func() error { return s.cancel(ctx) })
+			often(5, func() error { return s.buy(ctx, orders.Add(2)) })
+			often(5, func() error { return s.cancel(ctx) })
 		}
-		often(rounds, func() error { return s.work(ctx) })
-		often(rounds/4, func() error { return s.g.Unload(ctx, voucher) })
-		often(rounds/4, func() error { return s.rebuild(ctx) })
-		often(rounds/20, func() error { return rdb.FlushDB(ctx).Err() })
+		often(3, func() error { return s.work(ctx) })
+		often(2, func() error { return s.addStock(ctx) })
+		often(1, func() error { return s.rebuild(ctx) })
+		if round%3 == 0 {
+			often(1, func() error { return s.g.Unload(ctx, voucher) })
+		}
+		if round%20 == 19 {
+			often(1, func() error { return rdb.FlushDB(ctx).Err() })
+		}
 		require.NoError(t, group.Wait())
-
 		require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
 		requireExact(t, s.g, s.db)
-		for len(queue(t, s.g, voucher)) > 0 {
-			require.NoError(t, s.work(t.Context()))
-		}
-		requireExact(t, s.g, s.db)
-	})
+	}
+	for len(queue(t, s.g, voucher)) > 0 {
+		require.NoError(t, s.work(t.Context()))
+	}
+	requireExact(t, s.g, s.db)
 }

@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
+)
+
+// A mutant is a script with a planted fault.
+type mutant struct {
+	fault      string
+	script     **redis.Script
+	source     string // without common.lua
+	what, with string // replaced text, there or else in common.lua, and its replacement
+	find       func(t testing.TB, rdb *redis.Client)
+}
+
+// How a mutant is found: by the models, which have one goroutine, or by changes during loads.
+func byModel(t testing.TB, rdb *redis.Client) { runModel(t, rdb, rand.Uint64(), 500, nil) }
+func bySegments(t testing.TB, rdb *redis.Client) {
+	runModel(t, rdb, rand.Uint64(), 500, modelSegments)
+}
+func byStorm(t testing.TB, rdb *redis.Client) { runStorm(t, rdb, 20, 1) }
+
+var mutants = []mutant{
+	{"a buyer gets one order too many", &reserveScript, reserveSource, `>= tonumber(limit)`, `> tonumber(limit)`, byModel},
+	{"one unit too many is admitted", &reserveScript, reserveSource, `#rows >= units`, `#rows > units`, byModel},
+	{"a repeated call admits again", &reserveScript, reserveSource, `if not has_order(list, order) then`, `if true then`, byModel},
+	{"a duplicate names the oldest order", &reserveScript, reserveSource, `'[^,]*$'`, `'^[^,]*'`, byModel},
+	{"a call takes one unit for all", &reserveScript, reserveSource, `'DECRBY', STOCK, #rows`, `'DECRBY', STOCK, 1`, byModel},
+	{"a purchase does not change the sum", &reserveScript, reserveSource, `redis.call('HINCRBY', META, 'sum', sum)`, ``, byModel},
+	{"a purchase does not change the version", &reserveScript, reserveSource, `increment_version()`, ``, byModel},
+	{"purchases during a load are lost", &reserveScript, reserveSource, `if loading then`, `if false then`, byStorm},
+
+	{"an entry is settled twice", &settleScript, settleSource, `redis.call('XDEL', STREAM, entry) == 1`, `redis.call('XDEL', STREAM, entry) >= 0`, byModel},
+	{"a retried order forgets its tries", &settleScript, settleSource, `'rows', row, 'tries', tries`, `'rows', row, 'tries', 0`, byModel},
+	{"a rejected order keeps its unit", &settleScript, settleSource, `release_order(user, order)`, ``, byModel},
+	{"settled tickets stay", &settleScript, settleSource, `remove_tickets(users, prefixes)`, ``, byModel},
+	{"entries are counted instead of orders", &settleScript, settleSource, `'queued', -removed_rows`, `'queued', -removed_entries`, byModel},
+	{"a dead order has no letter", &settleScript, settleSource, `redis.call('XADD', DEAD, '*', 'dead_entry', entry, 'dead_reason', reason, 'dead_tries', tries, 'row', row)`, ``, byModel},
+	{"settlements during a load are lost", &settleScript, settleSource, `if loading then`, `if false then`, byStorm},
+
+	{"each release returns a unit", &releaseScript, releaseSource, `if not list or not has_order(list, order) then`, `if not list then`, byModel},
+	{"a release frees all orders of a buyer", &releaseScript, releaseSource, `remove_order(list, order))`, `'')`, byModel},
+	{"releases during a load are lost", &releaseScript, releaseSource, `if loading then add_notes('- '`, `if false then add_notes('- '`, byStorm},
+
+	{"more units are removed than are free", &addStockScript, addStockSource, `return 'short'`, `delta = 0`, byModel},
+	{"a load may miss a change of the stock", &addStockScript, addStockSource, `if loading then abort_load() end`, ``, byStorm},
+
+	{"the lender keeps its units", &lendScript, lendSource, `redis.call('DECRBY', STOCK, units)`, ``, bySegments},
+	{"more units are lent than are free", &lendScript, lendSource, `math.min(tonumber(redis.call('GET', STOCK)), tonumber(most))`, `tonumber(most)`, bySegments},
+	{"a segment knows the last loan only", &lendScript, lendSource, `'HINCRBY', LOANS`, `'HSET', LOANS`, bySegments},
+	{"a repeated loan counts twice", &borrowScript, borrowSource, `redis.call('HGET', LOANS, 'from:' .. other) or 0`, `0`, bySegments},
+	{"a loan outlives a load", &borrowScript, borrowSource, `or redis.call('HGET', LOANS, 'epoch') ~= epoch`, ``, bySegments},
+
+	{"a replay takes no unit", &replayScript, replaySource, `redis.call('DECR', STOCK)`, ``, byModel},
+	{"a replay ignores the limit", &replayScript, replaySource, `>= tonumber(limit)`, `>= 10`, byModel},
+	{"a replayed letter stays", &replayScript, replaySource, `redis.call('XDEL', DEAD, letter)`, ``, byModel},
+
+	{"changes before the mark count again", &loadMarkScript, loadMarkSource, `redis.call('UNLINK', NOTES)`, ``, byStorm},
+	{"changes in the snapshot count again", &loadFinishScript, loadFinishSource, `if has_order(list, order) == (n > 0) then return end`, ``, byStorm},
+	{"a stale load is put in place", &loadFinishScript, loadFinishSource, `redis.call('GET', LOADING) ~= token or`, ``, byStorm},
+	{"a load keeps loans that it has counted", &loadFinishScript, loadFinishSource, `redis.call('UNLINK', LOANS)`, ``, bySegments},
+	{"tickets of lost entries stay", &loadSweepScript, loadSweepSource, `remove_tickets(users, rows)`, ``, byModel},
+}
+
+// plant replaces a script by its mutant until the test ends.
+func (m mutant) plant(t *testing.T) {
+	t.Helper()
+	common, own := commonSource, strings.ReplaceAll(m.source, m.what, m.with)
+	if own == m.source {
+		common = strings.ReplaceAll(commonSource, m.what, m.with)
+	}
+	require.NotEqual(t, commonSource+m.source, common+own, "the script has changed; update the mutant")
+	sound := *m.script
+	*m.script = redis.NewScript(common + own)
+	t.Cleanup(func() { *m.script = sound })
+}
+
+// The models and the storms find every planted fault.
+func TestMutantsAreCaught(t *testing.T) {
+	testenv.Full(t)
+	testenv.NoRace(t, "it shows what the models find")
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, m := range mutants {
+		t.Run(m.fault, func(t *testing.T) {
+			m.plant(t)
+			for run := 1; ; run++ {
+				require.NoError(t, rdb.FlushDB(t.Context()).Err())
+				if fails(t, func(t testing.TB) { m.find(t, rdb) }) {
+					t.Logf("caught in run %d", run)
+					return
+				}
+				require.Less(t, run, 60, "nothing finds the fault")
+			}
+		})
+	}
+}
+
+// fails reports whether a test fails. It runs the test in a goroutine, which FailNow ends.
+func fails(t testing.TB, test func(t testing.TB)) bool {
+	r := &recorder{TB: t}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		test(r)
+	}()
+	<-ended
+	return r.failed
+}
+
+// recorder records the failure of a test that is expected to fail.
+type recorder struct {
+	testing.TB
+	failed bool
+}
+
+func (r *recorder) Errorf(string, ...any) { r.failed = true }
+func (r *recorder) FailNow() {
+	r.failed = true
+	runtime.Goexit()
+}
