@@ -25,6 +25,7 @@ const manyOrders = 1_000_000
 // stay as they are, and an interrupted migration is continued.
 func TestMigrationsOfMillionOrders(t *testing.T) {
 	testenv.Full(t)
+	testenv.NoRace(t, "a million rows")
 	t.Parallel()
 	server := testenv.StartDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/testenv"
 )
 
 // runTogether runs all functions at once. turn rotates the order of their start, so that none always wins.
@@ -28,12 +29,12 @@ func runTogether(turn int, fns ...func()) {
 	wg.Wait()
 }
 
-// rounds returns how often a race runs on each of the two databases: n times, or n/20 with -short.
+// rounds returns how often a race runs on each of the two databases: n times with all tests, otherwise n/20 times.
 func rounds(n int) int {
-	if testing.Short() {
-		return n / 20
+	if testenv.IsFull() {
+		return n
 	}
-	return n
+	return n / 20
 }
 
 // overdue returns an order whose time to pay is over by every clock.

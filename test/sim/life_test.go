@@ -24,8 +24,13 @@ import (
 	"seckill/test/testenv"
 )
 
-// lifeChecks is the number of runs of TestLife per lane and stack. -rapid.checks or RAPID_CHECKS overrides it.
-const lifeChecks = 5
+// lifeChecks returns the number of runs of TestLife per lane and stack. -rapid.checks or RAPID_CHECKS overrides it.
+func lifeChecks() int {
+	if testenv.IsFull() {
+		return 5
+	}
+	return 1
+}
 
 // lifeSteps is the average number of steps per run, without the steps of conclude.
 const lifeSteps = 60
@@ -86,7 +91,7 @@ func (l *life) record(format string, args ...any) {
 // repeats a run.
 func TestLife(t *testing.T) {
 	setRapid(t, "seed", rand.Uint64())
-	setRapid(t, "checks", lifeChecks)
+	setRapid(t, "checks", lifeChecks())
 	setRapid(t, "steps", lifeSteps)
 	setRapid(t, "nofailfile", true) // the seed is enough
 	setRapid(t, "shrinktime", "1h") // bubble time: some hundred runs
