@@ -98,28 +98,14 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "1").Err())
 		requireLevel(t, g, Level{Stock: 1})
 		require.Empty(t, buyers(t, g, voucher), "a failed replay changes nothing")
-		refused := func(want error) {
-			t.Helper()
-			before := level(t, g, voucher)
-			_, err := g.Replay(t.Context(), id)
-			require.Equal(t, want, err)
-			require.Equal(t, before, level(t, g, voucher))
-			require.Len(t, deadLetters(t, g), 1)
-		}
-		reserve(t, g, admission(2, 11))
-		refused(domain.ErrSoldOut)
-		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 2, UserID: 11}))
-		reserve(t, g, admission(3, 10))
-		refused(&domain.DuplicateOrderError{OrderID: 3})
-		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: 10}))
 
 		a, err := g.Replay(t.Context(), id)
 		require.NoError(t, err)
 		want := admission(1, 10)
 		want.ReplyTo = ""
 		require.Equal(t, want, a)
-		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
-		require.Equal(t, at(4, want), queued(t, g, voucher)[2])
+		requireLevel(t, g, Level{Held: 1, Queued: 1, Backlog: 1})
+		require.Equal(t, at(2, want), queued(t, g, voucher)[0])
 		requireTickets(t, g, voucher)
 		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).Failed(10)).Val(), "the failed ticket is deleted")
 		ticket, err := g.Ticket(t.Context(), 10, 1)
@@ -127,19 +113,6 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		require.Empty(t, ticket.Failed)
 		_, err = g.Replay(t.Context(), id)
 		require.ErrorIs(t, err, domain.ErrNotFound)
-	})
-}
-
-func TestReplayIntoColdGateFails(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 1)
-		reserve(t, g, admission(1, 10))
-		deadLetterAll(t, g, queue(t, g, voucher)[0])
-		require.NoError(t, g.Unload(t.Context(), voucher))
-		a, err := g.Replay(t.Context(), deadLetters(t, g)[0].ID)
-		require.ErrorIs(t, err, domain.ErrGateCold)
-		require.Equal(t, voucher, a.VoucherID, "the result has the voucher to load")
-		require.Len(t, deadLetters(t, g), 1)
 	})
 }
 

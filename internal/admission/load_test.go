@@ -79,25 +79,6 @@ func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []domain.S
 	return g, db, queue(t, g, voucher)
 }
 
-func TestLoadRebuildsGate(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db, q := cold(t, rdb)
-		require.Empty(t, db.commit(q[1].Admissions[0])) // committed and not settled: its worker died
-		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and cancelled since
-		db.cancel(q[2].Admissions[0].OrderID)
-		require.Empty(t, db.commit(q[3].Admissions[1]))
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 5, Backlog: 4})
-		requireExact(t, g, db)
-
-		// A loaded gate is not loaded again, and the database is not read.
-		require.NoError(t, g.Load(t.Context(), voucher, nil))
-		keys, err := rdb.Keys(t.Context(), "*:7:*").Result()
-		require.NoError(t, err)
-		require.Len(t, keys, 3, keys)
-	})
-}
-
 // After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
 // forever. Other tickets stay.
 func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {

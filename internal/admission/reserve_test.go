@@ -140,21 +140,6 @@ func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 	})
 }
 
-func TestDuplicateNamesNewestOrder(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		rows := []domain.Admission{admission(1, 10), admission(2, 10), admission(3, 10), admission(4, 10)}
-		for i := range rows {
-			rows[i].Limit = 3
-		}
-		require.Equal(t, []error{nil, nil, nil, &domain.DuplicateOrderError{OrderID: 3}}, reserve(t, g, rows...))
-		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: 10}))
-		require.Equal(t, map[string]string{"10": "1,2"}, buyers(t, g, voucher))
-		one := admission(5, 10)
-		require.Equal(t, []error{&domain.DuplicateOrderError{OrderID: 2}}, reserve(t, g, one))
-	})
-}
-
 func TestReserveOutsideWindowIsRefused(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)

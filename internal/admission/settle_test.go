@@ -44,41 +44,6 @@ func TestSettleIsIdempotent(t *testing.T) {
 	})
 }
 
-// The admissions of one entry have all possible outcomes. Settling the entry twice has the same effect as once.
-func TestSettleHandlesEveryOutcome(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 9)
-		db.stock[neighbour] = 9
-		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
-		other := admission(9, 10) // the same user, in the same shard
-		other.VoucherID = neighbour
-		reserve(t, g, other)
-		reserve(t, g, admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13))
-		p := queue(t, g, voucher)[0]
-		p.Tries = 3
-		for range 2 {
-			settle(t, g, p, domain.End{}, failed, domain.End{Again: true}, domain.End{Dead: "poison"})
-			requireLevel(t, g, Level{Stock: 7, Held: 2, Queued: 1, Backlog: 2})
-			require.Equal(t, map[string]string{"10": "1", "12": "3"}, buyers(t, g, voucher))
-			requireTickets(t, g, voucher)
-		}
-		again := queue(t, g, voucher)
-		require.Len(t, again, 1)
-		require.EqualValues(t, 3, again[0].Tries)
-		require.Equal(t, []domain.Admission{at(3, admission(3, 12))}, again[0].Admissions)
-		require.Len(t, deadLetters(t, g), 1)
-		for user, want := range map[int64]string{10: "", 11: "sold_out", 12: "", 13: "internal"} {
-			tickets, err := g.Tickets(t.Context(), user)
-			require.NoError(t, err)
-			require.Len(t, tickets, 1)
-			require.Equal(t, want, tickets[0].Failed)
-		}
-		settle(t, g, again[0])
-		requireLevel(t, g, Level{Stock: 7, Held: 2, Backlog: 1})
-		requireTickets(t, g, voucher)
-	})
-}
-
 // Settling removes exactly the ticket of the order, even if other ids contain the same digits.
 func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -171,38 +136,6 @@ func TestReleaseReturnsUnitOnce(t *testing.T) {
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 2, Backlog: 2})
 		// User 10 may buy again at once, although the first admission is not settled.
 		require.Equal(t, []error{nil}, reserve(t, g, admission(2, 10)))
-	})
-}
-
-func TestAddStockRefusesNegativeStock(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		require.NoError(t, g.AddStock(t.Context(), voucher, 3))
-		require.NoError(t, g.AddStock(t.Context(), voucher, -8))
-		requireLevel(t, g, Level{})
-		require.ErrorIs(t, g.AddStock(t.Context(), voucher, -1), domain.ErrInvalidState)
-		requireLevel(t, g, Level{})
-	})
-}
-
-// The database lost units that admissions in flight hold. The stock of the gate is negative until these admissions
-// fail, and no buyer is admitted meanwhile.
-func TestNegativeStockRecovers(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 3)
-		reserve(t, g, admission(1, 10), admission(2, 11), admission(3, 12))
-		db.stock[voucher] = 1
-		require.NoError(t, g.Unload(t.Context(), voucher))
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		requireLevel(t, g, Level{Stock: -2, Held: 3, Queued: 3, Backlog: 1})
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(4, 13)))
-		p := queue(t, g, voucher)[0]
-		for i, a := range p.Admissions {
-			p.Ends[i].Failed = db.commit(a)
-		}
-		settle(t, g, p)
-		requireLevel(t, g, Level{Stock: 0, Held: 1})
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 13)))
 	})
 }
 
