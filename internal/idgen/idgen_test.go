@@ -84,24 +84,18 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 		c.set(time.Date(2026, 11, 20, 1, 0, 0, 0, time.FixedZone("", 8*3600)))
 		id := next(t, g)
 		require.Equal(t, c.now().UTC(), Time(id))
+		other, err := New(rdb, "payment", WithClock(c.now))
+		require.NoError(t, err)
+		require.Equal(t, id, next(t, other), "each name has its own counter")
 		keys, err := rdb.Keys(ctx, "*").Result()
 		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"icr:order:2002:01:02", "icr:order:2026:11:19"}, keys)
+		require.ElementsMatch(t, []string{"icr:order:2002:01:02", "icr:order:2026:11:19", "icr:payment:2026:11:19"}, keys)
 		for _, key := range keys {
 			ttl, err := rdb.TTL(ctx, key).Result()
 			require.NoError(t, err)
 			require.Greater(t, ttl, 47*time.Hour)
 			require.LessOrEqual(t, ttl, 48*time.Hour)
 		}
-	})
-}
-
-func TestNamesHaveSeparateCounters(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, c := newGenerator(t, rdb)
-		other, err := New(rdb, "payment", WithClock(c.now))
-		require.NoError(t, err)
-		require.Equal(t, next(t, g), next(t, other))
 	})
 }
 

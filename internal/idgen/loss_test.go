@@ -2,6 +2,7 @@ package idgen
 
 import (
 	"context"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -17,32 +18,6 @@ import (
 // idAt composes an id as described in the package documentation.
 func idAt(t time.Time, sequence int64) int64 {
 	return (t.Unix()-Epoch)*(1<<32) + sequence
-}
-
-func TestClockGoesBackWithIntactCounter(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, c := newGenerator(t, rdb)
-		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-		seen := make(map[int64]bool)
-		for _, at := range []time.Duration{2, 1, 0, -1, 1, -2, 3, -1, 2} { // seconds from midnight
-			c.set(midnight.Add(at * time.Second))
-			for range 10 {
-				id := next(t, g)
-				require.False(t, seen[id])
-				seen[id] = true
-			}
-		}
-	})
-}
-
-func TestLossInEarlierSecondIsHarmless(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, c := newGenerator(t, rdb)
-		before := next(t, g)
-		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		c.set(noon.Add(time.Second))
-		require.Greater(t, next(t, g), before)
-	})
 }
 
 // A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip.
@@ -104,18 +79,8 @@ func TestConcurrentSkipsJumpOnce(t *testing.T) {
 	})
 }
 
-func TestTimeOfID(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seconds := rapid.Int64Range(0, maxSeconds).Draw(t, "seconds")
-		sequence := rapid.Int64Range(1, maxSequence).Draw(t, "sequence")
-		id := idAt(time.Unix(Epoch+seconds, 0), sequence)
-		require.Positive(t, id)
-		require.Equal(t, time.Unix(Epoch+seconds, 0).UTC(), Time(id))
-	})
-}
-
-// The test is a caller with a primary key, while Redis loses its data and the clock jumps. Every order must get an id
-// after at most one Skip per loss so far.
+// The test is a caller with a primary key, while Redis loses its data and the clock jumps. Ids repeat only within a second
+// in which Redis lost its data. Every order must get an id after at most one Skip per loss so far.
 func TestOrdersGetIDsDespiteLosses(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -124,14 +89,17 @@ func TestOrdersGetIDsDespiteLosses(t *testing.T) {
 			g, c := newGenerator(t, rdb)
 			table := make(map[int64]bool)
 			losses := 0
+			used, lossy := map[int64]bool{}, map[int64]bool{} // seconds with ids; those with ids before a loss
 			order := func() {
 				for range losses + 1 {
 					id := next(t, g)
 					require.Equal(t, c.now().Unix(), Time(id).Unix())
+					used[c.now().Unix()] = true
 					if !table[id] {
 						table[id] = true
 						return
 					}
+					require.True(t, lossy[c.now().Unix()], "%d repeats", id)
 					require.NoError(t, g.Skip(ctx, id))
 				}
 				t.Fatalf("no free id after %d losses", losses)
@@ -149,8 +117,76 @@ func TestOrdersGetIDsDespiteLosses(t *testing.T) {
 				"Redis is flushed": func(t *rapid.T) {
 					require.NoError(t, rdb.FlushDB(ctx).Err())
 					losses++
+					maps.Copy(lossy, used)
 				},
 			})
 		})
 	})
+}
+
+func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
+	t.Helper()
+	g, err := New(rdb, "order", WithClock(func() time.Time { return noon }), WithGuard())
+	require.NoError(t, err)
+	return g
+}
+
+// All generators are in the same second, and none keeps state.
+func TestGuardedIDsAreUniqueAfterFlush(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, seen := t.Context(), map[int64]bool{}
+		take := func() {
+			g := newGuarded(t, rdb)
+			ids, err := g.NextN(ctx, 100)
+			require.NoError(t, err)
+			for _, id := range append(ids, next(t, g)) {
+				require.False(t, seen[id], "%d repeats", id)
+				require.Equal(t, noon, Time(id))
+				seen[id] = true
+			}
+			counted, err := rdb.Get(ctx, noonKey).Int64()
+			require.NoError(t, err)
+			require.Equal(t, idAt(noon, counted), ids[99]+1, "the sequence is the counter")
+		}
+		for range 20 {
+			take()
+			take()
+			require.NoError(t, rdb.FlushDB(ctx).Err())
+		}
+		take()
+		keys, err := rdb.Keys(ctx, "*").Result()
+		require.NoError(t, err)
+		require.Contains(t, keys, noonKey)
+		for _, key := range keys { // miniredis has no run id
+			require.Greater(t, rdb.TTL(ctx, key).Val(), 47*time.Hour, key)
+		}
+		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
+		_, err = newGuarded(t, rdb).Next(ctx)
+		require.ErrorContains(t, err, noonKey)
+		require.Equal(t, "garbage", rdb.Get(ctx, noonKey).Val())
+	})
+}
+
+// Redis restarts without its last numbers, as from an append-only file that was not synced.
+func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	ctx, g := t.Context(), newGuarded(t, rdb)
+	first := next(t, g)
+	kept := rdb.Get(ctx, noonKey).Val()
+	run := rdb.Get(ctx, "{"+noonKey+"}:run").Val()
+	require.Len(t, run, 40)
+	last, err := g.NextN(ctx, 1000)
+	require.NoError(t, err)
+	require.Equal(t, first+1000, last[999], "no gap while nothing is lost")
+
+	server.Kill()
+	require.NoError(t, server.Restart())
+	require.NoError(t, rdb.Set(ctx, noonKey, kept, 0).Err())
+	require.NoError(t, rdb.Set(ctx, "{"+noonKey+"}:run", run, 0).Err())
+	fresh := next(t, newGuarded(t, rdb))
+	require.Greater(t, fresh, last[999])
+	require.Equal(t, fresh+1, next(t, g))
 }
