@@ -45,7 +45,7 @@ func (c client) find(query string) (ids []string) {
 // TestAdminSearchesOrders searches by each filter and by combinations of filters.
 func TestAdminSearchesOrders(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		first, second := e.sale(9), e.sale(9)
 		ann, bob := e.buyer(1), e.buyer(2)
@@ -84,7 +84,7 @@ func TestAdminSearchesOrders(t *testing.T) {
 // TestAdminFindsOrdersByWhatBuyersTell: the end of the phone number, the title, the day, the payment.
 func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db, func(s *setup) {
 			s.ids = newIDs()
 			s.ids.last.Store(idgen.First(newClock().now()))
@@ -144,163 +144,153 @@ func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
 // TestSearchesAreBounded: a search that would turn into too many users or vouchers is refused.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		admin := e.admin()
-		users := make([]string, 1001)
-		for i := range users {
-			users[i] = fmt.Sprintf("('+49%06d7777', '', '2026-11-11', '2026-11-11')", i)
-		}
-		e.exec("INSERT INTO users (phone, nick_name, created_at, updated_at) VALUES " + strings.Join(users, ", "))
-		vouchers := slices.Repeat([]string{"(1, 'Breakfast', 1, 1, 0, 1, '2026-11-11', '2026-11-11')"}, 51)
-		e.exec("INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at) VALUES " + strings.Join(vouchers, ", "))
-		for _, query := range []string{"phone_end=7777", "title=breakfast"} {
-			p := admin.get("/api/v1/admin/orders?"+query).problem(http.StatusBadRequest, "invalid_request")
-			assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
-		}
-	})
+	e := newEnv(t)
+	admin := e.admin()
+	users := make([]string, 1001)
+	for i := range users {
+		users[i] = fmt.Sprintf("('+49%06d7777', '', '2026-11-11', '2026-11-11')", i)
+	}
+	e.exec("INSERT INTO users (phone, nick_name, created_at, updated_at) VALUES " + strings.Join(users, ", "))
+	vouchers := slices.Repeat([]string{"(1, 'Breakfast', 1, 1, 0, 1, '2026-11-11', '2026-11-11')"}, 51)
+	e.exec("INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at) VALUES " + strings.Join(vouchers, ", "))
+	for _, query := range []string{"phone_end=7777", "title=breakfast"} {
+		p := admin.get("/api/v1/admin/orders?"+query).problem(http.StatusBadRequest, "invalid_request")
+		assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
+	}
 }
 
 // TestRedeemPreview: a code shows what it stands for, before and after it is redeemed. The preview changes nothing, is
 // recorded and limited.
 func TestRedeemPreview(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, limited)
-		v, buyer := e.sale(2), e.buyer(1)
-		o := decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK))
-		counter := e.staff("13900000004", domain.RoleRedeemer)
-		code := map[string]string{"code": strings.ToLower(o.RedeemCode)}
-		type preview struct {
-			Order      adminOrderView
-			Voucher    struct{ ID, Title string }
-			RedeemedBy *struct {
-				UserID string `json:"user_id"`
-				Phone  string
-			} `json:"redeemed_by"`
-		}
-		const path = "/api/v1/admin/redeem/preview"
-		look := func() preview { return decode[preview](counter.post(path, code).want(http.StatusOK)) }
+	e := newEnv(t, limited)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK))
+	counter := e.staff("13900000004", domain.RoleRedeemer)
+	code := map[string]string{"code": strings.ToLower(o.RedeemCode)}
+	type preview struct {
+		Order      adminOrderView
+		Voucher    struct{ ID, Title string }
+		RedeemedBy *struct {
+			UserID string `json:"user_id"`
+			Phone  string
+		} `json:"redeemed_by"`
+	}
+	const path = "/api/v1/admin/redeem/preview"
+	look := func() preview { return decode[preview](counter.post(path, code).want(http.StatusOK)) }
 
-		before := e.dump()
-		p := look()
-		require.Equal(t, before, e.dump())
-		require.Equal(t, o.ID, p.Order.ID)
-		require.Equal(t, "paid", p.Order.Status)
-		require.Equal(t, "138****0001", p.Order.Phone)
-		require.Empty(t, p.Order.RedeemCode)
-		require.Equal(t, v.ID, p.Voucher.ID)
-		require.Equal(t, "100 for 80", p.Voucher.Title)
-		require.Nil(t, p.RedeemedBy)
+	before := e.dump()
+	p := look()
+	require.Equal(t, before, e.dump())
+	require.Equal(t, o.ID, p.Order.ID)
+	require.Equal(t, "paid", p.Order.Status)
+	require.Equal(t, "138****0001", p.Order.Phone)
+	require.Empty(t, p.Order.RedeemCode)
+	require.Equal(t, v.ID, p.Voucher.ID)
+	require.Equal(t, "100 for 80", p.Voucher.Title)
+	require.Nil(t, p.RedeemedBy)
 
-		counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
-		p = look()
-		require.Equal(t, "redeemed", p.Order.Status)
-		require.NotEmpty(t, p.Order.RedeemedAt)
-		require.Equal(t, counter.login.User.ID, p.RedeemedBy.UserID)
-		require.Equal(t, "139****0004", p.RedeemedBy.Phone)
+	counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
+	p = look()
+	require.Equal(t, "redeemed", p.Order.Status)
+	require.NotEmpty(t, p.Order.RedeemedAt)
+	require.Equal(t, counter.login.User.ID, p.RedeemedBy.UserID)
+	require.Equal(t, "139****0004", p.RedeemedBy.Phone)
 
-		counter.post(path, map[string]string{"code": "nonsense"}).problem(http.StatusBadRequest, "invalid_request")
-		e.staff("13900000007", domain.RoleViewer).post(path, code).problem(http.StatusForbidden, "forbidden")
-		log := string(e.admin().get("/api/v1/admin/audit?kind=request&actor_id=" + counter.login.User.ID).want(http.StatusOK).body)
-		require.Equal(t, 3, strings.Count(log, path))
-		require.NotContains(t, strings.ToUpper(log), o.RedeemCode)
-		untilLimited(t, 200, func() answer { return counter.post(path, code) })
-	})
+	counter.post(path, map[string]string{"code": "nonsense"}).problem(http.StatusBadRequest, "invalid_request")
+	e.staff("13900000007", domain.RoleViewer).post(path, code).problem(http.StatusForbidden, "forbidden")
+	log := string(e.admin().get("/api/v1/admin/audit?kind=request&actor_id=" + counter.login.User.ID).want(http.StatusOK).body)
+	require.Equal(t, 3, strings.Count(log, path))
+	require.NotContains(t, strings.ToUpper(log), o.RedeemCode)
+	untilLimited(t, 200, func() answer { return counter.post(path, code) })
 }
 
 // TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's masked phone and the
 // possible moves, but not the redeem code, which proves ownership.
 func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		c := e.buyer(1)
-		p := c.paid(e.sale(9))
-		for _, o := range []adminOrderView{
-			decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)),
-			decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
-		} {
-			assert.Equal(t, "paid", o.Status)
-			assert.Equal(t, "138****0001", o.Phone)
-			assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
-			assert.Empty(t, o.RedeemCode)
-		}
-		payments := decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)).Payments
-		require.Len(t, payments, 1)
-		assert.Equal(t, "succeeded", payments[0].Status)
-		e.admin().get("/api/v1/admin/orders/77").problem(http.StatusNotFound, "not_found")
-		e.admin().bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
-	})
+	e := newEnv(t)
+	c := e.buyer(1)
+	p := c.paid(e.sale(9))
+	for _, o := range []adminOrderView{
+		decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)),
+		decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
+	} {
+		assert.Equal(t, "paid", o.Status)
+		assert.Equal(t, "138****0001", o.Phone)
+		assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
+		assert.Empty(t, o.RedeemCode)
+	}
+	payments := decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)).Payments
+	require.Len(t, payments, 1)
+	assert.Equal(t, "succeeded", payments[0].Status)
+	e.admin().get("/api/v1/admin/orders/77").problem(http.StatusNotFound, "not_found")
+	e.admin().bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.
 func TestAdminMovesAreAudited(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v := e.sale(9)
-		unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
-		admin := e.admin()
-		sub, err := e.subscribers.Subscribe(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
-		require.NoError(t, err)
-		cancel := admin.with("Idempotency-Key", "cancel it")
-		for range 2 { // the second answer is a replay
-			assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
+	e := newEnv(t)
+	v := e.sale(9)
+	unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
+	admin := e.admin()
+	sub, err := e.subscribers.Subscribe(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
+	require.NoError(t, err)
+	cancel := admin.with("Idempotency-Key", "cancel it")
+	for range 2 { // the second answer is a replay
+		assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
+	}
+	<-sub.Changed
+	e.subscribers.Unsubscribe(sub)
+	admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+	admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	require.EqualValues(t, 9, e.stock(v.ID))
+	e.checkInvariants()
+	type entry struct {
+		Actor, Action string
+		ActorID       string `json:"actor_id"`
+	}
+	for _, o := range []orderView{unpaid, paid} {
+		log := decode[listView[entry]](admin.get("/api/v1/admin/audit?actor_id=" + admin.login.User.ID + "&order_id=" + o.ID).want(http.StatusOK))
+		want := "cancel"
+		if o.ID == paid.ID {
+			want = "refund"
 		}
-		<-sub.Changed
-		e.subscribers.Unsubscribe(sub)
-		admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-		admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
-		require.NoError(t, e.payments.RefundDue(t.Context()))
-		require.EqualValues(t, 9, e.stock(v.ID))
-		e.checkInvariants()
-		type entry struct {
-			Actor, Action string
-			ActorID       string `json:"actor_id"`
-		}
-		for _, o := range []orderView{unpaid, paid} {
-			log := decode[listView[entry]](admin.get("/api/v1/admin/audit?actor_id=" + admin.login.User.ID + "&order_id=" + o.ID).want(http.StatusOK))
-			want := "cancel"
-			if o.ID == paid.ID {
-				want = "refund"
-			}
-			assert.Equal(t, []entry{{"admin", want, admin.login.User.ID}}, log.Items)
-		}
-		admin.post("/api/v1/admin/orders/77/cancel", nil).problem(http.StatusNotFound, "not_found")
-		admin.post("/api/v1/admin/orders/77/refund", nil).problem(http.StatusNotFound, "not_found")
-	})
+		assert.Equal(t, []entry{{"admin", want, admin.login.User.ID}}, log.Items)
+	}
+	admin.post("/api/v1/admin/orders/77/cancel", nil).problem(http.StatusNotFound, "not_found")
+	admin.post("/api/v1/admin/orders/77/refund", nil).problem(http.StatusNotFound, "not_found")
 }
 
 // TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.
 func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		q := newQueueEnv(t, db)
-		v, c := q.sale(9), q.buyer(1)
-		type accepted struct {
-			OrderID string `json:"order_id"`
-		}
-		place := func() string { return decode[accepted](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID }
-		failed := place()
-		q.deadLetter("broken")
-		queued := place()
-		admin, byUser := q.admin(), "?user_id="+c.login.User.ID
-		require.Equal(t, []string{queued, failed}, admin.find(byUser))
-		require.Equal(t, []string{queued, failed}, admin.find("?phone=13800000001&voucher_id="+v.ID))
-		require.Equal(t, []string{queued}, admin.find(byUser+"&status=queued"))
-		require.Equal(t, []string{failed}, admin.find(byUser+"&status=failed&id="+failed))
-		require.Empty(t, admin.find(byUser+"&voucher_id=77"))
-		require.Empty(t, admin.find("?status=queued"))
-		o := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + failed + byUser).want(http.StatusOK))
-		require.Equal(t, "failed", o.Status)
-		require.Equal(t, "internal", o.Reason)
-		require.Equal(t, "138****0001", o.Phone)
-		require.Equal(t, []string{}, o.Moves)
-		require.JSONEq(t, `{"phone":"13800000001"}`, string(admin.get("/api/v1/admin/orders/"+failed+"/phone"+byUser).want(http.StatusOK).body))
-		admin.get("/api/v1/admin/orders/"+queued).problem(http.StatusNotFound, "not_found")
-		q.work()
-		require.Equal(t, []string{queued, failed}, admin.find(byUser))
-		require.Equal(t, "pending_payment", decode[adminOrderView](admin.get("/api/v1/admin/orders/"+queued).want(http.StatusOK)).Status)
-	})
+	q := newQueueEnv(t)
+	v, c := q.sale(9), q.buyer(1)
+	type accepted struct {
+		OrderID string `json:"order_id"`
+	}
+	place := func() string { return decode[accepted](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID }
+	failed := place()
+	q.deadLetter("broken")
+	queued := place()
+	admin, byUser := q.admin(), "?user_id="+c.login.User.ID
+	require.Equal(t, []string{queued, failed}, admin.find(byUser))
+	require.Equal(t, []string{queued, failed}, admin.find("?phone=13800000001&voucher_id="+v.ID))
+	require.Equal(t, []string{queued}, admin.find(byUser+"&status=queued"))
+	require.Equal(t, []string{failed}, admin.find(byUser+"&status=failed&id="+failed))
+	require.Empty(t, admin.find(byUser+"&voucher_id=77"))
+	require.Empty(t, admin.find("?status=queued"))
+	o := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + failed + byUser).want(http.StatusOK))
+	require.Equal(t, "failed", o.Status)
+	require.Equal(t, "internal", o.Reason)
+	require.Equal(t, "138****0001", o.Phone)
+	require.Equal(t, []string{}, o.Moves)
+	require.JSONEq(t, `{"phone":"13800000001"}`, string(admin.get("/api/v1/admin/orders/"+failed+"/phone"+byUser).want(http.StatusOK).body))
+	admin.get("/api/v1/admin/orders/"+queued).problem(http.StatusNotFound, "not_found")
+	q.work()
+	require.Equal(t, []string{queued, failed}, admin.find(byUser))
+	require.Equal(t, "pending_payment", decode[adminOrderView](admin.get("/api/v1/admin/orders/"+queued).want(http.StatusOK)).Status)
 }

@@ -78,112 +78,102 @@ func (a answer) retryAfter() int {
 
 func TestLoginRefreshLogout(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		c := e.login(phone)
-		assert.Equal(t, 900, c.login.ExpiresIn)
-		me := decode[userView](c.get("/api/v1/me").want(http.StatusOK))
-		assert.Equal(t, userView{ID: c.login.User.ID, Phone: phone, Role: "buyer"}, me)
+	e := newEnv(t)
+	c := e.login(phone)
+	assert.Equal(t, 900, c.login.ExpiresIn)
+	me := decode[userView](c.get("/api/v1/me").want(http.StatusOK))
+	assert.Equal(t, userView{ID: c.login.User.ID, Phone: phone, Role: "buyer"}, me)
 
-		again := e.login(phone)
-		assert.Equal(t, c.login.User.ID, again.login.User.ID, "one phone is one user")
+	again := e.login(phone)
+	assert.Equal(t, c.login.User.ID, again.login.User.ID, "one phone is one user")
 
-		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-		assert.NotEqual(t, c.login.RefreshToken, l.RefreshToken, "the refresh token is rotated")
-		assert.Equal(t, me.ID, l.User.ID)
-		fresh := e.as(l.AccessToken)
-		fresh.get("/api/v1/me").want(http.StatusOK)
-		c.get("/api/v1/me").want(http.StatusOK) // an access token is valid until it expires
+	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+	assert.NotEqual(t, c.login.RefreshToken, l.RefreshToken, "the refresh token is rotated")
+	assert.Equal(t, me.ID, l.User.ID)
+	fresh := e.as(l.AccessToken)
+	fresh.get("/api/v1/me").want(http.StatusOK)
+	c.get("/api/v1/me").want(http.StatusOK) // an access token is valid until it expires
 
-		fresh.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-		fresh.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		fresh.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
-		e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-		again.get("/api/v1/me").want(http.StatusOK) // another session of the same user
-	})
+	fresh.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
+	fresh.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	fresh.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	again.get("/api/v1/me").want(http.StatusOK) // another session of the same user
 }
 
 // TestRefreshTokenReuseEndsSession: a refresh token that is used twice has been copied.
 func TestRefreshTokenReuseEndsSession(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		c := e.login(phone)
-		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-		e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-		c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	e := newEnv(t)
+	c := e.login(phone)
+	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+	e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 func TestInvalidRefreshTokens(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		good := e.login(phone).login.RefreshToken
-		for name, token := range map[string]string{
-			"garbage": "garbage", "dots": "..", "no signature": good[:34], "access token": e.login(phone).token,
-			"next generation": good[:33] + "2" + good[34:], "other session": "0" + good[1:] + "x",
-		} {
-			a := e.refresh(token)
-			a.problem(http.StatusUnauthorized, "unauthenticated")
-			assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer", name)
-		}
-		e.clock.advance(30 * 24 * time.Hour)
-		e.refresh(good).problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	e := newEnv(t)
+	good := e.login(phone).login.RefreshToken
+	for name, token := range map[string]string{
+		"garbage": "garbage", "dots": "..", "no signature": good[:34], "access token": e.login(phone).token,
+		"next generation": good[:33] + "2" + good[34:], "other session": "0" + good[1:] + "x",
+	} {
+		a := e.refresh(token)
+		a.problem(http.StatusUnauthorized, "unauthenticated")
+		assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer", name)
+	}
+	e.clock.advance(30 * 24 * time.Hour)
+	e.refresh(good).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // TestLogoutReachesOtherInstances runs two servers on one database.
 func TestLogoutReachesOtherInstances(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		one := newEnv(t, db)
-		two := newEnv(t, db, func(s *setup) { s.store = one.store })
-		c := one.login(phone)
-		two.as(c.token).get("/api/v1/me").want(http.StatusOK)
-		c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-		two.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		restarted := newEnv(t, db, func(s *setup) { s.store = one.store })
-		restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	one := newEnv(t)
+	two := newEnv(t, func(s *setup) { s.store = one.store })
+	c := one.login(phone)
+	two.as(c.token).get("/api/v1/me").want(http.StatusOK)
+	c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
+	require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+	two.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	restarted := newEnv(t, func(s *setup) { s.store = one.store })
+	restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // TestLogoutEverywhere: it ends every session of the user, of both APIs and on all instances, and no other.
 func TestLogoutEverywhere(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		one := newEnv(t, db)
-		two := newEnv(t, db, func(s *setup) { s.store = one.store })
-		phones, other := []client{one.login(phone), two.login(phone)}, one.buyer(2)
-		page := one.pageOf(phone)
-		browser := one.loginBrowser()
-		at := func(e *env, c client) client { c.env = e; return c }
-		mine := one.as(decode[loginView](browser).AccessToken).with("X-Refresh-Token", "cookie")
-		left := mine.post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
-		assert.Negative(t, left.cookie().MaxAge)
-		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-		for _, e := range []*env{one, two} {
-			for _, c := range append(phones, mine) {
-				at(e, c).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-			}
-			page.env = e
-			page.get("/user/me").loggedOut()
-			at(e, other).get("/api/v1/me").want(http.StatusOK)
+	one := newEnv(t)
+	two := newEnv(t, func(s *setup) { s.store = one.store })
+	phones, other := []client{one.login(phone), two.login(phone)}, one.buyer(2)
+	page := one.pageOf(phone)
+	browser := one.loginBrowser()
+	at := func(e *env, c client) client { c.env = e; return c }
+	mine := one.as(decode[loginView](browser).AccessToken).with("X-Refresh-Token", "cookie")
+	left := mine.post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
+	assert.Negative(t, left.cookie().MaxAge)
+	require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+	for _, e := range []*env{one, two} {
+		for _, c := range append(phones, mine) {
+			at(e, c).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 		}
-		one.refresh(phones[0].login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-		one.login(phone).get("/api/v1/me").want(http.StatusOK)
-	})
+		page.env = e
+		page.get("/user/me").loggedOut()
+		at(e, other).get("/api/v1/me").want(http.StatusOK)
+	}
+	one.refresh(phones[0].login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	one.login(phone).get("/api/v1/me").want(http.StatusOK)
 }
 
 // TestSessionEndsAfterNinetyDays: even if it is refreshed every day.
 func TestSessionEndsAfterNinetyDays(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	token := e.login(phone).login.RefreshToken
 	for range 89 {
 		e.clock.advance(24 * time.Hour)
@@ -197,20 +187,18 @@ func TestSessionEndsAfterNinetyDays(t *testing.T) {
 
 func TestLoginCodeWorksOnce(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		e.tryCode(phone, "123456").problem(http.StatusUnauthorized, "unauthenticated") // no code was sent yet
-		e.sendCode(phone).want(http.StatusOK)
-		code := e.outbox.code(phone)
-		e.tryCode("13800000002", code).problem(http.StatusUnauthorized, "unauthenticated")
-		e.tryCode(phone, code).want(http.StatusOK)
-		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	e := newEnv(t)
+	e.tryCode(phone, "123456").problem(http.StatusUnauthorized, "unauthenticated") // no code was sent yet
+	e.sendCode(phone).want(http.StatusOK)
+	code := e.outbox.code(phone)
+	e.tryCode("13800000002", code).problem(http.StatusUnauthorized, "unauthenticated")
+	e.tryCode(phone, code).want(http.StatusOK)
+	e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		for wrong, want := range map[int]int{4: http.StatusOK, 5: http.StatusUnauthorized, 6: http.StatusUnauthorized} {
 			t.Run(strconv.Itoa(wrong), func(t *testing.T) {
 				t.Parallel()
@@ -231,41 +219,37 @@ func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
 
 func TestLoginCodeExpires(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for after, want := range map[time.Duration]int{
-			2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
-		} {
-			t.Run(after.String(), func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db)
-				e.sendCode(phone).want(http.StatusOK)
-				e.clock.advance(after)
-				e.tryCode(phone, e.outbox.code(phone)).want(want)
-			})
-		}
-	})
+	for after, want := range map[time.Duration]int{
+		2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.sendCode(phone).want(http.StatusOK)
+			e.clock.advance(after)
+			e.tryCode(phone, e.outbox.code(phone)).want(want)
+		})
+	}
 }
 
 // Without a login id, the newest code of the address counts.
 func TestNewCodeReplacesTheOld(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
+	e := newEnv(t)
+	e.sendCode(phone).want(http.StatusOK)
+	old := e.outbox.code(phone)
+	for e.outbox.code(phone) == old { // one in a million is equal to the old code
+		e.clock.advance(time.Millisecond)
 		e.sendCode(phone).want(http.StatusOK)
-		old := e.outbox.code(phone)
-		for e.outbox.code(phone) == old { // one in a million is equal to the old code
-			e.clock.advance(time.Millisecond)
-			e.sendCode(phone).want(http.StatusOK)
-		}
-		e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
-		e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
-	})
+	}
+	e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
+	e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
 }
 
 // Each login id has its own code and its own five guesses, and only its phone can use it.
 func TestCodesOfSeveralRequests(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		send := func() (id, code string) {
 			sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
@@ -297,30 +281,28 @@ func TestCodesOfSeveralRequests(t *testing.T) {
 
 func TestCodeCooldown(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.limits = true })
-		for range 3 {
-			e.sendCode(phone).want(http.StatusOK)
-		}
-		e.clock.advance(20*time.Second + 500*time.Millisecond)
-		before := e.dump()
-		for range 10 {
-			a := e.sendCode(phone)
-			a.problem(http.StatusTooManyRequests, "rate_limited")
-			assert.Equal(t, 40, a.retryAfter(), "the remaining 39.5 s are rounded up")
-		}
-		assert.Equal(t, before, e.dump(), "a refusal changes nothing")
-		e.sendCode("13800000002").want(http.StatusOK) // the pause is per phone
-		e.clock.advance(39*time.Second + 500*time.Millisecond)
-		e.sendCode("+86 138-0000-0001").want(http.StatusOK)
-		e.tryCode("0086"+phone, e.outbox.code(phone)).want(http.StatusOK)
-	})
+	e := newEnv(t, func(s *setup) { s.limits = true })
+	for range 3 {
+		e.sendCode(phone).want(http.StatusOK)
+	}
+	e.clock.advance(20*time.Second + 500*time.Millisecond)
+	before := e.dump()
+	for range 10 {
+		a := e.sendCode(phone)
+		a.problem(http.StatusTooManyRequests, "rate_limited")
+		assert.Equal(t, 40, a.retryAfter(), "the remaining 39.5 s are rounded up")
+	}
+	assert.Equal(t, before, e.dump(), "a refusal changes nothing")
+	e.sendCode("13800000002").want(http.StatusOK) // the pause is per phone
+	e.clock.advance(39*time.Second + 500*time.Millisecond)
+	e.sendCode("+86 138-0000-0001").want(http.StatusOK)
+	e.tryCode("0086"+phone, e.outbox.code(phone)).want(http.StatusOK)
 }
 
 func TestCodesPerDayAreLimited(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite, func(s *setup) { s.limits = true })
+	e := newEnv(t, func(s *setup) { s.limits = true })
 	var sent []time.Time
 	for range 48 * 12 {
 		if e.sendCode(phone).status == http.StatusOK {
@@ -336,23 +318,19 @@ func TestCodesPerDayAreLimited(t *testing.T) {
 
 func TestCodesWithoutLimits(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		for range 25 {
-			e.sendCode(phone).want(http.StatusOK)
-		}
-	})
+	e := newEnv(t)
+	for range 25 {
+		e.sendCode(phone).want(http.StatusOK)
+	}
 }
 
 func TestDemoModeReturnsCode(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.demo = true })
-		code := e.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code")
-		e.tryCode(phone, code).want(http.StatusOK)
-		real := newEnv(t, db)
-		assert.Empty(t, real.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code"))
-	})
+	e := newEnv(t, func(s *setup) { s.demo = true })
+	code := e.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code")
+	e.tryCode(phone, code).want(http.StatusOK)
+	real := newEnv(t)
+	assert.Empty(t, real.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code"))
 }
 
 // brokenSender fails while broken is set.
@@ -371,26 +349,24 @@ func (s brokenSender) SendCode(ctx context.Context, phone, code string, expires 
 // TestFailedCodeCanBeRetried: after the Retry-After of one second, a failed code can be sent again.
 func TestFailedCodeCanBeRetried(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		var broken atomic.Bool
-		broken.Store(true)
-		e := newEnv(t, db, func(s *setup) {
-			s.limits = true
-			s.sender = func(inner auth.CodeSender) auth.CodeSender { return brokenSender{inner, &broken} }
-		})
-		a := e.sendCode(phone)
-		a.problem(http.StatusServiceUnavailable, "unavailable")
-		assert.NotContains(t, string(a.body), "provider")
-		require.Equal(t, 1, a.retryAfter())
-		for range 20 { // codes that were not sent cost no quota
-			e.sendCode(phone).problem(http.StatusServiceUnavailable, "unavailable")
-		}
-		assert.NotContains(t, e.dumpOf("login_codes"), phone)
-		broken.Store(false)
-		for range 3 {
-			e.sendCode(phone).want(http.StatusOK)
-		}
+	var broken atomic.Bool
+	broken.Store(true)
+	e := newEnv(t, func(s *setup) {
+		s.limits = true
+		s.sender = func(inner auth.CodeSender) auth.CodeSender { return brokenSender{inner, &broken} }
 	})
+	a := e.sendCode(phone)
+	a.problem(http.StatusServiceUnavailable, "unavailable")
+	assert.NotContains(t, string(a.body), "provider")
+	require.Equal(t, 1, a.retryAfter())
+	for range 20 { // codes that were not sent cost no quota
+		e.sendCode(phone).problem(http.StatusServiceUnavailable, "unavailable")
+	}
+	assert.NotContains(t, e.dumpOf("login_codes"), phone)
+	broken.Store(false)
+	for range 3 {
+		e.sendCode(phone).want(http.StatusOK)
+	}
 }
 
 // senderFunc is a CodeSender.
@@ -407,7 +383,7 @@ func TestMessageOnItsWayCostsQuota(t *testing.T) {
 		"provider is slow":   func(context.Context, func()) error { return &net.DNSError{IsTimeout: true} },
 	} {
 		ctx, disconnect := context.WithCancel(t.Context())
-		e := newEnv(t, sqlite, func(s *setup) {
+		e := newEnv(t, func(s *setup) {
 			s.limits = true
 			s.sender = func(auth.CodeSender) auth.CodeSender {
 				return senderFunc(func(sending context.Context) error { return outcome(sending, disconnect) })
@@ -430,102 +406,96 @@ func TestMessageOnItsWayCostsQuota(t *testing.T) {
 
 func TestAdminRoutesRequireAdmin(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v := e.sale(1)
-		buyer, admin := e.buyer(1), e.admin()
-		before := e.dump()
-		buyer.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(http.StatusForbidden, "forbidden")
-		buyer.patch(v.adminPath(), map[string]string{"status": "off"}).problem(http.StatusForbidden, "forbidden")
-		buyer.bad().patch("/api/v1/admin/vouchers/x", "{").problem(http.StatusForbidden, "forbidden") // before any other check
-		assert.Equal(t, before, e.dump())
-		assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
-		admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
-	})
+	e := newEnv(t)
+	v := e.sale(1)
+	buyer, admin := e.buyer(1), e.admin()
+	before := e.dump()
+	buyer.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(http.StatusForbidden, "forbidden")
+	buyer.patch(v.adminPath(), map[string]string{"status": "off"}).problem(http.StatusForbidden, "forbidden")
+	buyer.bad().patch("/api/v1/admin/vouchers/x", "{").problem(http.StatusForbidden, "forbidden") // before any other check
+	assert.Equal(t, before, e.dump())
+	assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
+	admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
 }
 
 // TestRemovedAdminIsOut: an admin who is demoted, deleted, or taken off the configured phones cannot use a token that is
 // still valid, on any admin route. While the database is down, admin routes are unavailable.
 func TestRemovedAdminIsOut(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		const other = "13900000001"
-		e := newEnv(t, db)
-		e.login(other)
-		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
-		demoted, deleted, removed := e.login(other), e.login(other), e.admin()
-		routes := func(c client, status int, code string) {
-			t.Helper()
-			c.get("/api/v1/admin/audit").problem(status, code)
-			c.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(status, code)
-			c.get("/api/v1/admin/vouchers/1/events").problem(status, code)
-		}
-		page := e.pageOf(other)
-		page.post("/voucher/seckill", e.courseVoucher()).text()
-		for _, c := range []client{demoted, removed} {
-			c.get("/api/v1/admin/audit").want(http.StatusOK)
-		}
-		e.db.fail(func() error { return domain.ErrUnavailable })
-		e.clock.advance(time.Second)
-		routes(demoted, http.StatusServiceUnavailable, "unavailable")
-		e.db.fail(nil)
+	const other = "13900000001"
+	e := newEnv(t)
+	e.login(other)
+	e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+	demoted, deleted, removed := e.login(other), e.login(other), e.admin()
+	routes := func(c client, status int, code string) {
+		t.Helper()
+		c.get("/api/v1/admin/audit").problem(status, code)
+		c.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(status, code)
+		c.get("/api/v1/admin/vouchers/1/events").problem(status, code)
+	}
+	page := e.pageOf(other)
+	page.post("/voucher/seckill", e.courseVoucher()).text()
+	for _, c := range []client{demoted, removed} {
+		c.get("/api/v1/admin/audit").want(http.StatusOK)
+	}
+	e.db.fail(func() error { return domain.ErrUnavailable })
+	e.clock.advance(time.Second)
+	routes(demoted, http.StatusServiceUnavailable, "unavailable")
+	e.db.fail(nil)
 
-		e.exec("UPDATE users SET role = 'buyer' WHERE phone = ?", other)
-		e.clock.advance(time.Second) // the age up to which a role is used
-		routes(demoted, http.StatusForbidden, "forbidden")
-		demoted.get("/api/v1/orders").want(http.StatusOK)
-		page.post("/voucher/seckill", e.courseVoucher()).fails("没有权限")
+	e.exec("UPDATE users SET role = 'buyer' WHERE phone = ?", other)
+	e.clock.advance(time.Second) // the age up to which a role is used
+	routes(demoted, http.StatusForbidden, "forbidden")
+	demoted.get("/api/v1/orders").want(http.StatusOK)
+	page.post("/voucher/seckill", e.courseVoucher()).fails("没有权限")
 
-		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
-		e.clock.advance(time.Second)
-		deleted.get("/api/v1/admin/audit").want(http.StatusOK)
-		e.exec("DELETE FROM users WHERE phone = ?", other)
-		e.clock.advance(time.Second)
-		routes(deleted, http.StatusUnauthorized, "unauthenticated")
+	e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+	e.clock.advance(time.Second)
+	deleted.get("/api/v1/admin/audit").want(http.StatusOK)
+	e.exec("DELETE FROM users WHERE phone = ?", other)
+	e.clock.advance(time.Second)
+	routes(deleted, http.StatusUnauthorized, "unauthenticated")
 
-		restarted := newEnv(t, db, func(s *setup) { s.store, s.adminPhones = e.store, []string{other} })
-		routes(restarted.as(removed.token), http.StatusForbidden, "forbidden")
-	})
+	restarted := newEnv(t, func(s *setup) { s.store, s.adminPhones = e.store, []string{other} })
+	routes(restarted.as(removed.token), http.StatusForbidden, "forbidden")
 }
 
 // TestRequestsPerCallerAreLimited calls the engine without a network, faster than the buckets are refilled.
 func TestRequestsPerCallerAreLimited(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for _, tc := range []struct {
-			name, path string
-			body       any
-			burst      int
-		}{
-			{"logins", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "1"}, 120},
-			{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
-			{"orders", "/api/v1/vouchers/0/orders", nil, 200},
-		} {
-			t.Run(tc.name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db, func(s *setup) { s.limits, s.rateLimit = true, true })
-				c := e.buyer(1).bad()
-				limited := 0
-				for i := range 3 * tc.burst {
-					// X-Forwarded-For is ignored unless the peer is a trusted proxy.
-					a := c.with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).direct("POST", tc.path, tc.body)
-					if a.status == http.StatusTooManyRequests {
-						a.problem(http.StatusTooManyRequests, "rate_limited")
-						assert.Equal(t, 1, a.retryAfter())
-						limited++
-					}
+	for _, tc := range []struct {
+		name, path string
+		body       any
+		burst      int
+	}{
+		{"logins", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "1"}, 120},
+		{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
+		{"orders", "/api/v1/vouchers/0/orders", nil, 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(s *setup) { s.limits, s.rateLimit = true, true })
+			c := e.buyer(1).bad()
+			limited := 0
+			for i := range 3 * tc.burst {
+				// X-Forwarded-For is ignored unless the peer is a trusted proxy.
+				a := c.with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).direct("POST", tc.path, tc.body)
+				if a.status == http.StatusTooManyRequests {
+					a.problem(http.StatusTooManyRequests, "rate_limited")
+					assert.Equal(t, 1, a.retryAfter())
+					limited++
 				}
-				assert.Positive(t, limited)
-				assert.LessOrEqual(t, limited, 2*tc.burst)
-			})
-		}
-	})
+			}
+			assert.Positive(t, limited)
+			assert.LessOrEqual(t, limited, 2*tc.burst)
+		})
+	}
 }
 
 // TestRefreshLimitIsPerSession: a session that exceeds the limit does not affect another one with the same address.
 func TestRefreshLimitIsPerSession(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
 	const burst = 120
 	refresh := func(token string) answer {
 		return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
@@ -548,7 +518,7 @@ func TestRefreshLimitIsPerSession(t *testing.T) {
 // TestTrustedProxyForwardsAddress: behind a trusted proxy, each forwarded address has its own bucket.
 func TestTrustedProxyForwardsAddress(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.limits = true
 		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.0/24"} } // httptest's address
 	})

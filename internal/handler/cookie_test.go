@@ -58,144 +58,134 @@ func (e *env) loginBrowser() answer {
 
 func TestRefreshCookie(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		a := e.loginBrowser()
-		first := a.cookie()
-		assert.NotContains(t, string(a.body), first.Value, "the token is not in the body")
-		assert.Equal(t, &http.Cookie{
-			Name: refreshCookie, Value: first.Value, Path: "/api/v1/auth", MaxAge: 30 * 24 * 3600, HttpOnly: true,
-			SameSite: http.SameSiteStrictMode, Raw: first.Raw,
-		}, first)
+	e := newEnv(t)
+	a := e.loginBrowser()
+	first := a.cookie()
+	assert.NotContains(t, string(a.body), first.Value, "the token is not in the body")
+	assert.Equal(t, &http.Cookie{
+		Name: refreshCookie, Value: first.Value, Path: "/api/v1/auth", MaxAge: 30 * 24 * 3600, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Raw: first.Raw,
+	}, first)
 
-		device := a.cookieNamed(deviceCookie)
-		assert.NotContains(t, e.dump(), device.Value, "the database has a hash")
-		refreshed := e.browser().withCookie(first, device).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
-		second := refreshed.cookie()
-		assert.NotEqual(t, first.Value, second.Value)
-		assert.NotContains(t, string(refreshed.body), second.Value)
-		c := e.browser().withCookie(second, device)
-		c.token = decode[loginView](refreshed).AccessToken
-		c.get("/api/v1/me").want(http.StatusOK)
+	device := a.cookieNamed(deviceCookie)
+	assert.NotContains(t, e.dump(), device.Value, "the database has a hash")
+	refreshed := e.browser().withCookie(first, device).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
+	second := refreshed.cookie()
+	assert.NotEqual(t, first.Value, second.Value)
+	assert.NotContains(t, string(refreshed.body), second.Value)
+	c := e.browser().withCookie(second, device)
+	c.token = decode[loginView](refreshed).AccessToken
+	c.get("/api/v1/me").want(http.StatusOK)
 
-		gone := c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent).cookie()
-		assert.Empty(t, gone.Value)
-		assert.Negative(t, gone.MaxAge)
-		assert.Equal(t, first.Path, gone.Path)
-		dead := e.browser().withCookie(second, device).post("/api/v1/auth/refresh", nil)
-		dead.problem(http.StatusUnauthorized, "unauthenticated")
-		assert.Negative(t, dead.cookie().MaxAge, "an invalid cookie is cleared")
-	})
+	gone := c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent).cookie()
+	assert.Empty(t, gone.Value)
+	assert.Negative(t, gone.MaxAge)
+	assert.Equal(t, first.Path, gone.Path)
+	dead := e.browser().withCookie(second, device).post("/api/v1/auth/refresh", nil)
+	dead.problem(http.StatusUnauthorized, "unauthenticated")
+	assert.Negative(t, dead.cookie().MaxAge, "an invalid cookie is cleared")
 }
 
 // TestRefreshCookieAuthorizesOnlyRefresh: no other route accepts the cookie, and neither does refresh without the
 // header of cookie mode, which no other site can send.
 func TestRefreshCookieAuthorizesOnlyRefresh(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		cookie := e.loginBrowser().cookie()
-		bare := e.guest().withCookie(cookie)
-		before := e.dump()
-		bare.bad().post("/api/v1/auth/refresh", nil).problem(http.StatusBadRequest, "invalid_request")
-		bare.post("/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}).problem(http.StatusUnauthorized, "unauthenticated")
-		for _, c := range []client{bare.bad(), e.browser().withCookie(cookie).bad()} {
-			c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-			c.get("/api/v1/orders").problem(http.StatusUnauthorized, "unauthenticated")
-			c.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
-		}
-		e.browser().post("/api/v1/auth/refresh", nil).problem(http.StatusUnauthorized, "unauthenticated")
-		assert.Equal(t, before, e.dump())
-		assert.NotEmpty(t, e.login(phone).login.RefreshToken, "without cookie mode the token is in the body")
-	})
+	e := newEnv(t)
+	cookie := e.loginBrowser().cookie()
+	bare := e.guest().withCookie(cookie)
+	before := e.dump()
+	bare.bad().post("/api/v1/auth/refresh", nil).problem(http.StatusBadRequest, "invalid_request")
+	bare.post("/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}).problem(http.StatusUnauthorized, "unauthenticated")
+	for _, c := range []client{bare.bad(), e.browser().withCookie(cookie).bad()} {
+		c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		c.get("/api/v1/orders").problem(http.StatusUnauthorized, "unauthenticated")
+		c.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	}
+	e.browser().post("/api/v1/auth/refresh", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	assert.Equal(t, before, e.dump())
+	assert.NotEmpty(t, e.login(phone).login.RefreshToken, "without cookie mode the token is in the body")
 }
 
 // TestRefreshCookieCanBeReusedBriefly: two tabs that refresh at the same time, or a page that is reloaded before the
 // answer arrives, keep the session. A token that is used again later ends it.
 func TestRefreshCookieCanBeReusedBriefly(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		login := e.loginBrowser()
-		first, device := login.cookie(), login.cookieNamed(deviceCookie)
-		refresh := func(token *http.Cookie) answer {
-			return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
-		}
-		one := refresh(first).want(http.StatusOK).cookie()
-		assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
-		e.clock.advance(auth.BrowserGrace - time.Millisecond)
-		assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
-		l := decode[loginView](refresh(one).want(http.StatusOK))
-		e.clock.advance(auth.BrowserGrace)
-		refresh(one).problem(http.StatusUnauthorized, "unauthenticated")
-		e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	e := newEnv(t)
+	login := e.loginBrowser()
+	first, device := login.cookie(), login.cookieNamed(deviceCookie)
+	refresh := func(token *http.Cookie) answer {
+		return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
+	}
+	one := refresh(first).want(http.StatusOK).cookie()
+	assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
+	e.clock.advance(auth.BrowserGrace - time.Millisecond)
+	assert.Equal(t, one.Value, refresh(first).want(http.StatusOK).cookie().Value)
+	l := decode[loginView](refresh(one).want(http.StatusOK))
+	e.clock.advance(auth.BrowserGrace)
+	refresh(one).problem(http.StatusUnauthorized, "unauthenticated")
+	e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // TestCopiedRefreshCookieEndsSession: a refresh cookie in another browser, or in a client without cookies, ends the
 // session, even if its token is current or was exchanged a moment ago.
 func TestCopiedRefreshCookieEndsSession(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, steal := range map[string]func(e *env, token *http.Cookie) answer{
-			"no device": func(e *env, token *http.Cookie) answer {
-				return e.browser().withCookie(token).post("/api/v1/auth/refresh", nil)
-			},
-			"another device": func(e *env, token *http.Cookie) answer {
-				device := &http.Cookie{Name: deviceCookie, Value: strings.Repeat("A", 26)}
-				return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
-			},
-			"without cookie mode": func(e *env, token *http.Cookie) answer { return e.refresh(token.Value) },
-		} {
-			for when, exchanged := range map[string]bool{"current": false, "exchanged": true} {
-				t.Run(name+", "+when, func(t *testing.T) {
-					t.Parallel()
-					e := newEnv(t, db)
-					login := e.loginBrowser()
-					owner := e.as(decode[loginView](login).AccessToken)
-					if exchanged { // the owner's page renews, and the thief follows within the grace
-						e.browser().withCookie(login.cookie(), login.cookieNamed(deviceCookie)).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
-					}
-					owner.get("/api/v1/me").want(http.StatusOK)
-					steal(e, login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
-					owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-				})
-			}
+	for name, steal := range map[string]func(e *env, token *http.Cookie) answer{
+		"no device": func(e *env, token *http.Cookie) answer {
+			return e.browser().withCookie(token).post("/api/v1/auth/refresh", nil)
+		},
+		"another device": func(e *env, token *http.Cookie) answer {
+			device := &http.Cookie{Name: deviceCookie, Value: strings.Repeat("A", 26)}
+			return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
+		},
+		"without cookie mode": func(e *env, token *http.Cookie) answer { return e.refresh(token.Value) },
+	} {
+		for when, exchanged := range map[string]bool{"current": false, "exchanged": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				login := e.loginBrowser()
+				owner := e.as(decode[loginView](login).AccessToken)
+				if exchanged { // the owner's page renews, and the thief follows within the grace
+					e.browser().withCookie(login.cookie(), login.cookieNamed(deviceCookie)).post("/api/v1/auth/refresh", nil).want(http.StatusOK)
+				}
+				owner.get("/api/v1/me").want(http.StatusOK)
+				steal(e, login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
+				owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+			})
 		}
-	})
+	}
 }
 
 // TestSessionFromEarlierVersion: a session without a device keeps working after an upgrade. It is bound to the browser that
 // refreshes it next, and until then no browser can repeat a refresh.
 func TestSessionFromEarlierVersion(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		refresh := func(cookies ...*http.Cookie) answer {
-			return e.browser().withCookie(cookies...).post("/api/v1/auth/refresh", nil)
-		}
-		old := e.loginBrowser().cookie()
-		e.exec("UPDATE sessions SET device_hash = NULL, rotated_at = NULL")
-		upgraded := refresh(old).want(http.StatusOK)
-		token, device := upgraded.cookie(), upgraded.cookieNamed(deviceCookie)
-		assert.Equal(t, token.Value, refresh(old, device).want(http.StatusOK).cookie().Value, "repeated by the same browser")
-		owner := e.as(decode[loginView](refresh(token, device).want(http.StatusOK)).AccessToken)
-		owner.get("/api/v1/me").want(http.StatusOK)
-		refresh(token).problem(http.StatusUnauthorized, "unauthenticated") // another browser, within the grace
-		owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e := newEnv(t)
+	refresh := func(cookies ...*http.Cookie) answer {
+		return e.browser().withCookie(cookies...).post("/api/v1/auth/refresh", nil)
+	}
+	old := e.loginBrowser().cookie()
+	e.exec("UPDATE sessions SET device_hash = NULL, rotated_at = NULL")
+	upgraded := refresh(old).want(http.StatusOK)
+	token, device := upgraded.cookie(), upgraded.cookieNamed(deviceCookie)
+	assert.Equal(t, token.Value, refresh(old, device).want(http.StatusOK).cookie().Value, "repeated by the same browser")
+	owner := e.as(decode[loginView](refresh(token, device).want(http.StatusOK)).AccessToken)
+	owner.get("/api/v1/me").want(http.StatusOK)
+	refresh(token).problem(http.StatusUnauthorized, "unauthenticated") // another browser, within the grace
+	owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 
-		login := e.loginBrowser()
-		refresh(login.cookie(), login.cookieNamed(deviceCookie)).want(http.StatusOK)
-		e.exec("UPDATE sessions SET device_hash = NULL") // refreshed by a server of the earlier version
-		refresh(login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
-	})
+	login := e.loginBrowser()
+	refresh(login.cookie(), login.cookieNamed(deviceCookie)).want(http.StatusOK)
+	e.exec("UPDATE sessions SET device_hash = NULL") // refreshed by a server of the earlier version
+	refresh(login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // TestTossedCookieIsIgnored: over TLS a cookie without the prefix, which a sibling subdomain can set, does nothing. A
 // browser cannot use the session of a client without cookies either.
 func TestTossedCookieIsIgnored(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }
 	})
 	tls := e.browser().with("X-Forwarded-Proto", "https")
@@ -231,7 +221,7 @@ func TestCookiesOverTLS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, sqlite, func(s *setup) {
+			e := newEnv(t, func(s *setup) {
 				s.change = func(c *handler.Config) {
 					if tc.proxies != "" {
 						c.TrustedProxies = []string{tc.proxies}
@@ -262,7 +252,7 @@ func TestCookiesOverTLS(t *testing.T) {
 // TestDeviceCookieIsReplacedIfInvalid: only ids that the server could have made are kept.
 func TestDeviceCookieIsReplacedIfInvalid(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	e.sendCode(phone).want(http.StatusOK)
 	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 	forged := &http.Cookie{Name: deviceCookie, Value: "1"}

@@ -44,7 +44,7 @@ func untilLimited(t *testing.T, most int, request func() answer) (refusal answer
 // memory go on, and so do other users behind the same address.
 func TestReadsOfOneUserAreLimited(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	v, greedy, other := e.sale(5), e.buyer(1), e.buyer(2)
 	_, lists := untilLimited(t, 200, func() answer { return greedy.direct("GET", "/api/v1/orders?limit=100", nil) })
 	assert.GreaterOrEqual(t, lists, 40)
@@ -62,7 +62,7 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 // TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor.
 func TestRefusalWaits(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), vouchersPath + "?cursor=bWFkZSB1cA": e.guest()} {
 		var began time.Time
 		untilLimited(t, 5000, func() answer { began = time.Now(); return c.direct("GET", path, nil) })
@@ -73,7 +73,7 @@ func TestRefusalWaits(t *testing.T) {
 // TestRefusalHoldsNoSlot: refusals that wait do not count as reads, of which 64 can run at a time.
 func TestRefusalHoldsNoSlot(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	e.sale(5)
 	untilLimited(t, 5000, func() answer { return e.guest().direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
 	var (
@@ -95,7 +95,7 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 // TestAdminListsAreLimited: an admin's token that is misused costs the database no more than a buyer's.
 func TestAdminListsAreLimited(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	admin := e.admin()
 	for _, path := range []string{"/api/v1/admin/reconcile", "/api/v1/admin/orders", "/api/v1/admin/audit"} {
 		untilLimited(t, 200, func() answer { return admin.direct("GET", path, nil) })
@@ -106,7 +106,7 @@ func TestAdminListsAreLimited(t *testing.T) {
 func TestManyPeopleBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	v, guest := e.sale(5), e.guest()
 	for range 1500 { // more than the bucket of the address has
 		guest.direct("GET", v.path(), nil).want(http.StatusOK)
@@ -120,7 +120,7 @@ func TestManyPeopleBehindOneAddress(t *testing.T) {
 func TestVisitorsReadsAreLimited(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite, limited)
+	e := newEnv(t, limited)
 	guest := e.guest()
 	e.sale(5)
 	// The catalog has 2,000 vouchers, so a list ends with a read of the database.
@@ -203,7 +203,7 @@ func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
 	rdb := testenv.StartRedis(t).Client(t)
-	e := newEnv(t, sqlite, sharedLimits(rdb))
+	e := newEnv(t, sharedLimits(rdb))
 	for _, route := range rowRoutes {
 		method, path, _ := strings.Cut(route, " ")
 		allowedBy := func(servers int, token string) (allowed int) {
@@ -231,7 +231,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
 	rdb := testenv.StartRedis(t).Client(t)
-	e := newEnv(t, sqlite, sharedLimits(rdb))
+	e := newEnv(t, sharedLimits(rdb))
 	e.buyer(1)
 	long := func(b map[string]any) { b["end_at"] = e.clock.now().Add(24 * time.Hour).Format(time.RFC3339) }
 	cancelled, refunded, unpaid := e.sale(500, long), e.sale(500, long), e.sale(500, long)

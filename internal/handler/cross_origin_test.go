@@ -10,7 +10,7 @@ import (
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	login := e.loginBrowser()
 	before := e.dump()
 	for name, headers := range map[string]map[string]string{
@@ -60,7 +60,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 
 func TestRequestsOfThisOriginPass(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	for _, headers := range map[string]map[string]string{
 		"curl, app or webhook": {}, "page": {"Sec-Fetch-Site": "same-origin", "Origin": e.url}, "older browser": {"Origin": e.url},
 		"page behind a proxy that changes Host": {"Sec-Fetch-Site": "same-origin", "Origin": "https://shop.example"},

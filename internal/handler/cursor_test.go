@@ -15,7 +15,7 @@ import (
 // TestCursorsAreAuthentic: altered and made-up cursors, and those of other lists, are refused without a query.
 func TestCursorsAreAuthentic(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	admin, buyer := e.admin(), e.buyer(1)
 	for range 2 {
 		buyer.place(e.sale(1))

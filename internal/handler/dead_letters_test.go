@@ -32,52 +32,48 @@ const deadLettersPath = "/api/v1/admin/dead-letters"
 // TestDeadLetterRoutesRequireAdmin also checks the answers for unknown dead letters.
 func TestDeadLetterRoutesRequireAdmin(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		for _, request := range []func(client) answer{
-			func(c client) answer { return c.get(deadLettersPath) },
-			func(c client) answer { return c.post(deadLettersPath+"/1-1-0/replay", nil) },
-			func(c client) answer { return c.post(deadLettersPath+"/1-1-0/discard", nil) },
-		} {
-			request(e.guest().bad()).problem(http.StatusUnauthorized, "unauthenticated")
-			request(e.buyer(1)).problem(http.StatusForbidden, "forbidden")
-		}
-		assert.Empty(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items)
-		for _, id := range []string{"1-1-0", "99-1-0", "nonsense"} {
-			e.admin().post(deadLettersPath+"/"+id+"/replay", nil).problem(http.StatusNotFound, "not_found")
-			e.admin().post(deadLettersPath+"/"+id+"/discard", nil).problem(http.StatusNotFound, "not_found")
-		}
-		e.admin().get(deadLettersPath+"?cursor=nonsense").problem(http.StatusBadRequest, "invalid_request")
-	})
+	e := newQueueEnv(t)
+	for _, request := range []func(client) answer{
+		func(c client) answer { return c.get(deadLettersPath) },
+		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/replay", nil) },
+		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/discard", nil) },
+	} {
+		request(e.guest().bad()).problem(http.StatusUnauthorized, "unauthenticated")
+		request(e.buyer(1)).problem(http.StatusForbidden, "forbidden")
+	}
+	assert.Empty(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items)
+	for _, id := range []string{"1-1-0", "99-1-0", "nonsense"} {
+		e.admin().post(deadLettersPath+"/"+id+"/replay", nil).problem(http.StatusNotFound, "not_found")
+		e.admin().post(deadLettersPath+"/"+id+"/discard", nil).problem(http.StatusNotFound, "not_found")
+	}
+	e.admin().get(deadLettersPath+"?cursor=nonsense").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestDeadLetterPages reads dead letters of several shards page by page.
 func TestDeadLetterPages(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		want := map[string]bool{}
-		for i := range 5 {
-			want[e.buyer(i).queue(e.sale(1))] = true
-			e.deadLetter(fmt.Sprintf("poison %d", i))
+	e := newQueueEnv(t)
+	want := map[string]bool{}
+	for i := range 5 {
+		want[e.buyer(i).queue(e.sale(1))] = true
+		e.deadLetter(fmt.Sprintf("poison %d", i))
+	}
+	for _, limit := range []int{1, 2, 5, 50} {
+		_, all := walk[deadLetterView](e.admin(), deadLettersPath, limit)
+		require.Len(t, all, 5)
+		for i, l := range all {
+			assert.True(t, want[l.OrderID], l.OrderID)
+			assert.Equal(t, l.OrderID, l.Fields["order"])
+			assert.Equal(t, 5, l.Tries)
+			assert.Equal(t, "poison "+strconv.Itoa(4-i), l.Reason, "newest first")
 		}
-		for _, limit := range []int{1, 2, 5, 50} {
-			_, all := walk[deadLetterView](e.admin(), deadLettersPath, limit)
-			require.Len(t, all, 5)
-			for i, l := range all {
-				assert.True(t, want[l.OrderID], l.OrderID)
-				assert.Equal(t, l.OrderID, l.Fields["order"])
-				assert.Equal(t, 5, l.Tries)
-				assert.Equal(t, "poison "+strconv.Itoa(4-i), l.Reason, "newest first")
-			}
-		}
-	})
+	}
 }
 
 // TestReplayDeadLetter queues an order again, unless the sale is sold out or the buyer has another order.
 func TestReplayDeadLetter(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newQueueEnv(t, db)
 		v, buyer, other := e.sale(1), e.buyer(1), e.buyer(2)
 		id := buyer.queue(v)
@@ -124,28 +120,26 @@ func (v voucherView) number(t testing.TB) int64 {
 
 func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		stream := admission.Streams()[3]
-		entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
-		require.NoError(t, err)
-		require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
-		letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
-		assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
-		path := deadLettersPath + "/" + letter.ID
-		e.admin().post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
-		e.admin().post(path+"/discard", nil).want(http.StatusNoContent)
-		e.admin().post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
-		log := string(e.admin().get("/api/v1/admin/audit").want(http.StatusOK).body)
-		assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
-		assert.NotContains(t, log, "replay_dead_letter")
-	})
+	e := newQueueEnv(t)
+	stream := admission.Streams()[3]
+	entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
+	require.NoError(t, err)
+	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
+	letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
+	assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
+	path := deadLettersPath + "/" + letter.ID
+	e.admin().post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
+	e.admin().post(path+"/discard", nil).want(http.StatusNoContent)
+	e.admin().post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
+	log := string(e.admin().get("/api/v1/admin/audit").want(http.StatusOK).body)
+	assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
+	assert.NotContains(t, log, "replay_dead_letter")
 }
 
 // TestAlerts: the routes report violated invariants, dead letters and events that do not arrive.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newQueueEnv(t, db)
 		v := e.sale(5)
 		viewer := e.staff("13900000007", domain.RoleViewer)

@@ -40,40 +40,38 @@ func (e *env) passSale(stock int, change ...func(map[string]any)) voucherView {
 
 func TestPurchaseNeedsPass(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, other, buyer := e.passSale(9), e.passSale(9), e.buyer(1)
-		forged := entry.NewPasses(domain.NewKeyring([]byte("a secret that this server does not use")))
-		for name, c := range map[string]client{
-			"no pass":         buyer,
-			"empty pass":      buyer.with("X-Entry-Pass", ""),
-			"forged pass":     buyer.with("X-Entry-Pass", forged.Issue(v.number(t), v.number(t), 0, 0, e.clock.now().Add(time.Hour))),
-			"long pass":       buyer.with("X-Entry-Pass", strings.Repeat("A", 4000)),
-			"another buyer's": buyer.with("X-Entry-Pass", e.buyer(2).withPass(v).header.Get("X-Entry-Pass")),
-			"another sale's":  buyer.withPass(other),
-		} {
-			p := c.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-			assert.Equal(t, "An entry pass is required", p.Title, name)
-			c.key(name).post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		}
-		assert.EqualValues(t, 9, e.stock(v.ID))
-		e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
-		room := e.sale(9, func(b map[string]any) { // which is open by the clock of the database
-			b["entry"], b["begin_at"], b["end_at"] = map[string]any{"mode": "room"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		})
-		e.pageOf("13800000001").post("/voucher-order/seckill/"+room.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
-
-		buyer.withPass(v).place(v)
-		buyer.withPass(v).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-		e.buyer(3).withPass(other).place(other)
-		e.checkInvariants()
+	e := newEnv(t)
+	v, other, buyer := e.passSale(9), e.passSale(9), e.buyer(1)
+	forged := entry.NewPasses(domain.NewKeyring([]byte("a secret that this server does not use")))
+	for name, c := range map[string]client{
+		"no pass":         buyer,
+		"empty pass":      buyer.with("X-Entry-Pass", ""),
+		"forged pass":     buyer.with("X-Entry-Pass", forged.Issue(v.number(t), v.number(t), 0, 0, e.clock.now().Add(time.Hour))),
+		"long pass":       buyer.with("X-Entry-Pass", strings.Repeat("A", 4000)),
+		"another buyer's": buyer.with("X-Entry-Pass", e.buyer(2).withPass(v).header.Get("X-Entry-Pass")),
+		"another sale's":  buyer.withPass(other),
+	} {
+		p := c.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		assert.Equal(t, "An entry pass is required", p.Title, name)
+		c.key(name).post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	}
+	assert.EqualValues(t, 9, e.stock(v.ID))
+	e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
+	room := e.sale(9, func(b map[string]any) { // which is open by the clock of the database
+		b["entry"], b["begin_at"], b["end_at"] = map[string]any{"mode": "room"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	})
+	e.pageOf("13800000001").post("/voucher-order/seckill/"+room.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
+
+	buyer.withPass(v).place(v)
+	buyer.withPass(v).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+	e.buyer(3).withPass(other).place(other)
+	e.checkInvariants()
 }
 
 // A pass is valid from its issue until its expiry, by the server's clock.
 func TestPassExpires(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	v := e.passSale(9)
 	first, late := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
 	e.clock.advance(20*time.Second - time.Millisecond)
@@ -87,82 +85,76 @@ func TestPassExpires(t *testing.T) {
 // A repeated request returns its order even if its pass has expired or was revoked. Another request does not.
 func TestRepeatedPurchaseWithExpiredPass(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v := e.passSale(9)
-		buyer, idle := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
-		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-		e.clock.advance(time.Minute)
-		admin := e.admin()
-		admin.post(v.adminPath()+"/room", map[string]any{"revoke": true}).want(http.StatusOK)
-		buyer.key("k").post(v.orders(), nil).same(first)
-		buyer.key("l").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		idle.key("k").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		idle.key("k").withPass(v).place(v) // the refusal is not stored under the key
-		e.checkInvariants()
-	})
+	e := newEnv(t)
+	v := e.passSale(9)
+	buyer, idle := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	e.clock.advance(time.Minute)
+	admin := e.admin()
+	admin.post(v.adminPath()+"/room", map[string]any{"revoke": true}).want(http.StatusOK)
+	buyer.key("k").post(v.orders(), nil).same(first)
+	buyer.key("l").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	idle.key("k").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	idle.key("k").withPass(v).place(v) // the refusal is not stored under the key
+	e.checkInvariants()
 }
 
 func TestRevokedPasses(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, open, admin := e.passSale(9), e.sale(9), e.admin()
-		buyer := e.buyer(1).withPass(v)
-		revoke := func(c client, v voucherView) answer {
-			return c.post(v.adminPath()+"/room", map[string]any{"revoke": true})
-		}
-		e.clock.advance(time.Second)
-		first := revoke(admin.key("k"), v).want(http.StatusOK)
-		buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		fresh := buyer.withPass(v)
-		revoke(admin.key("k"), v).same(first) // a repetition does not revoke passes that were issued since
-		fresh.place(v)
+	e := newEnv(t)
+	v, open, admin := e.passSale(9), e.sale(9), e.admin()
+	buyer := e.buyer(1).withPass(v)
+	revoke := func(c client, v voucherView) answer {
+		return c.post(v.adminPath()+"/room", map[string]any{"revoke": true})
+	}
+	e.clock.advance(time.Second)
+	first := revoke(admin.key("k"), v).want(http.StatusOK)
+	buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	fresh := buyer.withPass(v)
+	revoke(admin.key("k"), v).same(first) // a repetition does not revoke passes that were issued since
+	fresh.place(v)
 
-		revoke(admin, open).problem(http.StatusConflict, "invalid_state")
-		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).problem(http.StatusConflict, "invalid_state")
-		admin.post("/api/v1/admin/vouchers/4711/room", map[string]any{"revoke": true}).problem(http.StatusNotFound, "not_found")
-		for body, field := range map[string]string{`{}`: "revoke", `{"revoke":false}`: "revoke", `{"rate":0}`: "rate", `{"open":true}`: "open"} {
-			p := admin.bad().post(v.adminPath()+"/room", body).problem(http.StatusBadRequest, "invalid_request")
-			assert.Equal(t, []string{field}, p.fields())
-		}
-		log := decode[listView[struct{ Action, Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-		assert.Equal(t, "revoke_passes", log[0].Action)
-		assert.Equal(t, "entry_epoch: 0 -> 1", log[0].Detail)
-		assert.Len(t, log, 2)
-	})
+	revoke(admin, open).problem(http.StatusConflict, "invalid_state")
+	admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).problem(http.StatusConflict, "invalid_state")
+	admin.post("/api/v1/admin/vouchers/4711/room", map[string]any{"revoke": true}).problem(http.StatusNotFound, "not_found")
+	for body, field := range map[string]string{`{}`: "revoke", `{"revoke":false}`: "revoke", `{"rate":0}`: "rate", `{"open":true}`: "open"} {
+		p := admin.bad().post(v.adminPath()+"/room", body).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{field}, p.fields())
+	}
+	log := decode[listView[struct{ Action, Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	assert.Equal(t, "revoke_passes", log[0].Action)
+	assert.Equal(t, "entry_epoch: 0 -> 1", log[0].Detail)
+	assert.Len(t, log, 2)
 }
 
 func TestEntryAnswers(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		now, buyer, admin := e.clock.now(), e.buyer(1), e.admin()
-		later := e.passSale(9, func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) })
-		soldOut, open := e.passSale(0), e.sale(9)
-		enter := func(v voucherView) answer { return buyer.post(v.path()+"/entry", nil) }
+	e := newEnv(t)
+	now, buyer, admin := e.clock.now(), e.buyer(1), e.admin()
+	later := e.passSale(9, func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) })
+	soldOut, open := e.passSale(0), e.sale(9)
+	enter := func(v voucherView) answer { return buyer.post(v.path()+"/entry", nil) }
 
-		enter(later).problem(http.StatusConflict, "sale_not_started")
-		buyer.post(later.orders(), nil).problem(http.StatusConflict, "sale_not_started")
-		enter(soldOut).problem(http.StatusConflict, "sold_out")
-		buyer.post(soldOut.orders(), nil).problem(http.StatusConflict, "sold_out")
-		buyer.post("/api/v1/vouchers/4711/entry", nil).problem(http.StatusNotFound, "not_found")
-		normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
-			map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
-		enter(normal).problem(http.StatusConflict, "invalid_state")
-		a := enter(open).want(http.StatusOK)
-		assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
-		buyer.place(open)
-		e.guest().bad().post(later.path()+"/entry", nil).problem(http.StatusUnauthorized, "unauthenticated")
-		p := buyer.bad().post(later.path()+"/entry", `{"solutions":"x"}`).problem(http.StatusBadRequest, "invalid_request")
-		assert.Equal(t, []string{"solutions"}, p.fields())
+	enter(later).problem(http.StatusConflict, "sale_not_started")
+	buyer.post(later.orders(), nil).problem(http.StatusConflict, "sale_not_started")
+	enter(soldOut).problem(http.StatusConflict, "sold_out")
+	buyer.post(soldOut.orders(), nil).problem(http.StatusConflict, "sold_out")
+	buyer.post("/api/v1/vouchers/4711/entry", nil).problem(http.StatusNotFound, "not_found")
+	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
+		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
+	enter(normal).problem(http.StatusConflict, "invalid_state")
+	a := enter(open).want(http.StatusOK)
+	assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
+	buyer.place(open)
+	e.guest().bad().post(later.path()+"/entry", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	p := buyer.bad().post(later.path()+"/entry", `{"solutions":"x"}`).problem(http.StatusBadRequest, "invalid_request")
+	assert.Equal(t, []string{"solutions"}, p.fields())
 
-		e.clock.advance(time.Minute)
-		got := decode[admissionView](enter(later).want(http.StatusOK))
-		assert.Equal(t, e.clock.now().Add(20*time.Second).Format(time.RFC3339Nano), got.ExpiresAt)
-		e.clock.advance(2 * time.Hour)
-		e.buyer(1).post(later.path()+"/entry", nil).problem(http.StatusConflict, "sale_ended")
-	})
+	e.clock.advance(time.Minute)
+	got := decode[admissionView](enter(later).want(http.StatusOK))
+	assert.Equal(t, e.clock.now().Add(20*time.Second).Format(time.RFC3339Nano), got.ExpiresAt)
+	e.clock.advance(2 * time.Hour)
+	e.buyer(1).post(later.path()+"/entry", nil).problem(http.StatusConflict, "sale_ended")
 }
 
 // demanded requires that the server demands a solved challenge.
@@ -185,7 +177,7 @@ func (a answer) solved() map[string]any {
 func TestEntryWithChallenge(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	challenged := func(b map[string]any) {
 		b["entry"] = map[string]any{"mode": "pass", "challenge": "on"}
 		b["begin_at"] = e.clock.now().Add(time.Minute).Format(time.RFC3339)
@@ -213,46 +205,44 @@ func TestEntryWithChallenge(t *testing.T) {
 // The entry of a sale is stored and returned. A change keeps what it does not name, unless it changes the mode.
 func TestEntryOfVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		type view struct{ Entry map[string]any }
-		admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
-		entryOf := func() map[string]any { return decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry }
-		change := func(entry map[string]any) map[string]any {
-			return decode[view](admin.patch(v.adminPath(), map[string]any{"entry": entry}).want(http.StatusOK)).Entry
-		}
-		assert.Equal(t, map[string]any{"mode": "open"}, entryOf())
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "pass_ttl": 60}))
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, entryOf())
-		buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass", "challenge": "on"}))
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass"}))
-		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "challenge": "off"}))
-		assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
-		buyer.place(v)
-		log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-		assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[len(log)-2].Detail)
+	e := newEnv(t)
+	type view struct{ Entry map[string]any }
+	admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
+	entryOf := func() map[string]any { return decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry }
+	change := func(entry map[string]any) map[string]any {
+		return decode[view](admin.patch(v.adminPath(), map[string]any{"entry": entry}).want(http.StatusOK)).Entry
+	}
+	assert.Equal(t, map[string]any{"mode": "open"}, entryOf())
+	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "pass_ttl": 60}))
+	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, entryOf())
+	buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
+	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass", "challenge": "on"}))
+	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass"}))
+	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "challenge": "off"}))
+	assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
+	buyer.place(v)
+	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[len(log)-2].Detail)
 
-		for body, field := range map[string]string{
-			`{"mode":"lobby"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",
-			`{"mode":"pass","pass_ttl":0}`: "entry.pass_ttl", `{"mode":"pass","pass_ttl":3601}`: "entry.pass_ttl",
-			`{"mode":"pass","pass_ttl":"5"}`: "entry.pass_ttl", `{"mode":"open","pass_ttl":5}`: "entry.pass_ttl",
-			`{"mode":"open","challenge":"on"}`: "entry.challenge", `{"mode":"pass","challenge":"yes"}`: "entry.challenge",
-			`{"mode":"pass","rate":5}`: "entry.rate", `{"mode":"pass","opens_at":"2026-01-01T00:00:00Z"}`: "entry.opens_at",
-			`{"mode":"room","rate":0}`: "entry.rate", `{"mode":"room","rate":10001}`: "entry.rate",
-			`{"mode":"room","opens_at":"2999-01-01T00:00:00Z"}`: "entry.opens_at", `{"mode":"room","paused":true}`: "paused",
-			`"pass"`: "entry",
-		} {
-			p := admin.bad().patch(v.adminPath(), fmt.Sprintf(`{"entry":%s}`, body)).problem(http.StatusBadRequest, "invalid_request")
-			assert.Equal(t, []string{field}, p.fields(), body)
-		}
-	})
+	for body, field := range map[string]string{
+		`{"mode":"lobby"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",
+		`{"mode":"pass","pass_ttl":0}`: "entry.pass_ttl", `{"mode":"pass","pass_ttl":3601}`: "entry.pass_ttl",
+		`{"mode":"pass","pass_ttl":"5"}`: "entry.pass_ttl", `{"mode":"open","pass_ttl":5}`: "entry.pass_ttl",
+		`{"mode":"open","challenge":"on"}`: "entry.challenge", `{"mode":"pass","challenge":"yes"}`: "entry.challenge",
+		`{"mode":"pass","rate":5}`: "entry.rate", `{"mode":"pass","opens_at":"2026-01-01T00:00:00Z"}`: "entry.opens_at",
+		`{"mode":"room","rate":0}`: "entry.rate", `{"mode":"room","rate":10001}`: "entry.rate",
+		`{"mode":"room","opens_at":"2999-01-01T00:00:00Z"}`: "entry.opens_at", `{"mode":"room","paused":true}`: "paused",
+		`"pass"`: "entry",
+	} {
+		p := admin.bad().patch(v.adminPath(), fmt.Sprintf(`{"entry":%s}`, body)).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{field}, p.fields(), body)
+	}
 }
 
 func TestEntriesAreLimitedPerUser(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
 	v, buyer, other := e.passSale(9), e.buyer(1), e.buyer(2)
 	limited := false
 	for range 400 {

@@ -20,7 +20,7 @@ import (
 
 func TestUnknownRoutes(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	admin := e.admin().bad()
 	for _, r := range []string{
 		"GET /", "GET /api/v1", "GET /api/v2/vouchers", "GET /nowhere", "GET /metrics", "GET /debug/pprof/", "GET /.env",
@@ -42,7 +42,7 @@ func TestUnknownRoutes(t *testing.T) {
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	for id, kept := range map[string]bool{
 		"abc": true, "A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
 		"a b": false, "a\tb": false, "<script>": false, "ü": false, `"`: false, "a,b": false,
@@ -93,105 +93,99 @@ const leak = "Error 1045: access denied for user 'root'@'10.1.2.3'"
 // line. Neither answer contains the cause, nothing is changed, and the requests succeed afterwards.
 func TestStoreErrorsAreMapped(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, tc := range map[string]struct {
-			fault  func() error
-			status int
-			code   string
-		}{
-			"down":    {func() error { return fmt.Errorf("%w: %s", domain.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
-			"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
-			"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db)
-				all := exchanges(e)
-				before := e.dump()
-				e.db.fail(tc.fault)
-				for _, x := range all {
-					logged := len(e.logs.of("ERROR"))
-					a := x.do()
-					a.problem(tc.status, tc.code)
-					assert.NotContains(t, string(a.body), "10.1.2.3", x.name)
-					lines := e.logs.of("ERROR")[logged:]
-					if tc.status == http.StatusServiceUnavailable {
-						assert.Equal(t, 1, a.retryAfter(), x.name)
-						assert.Empty(t, lines, x.name)
-						continue
-					}
-					assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
-					for _, line := range lines {
-						assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
-					}
-					assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log has the cause", x.name)
-				}
-				assert.Equal(t, before, e.dump(), "the database is unchanged")
+	for name, tc := range map[string]struct {
+		fault  func() error
+		status int
+		code   string
+	}{
+		"down":    {func() error { return fmt.Errorf("%w: %s", domain.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
+		"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
+		"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			all := exchanges(e)
+			before := e.dump()
+			e.db.fail(tc.fault)
+			for _, x := range all {
+				logged := len(e.logs.of("ERROR"))
+				a := x.do()
+				a.problem(tc.status, tc.code)
+				assert.NotContains(t, string(a.body), "10.1.2.3", x.name)
+				lines := e.logs.of("ERROR")[logged:]
 				if tc.status == http.StatusServiceUnavailable {
-					assert.NotEmpty(t, e.logs.of("WARN"), "an outage is logged, although not once per request")
+					assert.Equal(t, 1, a.retryAfter(), x.name)
+					assert.Empty(t, lines, x.name)
+					continue
 				}
-				e.db.fail(nil)
-				for _, x := range all {
-					if a := x.do(); x.name != "place" { // the buyer already has an order
-						assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
-					}
+				assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
+				for _, line := range lines {
+					assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
 				}
-				e.checkInvariants()
-			})
-		}
-	})
+				assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log has the cause", x.name)
+			}
+			assert.Equal(t, before, e.dump(), "the database is unchanged")
+			if tc.status == http.StatusServiceUnavailable {
+				assert.NotEmpty(t, e.logs.of("WARN"), "an outage is logged, although not once per request")
+			}
+			e.db.fail(nil)
+			for _, x := range all {
+				if a := x.do(); x.name != "place" { // the buyer already has an order
+					assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
+				}
+			}
+			e.checkInvariants()
+		})
+	}
 }
 
 // TestFailedSaleReadIsNotCached: a purchase reads the sale through a cache, which must not keep a failed read.
 func TestFailedSaleReadIsNotCached(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, fault := range map[string]func() error{
-			"down":  func() error { return domain.ErrUnavailable },
-			"panic": func() error { panic("in the middle of a shared read") },
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db)
-				v, buyer := e.sale(5), e.buyer(1)
-				e.db.fail(fault)
-				for range 2 {
-					assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
-				}
-				e.db.fail(nil)
-				buyer.place(v)
-				e.checkInvariants()
-			})
-		}
-	})
+	for name, fault := range map[string]func() error{
+		"down":  func() error { return domain.ErrUnavailable },
+		"panic": func() error { panic("in the middle of a shared read") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			v, buyer := e.sale(5), e.buyer(1)
+			e.db.fail(fault)
+			for range 2 {
+				assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
+			}
+			e.db.fail(nil)
+			buyer.place(v)
+			e.checkInvariants()
+		})
+	}
 }
 
 // TestLaneErrorsAreMapped checks the answers to errors of a lane.
 func TestLaneErrorsAreMapped(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, tc := range map[string]struct {
-			err    error
-			status int
-			code   string
-		}{
-			"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
-			"id taken":   {domain.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
-			"down":       {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
-			"overloaded": {domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
-			"too late":   {fmt.Errorf("%w: %w", domain.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
-			"sold out":   {fmt.Errorf("lane: %w", domain.ErrSoldOut), http.StatusConflict, "sold_out"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
-				v := e.sale(5)
-				a := e.buyer(1).post(v.orders(), nil)
-				a.problem(tc.status, tc.code)
-				assert.NotContains(t, string(a.body), "10.1.2.3")
-			})
-		}
-	})
+	for name, tc := range map[string]struct {
+		err    error
+		status int
+		code   string
+	}{
+		"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
+		"id taken":   {domain.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
+		"down":       {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
+		"overloaded": {domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
+		"too late":   {fmt.Errorf("%w: %w", domain.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
+		"sold out":   {fmt.Errorf("lane: %w", domain.ErrSoldOut), http.StatusConflict, "sold_out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
+			v := e.sale(5)
+			a := e.buyer(1).post(v.orders(), nil)
+			a.problem(tc.status, tc.code)
+			assert.NotContains(t, string(a.body), "10.1.2.3")
+		})
+	}
 }
 
 type failingLane struct{ err error }
@@ -203,7 +197,7 @@ func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool
 // TestPanicIsAnswered500 provokes a panic by a missing dependency. The next request is still served.
 func TestPanicIsAnswered500(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) { s.change = func(c *handler.Config) { c.Vouchers = nil } })
+	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Vouchers = nil } })
 	for range 2 {
 		a := e.guest().get("/api/v1/vouchers/1")
 		a.problem(http.StatusInternalServerError, "internal")
@@ -217,7 +211,7 @@ func TestPanicIsAnswered500(t *testing.T) {
 // A stream that panics before its answer leaves no subscription, which would let no server stop.
 func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) { s.change = func(c *handler.Config) { c.Entry = new(entry.Service) } })
+	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Entry = new(entry.Service) } })
 	e.buyer(1).with("X-Entry-Ticket", "x").get("/api/v1/vouchers/1/entry/events").problem(http.StatusInternalServerError, "internal")
 	require.Zero(t, e.config.RoomSubscribers.Count())
 }
@@ -240,7 +234,7 @@ func TestReadyzReportsFailedChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, sqlite, func(s *setup) { s.ready = tc.checks })
+			e := newEnv(t, func(s *setup) { s.ready = tc.checks })
 			a := e.guest().get("/readyz").want(tc.want)
 			alive := e.guest().get("/healthz").want(http.StatusOK)
 			assert.JSONEq(t, `{"status":"ok","version":"`+version.String()+`"}`, string(alive.body))
@@ -256,18 +250,16 @@ func TestReadyzReportsFailedChecks(t *testing.T) {
 // TestSecretsAreNotLogged: tokens and phones do not appear in the log of an error.
 func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		c := e.login(phone)
-		code := e.outbox.code(phone)
-		e.db.fail(func() error { return errors.New("boom") })
-		for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
-			a.problem(http.StatusInternalServerError, "internal")
-		}
-		log := fmt.Sprint(e.logs.of("ERROR"))
-		require.Contains(t, log, "boom")
-		for _, secret := range []string{c.token, c.login.RefreshToken, phone} {
-			assert.NotContains(t, log, secret)
-		}
-	})
+	e := newEnv(t)
+	c := e.login(phone)
+	code := e.outbox.code(phone)
+	e.db.fail(func() error { return errors.New("boom") })
+	for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
+		a.problem(http.StatusInternalServerError, "internal")
+	}
+	log := fmt.Sprint(e.logs.of("ERROR"))
+	require.Contains(t, log, "boom")
+	for _, secret := range []string{c.token, c.login.RefreshToken, phone} {
+		assert.NotContains(t, log, secret)
+	}
 }

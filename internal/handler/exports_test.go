@@ -34,7 +34,7 @@ func (a answer) file() (rows []map[string]string) {
 
 func TestExports(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		viewer := e.staff("13900000003", domain.RoleViewer)
 		const title = "=HYPERLINK(\"http://x\", \"win\"),\n100 元"
@@ -84,7 +84,7 @@ func TestExports(t *testing.T) {
 // that no client takes a part for the whole.
 func TestUnfinishedExport(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	viewer, v := e.staff("13900000003", domain.RoleViewer), e.sale(300)
 	for n := range domain.MaxPageSize + 1 {
 		e.buyer(n).place(v)

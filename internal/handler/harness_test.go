@@ -88,7 +88,7 @@ type env struct {
 
 // setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
 type setup struct {
-	store       *repo.Store                                                 // nil: a new one
+	store       *repo.Store                                                 // nil: a new one on SQLite
 	limits      bool                                                        // quotas of login codes
 	shared      *ratelimit.Shared                                           // of these quotas; nil: this server only
 	rateLimit   bool                                                        // requests per caller
@@ -110,31 +110,23 @@ type setup struct {
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
 var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
 
-// database opens an empty, migrated database and closes it at the end of the test.
-type database func(testing.TB) *repo.Store
+// option changes the wiring.
+type option = func(*setup)
 
-// eachDatabase runs a test on SQLite and, except in short mode, on a database server.
-func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
+// eachDatabase runs a test on SQLite, and at level full on each database server. It is for tests whose statements differ
+// between the databases, or race in them; the others use SQLite.
+func eachDatabase(t *testing.T, test func(t *testing.T, db option)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, sqlite)
+		test(t, func(*setup) {})
 	})
-	t.Run(string(testenv.OneKind(t)), func(t *testing.T) {
-		t.Parallel()
-		testenv.Full(t)
-		test(t, server)
-	})
-}
-
-func server(t testing.TB) *repo.Store {
-	t.Helper()
-	return opened(t)(repo.OpenMySQL(dbtest.MySQLDSN(t)))
-}
-
-// sqlite is the database of tests whose subject does not depend on the database.
-func sqlite(t testing.TB) *repo.Store {
-	t.Helper()
-	return opened(t)(repo.OpenSQLite(dbtest.SQLiteFile(t)))
+	for _, kind := range testenv.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			testenv.Full(t)
+			test(t, func(s *setup) { s.store = opened(t)(repo.OpenMySQL(dbtest.DSN(t, kind))) })
+		})
+	}
 }
 
 func opened(t testing.TB) func(*repo.Store, error) *repo.Store {
@@ -146,15 +138,15 @@ func opened(t testing.TB) func(*repo.Store, error) *repo.Store {
 	}
 }
 
-// newEnv wires the program as package app does.
-func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
+// newEnv wires the program as package app does, on a new SQLite database unless an option says otherwise.
+func newEnv(t testing.TB, options ...option) *env {
 	t.Helper()
 	s := setup{maxInFlight: 64}
 	for _, o := range options {
 		o(&s)
 	}
 	if s.store == nil {
-		s.store = db(t)
+		s.store = opened(t)(repo.OpenSQLite(dbtest.SQLiteFile(t)))
 	}
 	if s.keys == nil {
 		s.keys = keys

@@ -21,99 +21,93 @@ import (
 // TestHmdpVisit follows a visitor from the login to the logout.
 func TestHmdpVisit(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		eachPrefix(t, func(t *testing.T, prefix string) {
-			e := newEnv(t, db, func(s *setup) { s.demo = true })
-			v := e.sale(1)
-			p := e.page(prefix)
-			code := p.post("/user/code?phone="+phone, nil)
-			code.none()
-			require.Equal(t, e.outbox.code(phone), code.header.Get("X-Demo-Code"))
-			p.token = p.post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
+	eachPrefix(t, func(t *testing.T, prefix string) {
+		e := newEnv(t, func(s *setup) { s.demo = true })
+		v := e.sale(1)
+		p := e.page(prefix)
+		code := p.post("/user/code?phone="+phone, nil)
+		code.none()
+		require.Equal(t, e.outbox.code(phone), code.header.Get("X-Demo-Code"))
+		p.token = p.post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
 
-			me := p.get("/user/me").object()
-			bearer := e.login(phone)
-			require.Equal(t, map[string]any{"id": bearer.login.User.ID, "nickName": me["nickName"], "icon": ""}, me)
-			require.NotEmpty(t, me["nickName"])
+		me := p.get("/user/me").object()
+		bearer := e.login(phone)
+		require.Equal(t, map[string]any{"id": bearer.login.User.ID, "nickName": me["nickName"], "icon": ""}, me)
+		require.NotEmpty(t, me["nickName"])
 
-			require.Equal(t, v.ID, p.get("/voucher/list/1").list()[0]["id"])
-			id := p.post("/voucher-order/seckill/"+v.ID, nil).text()
-			order := decode[orderView](bearer.get("/api/v1/orders/" + id).want(http.StatusOK)) // the same order in the API
-			require.Equal(t, "pending_payment", order.Status)
-			p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-			other := e.pageOf("13800000002")
-			other.prefix = prefix
-			other.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
+		require.Equal(t, v.ID, p.get("/voucher/list/1").list()[0]["id"])
+		id := p.post("/voucher-order/seckill/"+v.ID, nil).text()
+		order := decode[orderView](bearer.get("/api/v1/orders/" + id).want(http.StatusOK)) // the same order in the API
+		require.Equal(t, "pending_payment", order.Status)
+		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+		other := e.pageOf("13800000002")
+		other.prefix = prefix
+		other.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
 
-			p.post("/user/logout", nil).none()
-			p.get("/user/me").loggedOut()
-			p.post("/user/logout", nil).loggedOut()
-			p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
-			e.checkInvariants()
-		})
+		p.post("/user/logout", nil).none()
+		p.get("/user/me").loggedOut()
+		p.post("/user/logout", nil).loggedOut()
+		p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+		e.checkInvariants()
 	})
 }
 
 // TestHmdpRefusalMessages checks the message of every refusal of a purchase.
 func TestHmdpRefusalMessages(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		at := func(begin, end time.Duration) string {
-			return e.sale(5, func(b map[string]any) {
-				b["begin_at"] = e.clock.now().Add(begin).Format(time.RFC3339)
-				b["end_at"] = e.clock.now().Add(end).Format(time.RFC3339)
-			}).ID
-		}
-		normal := decode[voucherView](e.admin().post("/api/v1/admin/vouchers",
-			map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated)).ID
-		off := e.sale(5)
-		e.admin().patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		p := e.pageOf(phone)
-		for voucher, message := range map[string]string{
-			at(time.Hour, 2*time.Hour):   "秒杀尚未开始",
-			at(-2*time.Hour, -time.Hour): "秒杀已经结束",
-			off.ID:                       "优惠券不存在",
-			at(-time.Hour, 0):            "秒杀已经结束",
-			normal:                       "该优惠券不是秒杀券",
-			"999":                        "优惠券不存在",
-			"x":                          "参数错误：id",
-			"-1":                         "参数错误：id",
-		} {
-			p.post("/voucher-order/seckill/"+voucher, nil).fails(message)
-		}
-		v := e.sale(1)
-		e.locks.fail(domain.ErrOrderInProgress)
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("重复下单")
-		e.locks.fail(nil)
-		p.post("/voucher-order/seckill/"+v.ID, nil).text()
-	})
+	e := newEnv(t)
+	at := func(begin, end time.Duration) string {
+		return e.sale(5, func(b map[string]any) {
+			b["begin_at"] = e.clock.now().Add(begin).Format(time.RFC3339)
+			b["end_at"] = e.clock.now().Add(end).Format(time.RFC3339)
+		}).ID
+	}
+	normal := decode[voucherView](e.admin().post("/api/v1/admin/vouchers",
+		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated)).ID
+	off := e.sale(5)
+	e.admin().patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	p := e.pageOf(phone)
+	for voucher, message := range map[string]string{
+		at(time.Hour, 2*time.Hour):   "秒杀尚未开始",
+		at(-2*time.Hour, -time.Hour): "秒杀已经结束",
+		off.ID:                       "优惠券不存在",
+		at(-time.Hour, 0):            "秒杀已经结束",
+		normal:                       "该优惠券不是秒杀券",
+		"999":                        "优惠券不存在",
+		"x":                          "参数错误：id",
+		"-1":                         "参数错误：id",
+	} {
+		p.post("/voucher-order/seckill/"+voucher, nil).fails(message)
+	}
+	v := e.sale(1)
+	e.locks.fail(domain.ErrOrderInProgress)
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("重复下单")
+	e.locks.fail(nil)
+	p.post("/voucher-order/seckill/"+v.ID, nil).text()
 }
 
 // TestHmdpLaneErrors: an overload is a business failure with status 200; an outage has a 5xx status.
 func TestHmdpLaneErrors(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, tc := range map[string]struct {
-			err   error
-			check func(reply)
-		}{
-			"overloaded": {domain.ErrOverloaded, func(r reply) { r.t.Helper(); r.fails("抢购的人太多，请稍后再试") }},
-			"down": {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), func(r reply) {
-				r.t.Helper()
-				r.broken(http.StatusServiceUnavailable)
-				assert.Equal(r.t, 1, r.retryAfter())
-			}},
-			"unknown": {errors.New(leak), func(r reply) { r.t.Helper(); r.broken(http.StatusInternalServerError) }},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
-				v := e.sale(5)
-				tc.check(e.pageOf(phone).post("/voucher-order/seckill/"+v.ID, nil))
-			})
-		}
-	})
+	for name, tc := range map[string]struct {
+		err   error
+		check func(reply)
+	}{
+		"overloaded": {domain.ErrOverloaded, func(r reply) { r.t.Helper(); r.fails("抢购的人太多，请稍后再试") }},
+		"down": {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), func(r reply) {
+			r.t.Helper()
+			r.broken(http.StatusServiceUnavailable)
+			assert.Equal(r.t, 1, r.retryAfter())
+		}},
+		"unknown": {errors.New(leak), func(r reply) { r.t.Helper(); r.broken(http.StatusInternalServerError) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
+			v := e.sale(5)
+			tc.check(e.pageOf(phone).post("/voucher-order/seckill/"+v.ID, nil))
+		})
+	}
 }
 
 // panickingLane panics in a purchase, which runs on another goroutine than the handler.
@@ -125,177 +119,163 @@ func (panickingLane) Place(context.Context, domain.Purchase) (domain.Order, bool
 
 func TestHmdpLanePanic(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return panickingLane{} } })
-		v, p := e.sale(5), e.pageOf(phone)
-		r := p.post("/voucher-order/seckill/"+v.ID, nil)
-		r.broken(http.StatusInternalServerError)
-		lines := e.logs.of("ERROR")
-		require.Len(t, lines, 1)
-		assert.Equal(t, r.header.Get("X-Request-Id"), lines[0]["request_id"])
-		assert.Contains(t, fmt.Sprint(lines), leak)
-		p.get("/user/me").object() // the server still runs
-	})
+	e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return panickingLane{} } })
+	v, p := e.sale(5), e.pageOf(phone)
+	r := p.post("/voucher-order/seckill/"+v.ID, nil)
+	r.broken(http.StatusInternalServerError)
+	lines := e.logs.of("ERROR")
+	require.Len(t, lines, 1)
+	assert.Equal(t, r.header.Get("X-Request-Id"), lines[0]["request_id"])
+	assert.Contains(t, fmt.Sprint(lines), leak)
+	p.get("/user/me").object() // the server still runs
 }
 
 // TestHmdpAnswersWithinTimeout: while the lane blocks, the request ends with its timeout and the purchase continues.
 func TestHmdpAnswersWithinTimeout(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		slow := slowLane{entered: make(chan struct{}, 2), leave: make(chan struct{})}
-		e := newEnv(t, db, func(s *setup) {
-			s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
-		})
-		v, p := e.sale(5), e.pageOf(phone)
-		p.post("/voucher-order/seckill/"+v.ID, nil).broken(http.StatusServiceUnavailable)
-		close(slow.leave)
-		require.Eventually(t, func() bool { return e.stock(v.ID) == 4 }, time.Minute, 10*time.Millisecond)
-		require.Eventually(t, e.locks.free, time.Minute, time.Millisecond, "the unit is taken before the lock is released")
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-		e.checkInvariants()
+	slow := slowLane{entered: make(chan struct{}, 2), leave: make(chan struct{})}
+	e := newEnv(t, func(s *setup) {
+		s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
 	})
+	v, p := e.sale(5), e.pageOf(phone)
+	p.post("/voucher-order/seckill/"+v.ID, nil).broken(http.StatusServiceUnavailable)
+	close(slow.leave)
+	require.Eventually(t, func() bool { return e.stock(v.ID) == 4 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, e.locks.free, time.Minute, time.Millisecond, "the unit is taken before the lock is released")
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+	e.checkInvariants()
 }
 
 // TestHmdpStoreErrors covers every route that uses the store.
 func TestHmdpStoreErrors(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for status, fault := range map[int]error{
-			http.StatusServiceUnavailable:  fmt.Errorf("%w: %s", domain.ErrUnavailable, leak),
-			http.StatusInternalServerError: errors.New(leak),
-		} {
-			e := newEnv(t, db)
-			v := e.sale(5)
-			admin := e.pageOf(adminPhone)
-			e.page("").post("/user/code?phone="+phone, nil).none()
-			login := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
-			e.db.fail(func() error { return fault })
-			for _, path := range []string{"/user/me", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1"} {
-				admin.get(path).broken(status)
-			}
-			for path, body := range map[string]any{
-				"/user/code?phone=" + phone: nil, "/user/login": login, "/user/logout": nil, "/voucher": e.courseVoucher(),
-				"/voucher/seckill": e.courseVoucher(), "/voucher-order/seckill/" + v.ID: nil,
-			} {
-				admin.post(path, body).broken(status)
-			}
-			require.Len(t, admin.get("/shop-type/list").list(), 10, "works without the store")
-			e.db.fail(nil)
-			e.page("").post("/user/login", login).text()
+	for status, fault := range map[int]error{
+		http.StatusServiceUnavailable:  fmt.Errorf("%w: %s", domain.ErrUnavailable, leak),
+		http.StatusInternalServerError: errors.New(leak),
+	} {
+		e := newEnv(t)
+		v := e.sale(5)
+		admin := e.pageOf(adminPhone)
+		e.page("").post("/user/code?phone="+phone, nil).none()
+		login := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+		e.db.fail(func() error { return fault })
+		for _, path := range []string{"/user/me", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1"} {
+			admin.get(path).broken(status)
 		}
-	})
+		for path, body := range map[string]any{
+			"/user/code?phone=" + phone: nil, "/user/login": login, "/user/logout": nil, "/voucher": e.courseVoucher(),
+			"/voucher/seckill": e.courseVoucher(), "/voucher-order/seckill/" + v.ID: nil,
+		} {
+			admin.post(path, body).broken(status)
+		}
+		require.Len(t, admin.get("/shop-type/list").list(), 10, "works without the store")
+		e.db.fail(nil)
+		e.page("").post("/user/login", login).text()
+	}
 }
 
 // TestHmdpInvalidTokens: every token that these routes did not issue is answered 401 without a body, even a token of
 // the API.
 func TestHmdpInvalidTokens(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, bearer, p := e.sale(5), e.login(phone), e.pageOf(phone)
-		for name, token := range map[string]string{
-			"none": "", "garbage": "x", "access token": bearer.token, "as bearer": "Bearer " + p.token,
-			"refresh token": bearer.login.RefreshToken, "another signature": strings.Repeat("0", 32) + p.token[32:],
-			"cut off": p.token[:len(p.token)-1],
-		} {
-			t.Run(name, func(t *testing.T) {
-				p := e.page("")
-				p.t, p.token = t, token
-				p.get("/user/me").loggedOut()
-				for _, path := range []string{"/user/logout", "/voucher", "/voucher/seckill", "/voucher-order/seckill/" + v.ID} {
-					p.post(path, nil).loggedOut()
-				}
-				require.Len(t, p.get("/voucher/list/1").list(), 1, "a route without login accepts an invalid token")
-			})
-		}
-		e.as(p.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		e.refresh(p.token).problem(http.StatusUnauthorized, "unauthenticated")
-		p.get("/user/me").object()
-	})
+	e := newEnv(t)
+	v, bearer, p := e.sale(5), e.login(phone), e.pageOf(phone)
+	for name, token := range map[string]string{
+		"none": "", "garbage": "x", "access token": bearer.token, "as bearer": "Bearer " + p.token,
+		"refresh token": bearer.login.RefreshToken, "another signature": strings.Repeat("0", 32) + p.token[32:],
+		"cut off": p.token[:len(p.token)-1],
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := e.page("")
+			p.t, p.token = t, token
+			p.get("/user/me").loggedOut()
+			for _, path := range []string{"/user/logout", "/voucher", "/voucher/seckill", "/voucher-order/seckill/" + v.ID} {
+				p.post(path, nil).loggedOut()
+			}
+			require.Len(t, p.get("/voucher/list/1").list(), 1, "a route without login accepts an invalid token")
+		})
+	}
+	e.as(p.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e.refresh(p.token).problem(http.StatusUnauthorized, "unauthenticated")
+	p.get("/user/me").object()
 }
 
 func TestHmdpLogin(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
-		p := e.page("")
-		for _, bad := range []string{"", "1", "12800000001", "0049123456789", "+19005551234"} {
-			p.post("/user/code?phone="+strings.ReplaceAll(bad, " ", "%20"), nil).fails("手机号格式错误！")
-			p.post("/user/login", map[string]string{"phone": bad, "code": "123456"}).fails("手机号格式错误！")
-		}
-		p.post("/user/code", nil).fails("手机号格式错误！")
-		login := func(code any) reply { return p.post("/user/login", map[string]any{"phone": phone, "code": code}) }
-		login("123456").fails("验证码错误") // no code was sent
-		for range 3 {
-			p.post("/user/code?phone="+phone, nil).none()
-			e.clock.advance(time.Millisecond)
-		}
-		p.post("/user/code?phone="+phone, nil).fails("操作太频繁，请稍后再试")
-		code := e.outbox.code(phone)
-		login(otherCode(code)).fails("验证码错误")
-		login("").fails("验证码错误")
-		login(123456).fails("验证码错误")
-		p.post("/user/login", map[string]string{"phone": phone, "password": "secret"}).fails("不支持密码登录，请使用验证码登录")
-		p.post("/user/login", "phone="+phone).fails("参数错误：body")
-		p.post("/user/login", nil).fails("参数错误：body")
-		// The pages send additional fields.
-		p.post("/user/login", map[string]any{"phone": phone, "code": code, "password": nil, "remember": true}).text()
-		login(code).fails("验证码错误")
+	e := newEnv(t, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
+	p := e.page("")
+	for _, bad := range []string{"", "1", "12800000001", "0049123456789", "+19005551234"} {
+		p.post("/user/code?phone="+strings.ReplaceAll(bad, " ", "%20"), nil).fails("手机号格式错误！")
+		p.post("/user/login", map[string]string{"phone": bad, "code": "123456"}).fails("手机号格式错误！")
+	}
+	p.post("/user/code", nil).fails("手机号格式错误！")
+	login := func(code any) reply { return p.post("/user/login", map[string]any{"phone": phone, "code": code}) }
+	login("123456").fails("验证码错误") // no code was sent
+	for range 3 {
+		p.post("/user/code?phone="+phone, nil).none()
+		e.clock.advance(time.Millisecond)
+	}
+	p.post("/user/code?phone="+phone, nil).fails("操作太频繁，请稍后再试")
+	code := e.outbox.code(phone)
+	login(otherCode(code)).fails("验证码错误")
+	login("").fails("验证码错误")
+	login(123456).fails("验证码错误")
+	p.post("/user/login", map[string]string{"phone": phone, "password": "secret"}).fails("不支持密码登录，请使用验证码登录")
+	p.post("/user/login", "phone="+phone).fails("参数错误：body")
+	p.post("/user/login", nil).fails("参数错误：body")
+	// The pages send additional fields.
+	p.post("/user/login", map[string]any{"phone": phone, "code": code, "password": nil, "remember": true}).text()
+	login(code).fails("验证码错误")
 
-		// The page does not escape the + of an international number.
-		p.post("/user/code?phone=+4915112345678", nil).none()
-		p.post("/user/login", map[string]string{"phone": "+4915112345678", "code": e.outbox.code("+4915112345678")}).text()
-	})
+	// The page does not escape the + of an international number.
+	p.post("/user/code?phone=+4915112345678", nil).none()
+	p.post("/user/login", map[string]string{"phone": "+4915112345678", "code": e.outbox.code("+4915112345678")}).text()
 }
 
 // TestHmdpSharesLoginCodes: a code is valid on both APIs, and guesses on both count together.
 func TestHmdpSharesLoginCodes(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		e.sendCode(phone).want(http.StatusOK)
-		e.page("").post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
-		e.page("").post("/user/code?phone="+phone, nil).none()
-		e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
-		for range 5 {
-			e.page("").post("/user/login", map[string]string{"phone": phone, "code": "x"}).fails("验证码错误")
-		}
-		e.page("").post("/user/code?phone="+phone, nil).none()
-		code := e.outbox.code(phone)
-		for range 4 {
-			e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
-		}
-		e.page("").post("/user/login", map[string]string{"phone": phone, "code": otherCode(code)}).fails("验证码错误")
-		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated") // five guesses over both APIs
-	})
+	e := newEnv(t)
+	e.sendCode(phone).want(http.StatusOK)
+	e.page("").post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
+	e.page("").post("/user/code?phone="+phone, nil).none()
+	e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
+	for range 5 {
+		e.page("").post("/user/login", map[string]string{"phone": phone, "code": "x"}).fails("验证码错误")
+	}
+	e.page("").post("/user/code?phone="+phone, nil).none()
+	code := e.outbox.code(phone)
+	for range 4 {
+		e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
+	}
+	e.page("").post("/user/login", map[string]string{"phone": phone, "code": otherCode(code)}).fails("验证码错误")
+	e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated") // five guesses over both APIs
 }
 
 // TestHmdpSharesRateLimits: both APIs share one bucket per caller.
 func TestHmdpSharesRateLimits(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
-		p, bearer := e.pageOf(phone), e.login(phone).bad()
-		limited := func() bool {
-			return bearer.direct("POST", "/api/v1/vouchers/0/orders", nil).status == http.StatusTooManyRequests
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	p, bearer := e.pageOf(phone), e.login(phone).bad()
+	limited := func() bool {
+		return bearer.direct("POST", "/api/v1/vouchers/0/orders", nil).status == http.StatusTooManyRequests
+	}
+	for range 100 { // fewer than a separate bucket would hold, with repetitions because the bucket is refilled on a slow machine
+		for !limited() {
 		}
-		for range 100 { // fewer than a separate bucket would hold, with repetitions because the bucket is refilled on a slow machine
-			for !limited() {
-			}
-			r := p.post("/voucher-order/seckill/0", nil)
-			if r.envelope["errorMsg"] == "操作太频繁，请稍后再试" {
-				r.fails("操作太频繁，请稍后再试")
-				return
-			}
+		r := p.post("/voucher-order/seckill/0", nil)
+		if r.envelope["errorMsg"] == "操作太频繁，请稍后再试" {
+			r.fails("操作太频繁，请稍后再试")
+			return
 		}
-		t.Fatal("the hm-dianping routes are not limited")
-	})
+	}
+	t.Fatal("the hm-dianping routes are not limited")
 }
 
 // TestHmdpUnsupportedFeatures compares the exact bodies, because the pages check them in different ways.
 func TestHmdpUnsupportedFeatures(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	for path, want := range map[string]string{
 		"/blog/hot?current=1":               `{"success":true,"data":[]}`, // iterated without a check
 		"/blog/of/me":                       `{"success":true,"data":[]}`,
@@ -311,7 +291,7 @@ func TestHmdpUnsupportedFeatures(t *testing.T) {
 func TestHmdpShopTypes(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for i, typ := range newEnv(t, sqlite).page("").get("/shop-type/list").list() {
+	for i, typ := range newEnv(t).page("").get("/shop-type/list").list() {
 		require.Regexp(t, `^[1-9][0-9]?$`, typ["id"])
 		require.Regexp(t, regexp.MustCompile(`^/types/[A-Za-z]+\.png$`), typ["icon"])
 		require.Equal(t, json.Number(fmt.Sprint(i+1)), typ["sort"])

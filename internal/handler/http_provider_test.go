@@ -22,12 +22,15 @@ import (
 	"seckill/internal/webhook"
 )
 
-// eachProvider runs a test with a provider in the process on each database, and with a provider over HTTP on SQLite.
+// eachProvider runs a test with a provider in the process and with one over HTTP, which is for tests of the calls to it.
 func eachProvider(t *testing.T, test func(t *testing.T, e *env)) {
-	eachDatabase(t, func(t *testing.T, db database) { test(t, newEnv(t, db)) })
+	t.Run("sandbox", func(t *testing.T) {
+		t.Parallel()
+		test(t, newEnv(t))
+	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		test(t, newEnv(t, sqlite, overHTTP))
+		test(t, newEnv(t, overHTTP))
 	})
 }
 
@@ -115,52 +118,49 @@ func (b *bank) setResult(ref, status string) {
 // money moves once, whatever notices follow.
 func TestLostNoticeIsInquired(t *testing.T) {
 	t.Parallel()
-	for name, db := range map[string]database{"sqlite": sqlite, "server": server} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, db, overHTTP)
-			inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
-			ask := func() {
-				t.Helper()
-				e.dueNow()
-				require.NoError(t, inquiry.QueryDue(t.Context()))
-			}
-			v, began := e.sale(4), time.Now()
-			buyers := make([]client, 4)
-			begun := make([]paidView, len(buyers))
-			for i := range buyers {
-				buyers[i] = e.buyer(1 + i)
-				begun[i] = buyers[i].pay(buyers[i].place(v))
-				assert.Equal(t, "https://bank.example/"+begun[i].Payment.Ref, begun[i].Payment.CheckoutURL)
-			}
-			paid, late, failed, unknown := 0, 1, 2, 3
-			e.bank.setResult(begun[paid].Payment.Ref, "succeeded")
-			e.bank.setResult(begun[late].Payment.Ref, "pending")
-			e.bank.setResult(begun[failed].Payment.Ref, "failed")
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db, overHTTP)
+		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
+		ask := func() {
+			t.Helper()
+			e.dueNow()
 			require.NoError(t, inquiry.QueryDue(t.Context()))
-			if time.Since(began) < 4*time.Second { // else a payment may be old enough
-				assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
-			}
-			ask()
-			assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
-			assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))
-			assert.Equal(t, []string{"failed"}, buyers[failed].payments(begun[failed].Order))
-			assert.Equal(t, []string{"pending"}, buyers[unknown].payments(begun[unknown].Order))
+		}
+		v, began := e.sale(4), time.Now()
+		buyers := make([]client, 4)
+		begun := make([]paidView, len(buyers))
+		for i := range buyers {
+			buyers[i] = e.buyer(1 + i)
+			begun[i] = buyers[i].pay(buyers[i].place(v))
+			assert.Equal(t, "https://bank.example/"+begun[i].Payment.Ref, begun[i].Payment.CheckoutURL)
+		}
+		paid, late, failed, unknown := 0, 1, 2, 3
+		e.bank.setResult(begun[paid].Payment.Ref, "succeeded")
+		e.bank.setResult(begun[late].Payment.Ref, "pending")
+		e.bank.setResult(begun[failed].Payment.Ref, "failed")
+		require.NoError(t, inquiry.QueryDue(t.Context()))
+		if time.Since(began) < 4*time.Second { // else a payment may be old enough
+			assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
+		}
+		ask()
+		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
+		assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))
+		assert.Equal(t, []string{"failed"}, buyers[failed].payments(begun[failed].Order))
+		assert.Equal(t, []string{"pending"}, buyers[unknown].payments(begun[unknown].Order))
 
-			buyers[late].post(begun[late].Order.path()+"/cancel", nil).want(http.StatusOK)
-			e.bank.setResult(begun[late].Payment.Ref, "succeeded")
+		buyers[late].post(begun[late].Order.path()+"/cancel", nil).want(http.StatusOK)
+		e.bank.setResult(begun[late].Payment.Ref, "succeeded")
+		ask()
+		e.notify(e.noticeOf(begun[late].Payment, begun[late].Order, "succeeded")).want(http.StatusOK)
+		e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "succeeded")).want(http.StatusOK)
+		e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "failed")).want(http.StatusOK)
+		for range 2 {
+			require.NoError(t, e.payments.RefundDue(t.Context()))
 			ask()
-			e.notify(e.noticeOf(begun[late].Payment, begun[late].Order, "succeeded")).want(http.StatusOK)
-			e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "succeeded")).want(http.StatusOK)
-			e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "failed")).want(http.StatusOK)
-			for range 2 {
-				require.NoError(t, e.payments.RefundDue(t.Context()))
-				ask()
-			}
-			assert.Equal(t, []string{begun[late].Payment.Ref}, e.bank.refunded)
-			assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
-			assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
-			e.checkInvariants()
-		})
-	}
+		}
+		assert.Equal(t, []string{begun[late].Payment.Ref}, e.bank.refunded)
+		assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
+		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
+		e.checkInvariants()
+	})
 }

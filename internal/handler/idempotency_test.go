@@ -98,7 +98,7 @@ func (e *env) count(table string) (n int) {
 // TestKeyedAnswerIsReplayed: a repeated request returns the first answer and changes nothing.
 func TestKeyedAnswerIsReplayed(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newQueueEnv(t, db)
 		for _, r := range keyedRequests(e) {
 			first := r.send("key of " + r.name).want(r.status)
@@ -116,31 +116,29 @@ func TestKeyedAnswerIsReplayed(t *testing.T) {
 // are replayed.
 func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v := e.sale(1)
-		holder, late := e.buyer(1), e.buyer(2)
-		o := holder.place(v)
-		late.key("k").post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-		holder.post(o.path()+"/cancel", nil).want(http.StatusOK)
-		first := late.key("k").post(v.orders(), nil).want(http.StatusCreated)
-		late.key("k").post(v.orders(), nil).same(first)
-		assert.EqualValues(t, 0, e.stock(v.ID))
+	e := newEnv(t)
+	v := e.sale(1)
+	holder, late := e.buyer(1), e.buyer(2)
+	o := holder.place(v)
+	late.key("k").post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+	holder.post(o.path()+"/cancel", nil).want(http.StatusOK)
+	first := late.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	late.key("k").post(v.orders(), nil).same(first)
+	assert.EqualValues(t, 0, e.stock(v.ID))
 
-		admin := e.admin()
-		wrong := admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`)
-		wrong.problem(http.StatusBadRequest, "invalid_request")
-		admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`).same(wrong)
-		gone := late.key("gone").post("/api/v1/orders/99/cancel", nil)
-		gone.problem(http.StatusNotFound, "not_found")
-		late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
-	})
+	admin := e.admin()
+	wrong := admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`)
+	wrong.problem(http.StatusBadRequest, "invalid_request")
+	admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`).same(wrong)
+	gone := late.key("gone").post("/api/v1/orders/99/cancel", nil)
+	gone.problem(http.StatusNotFound, "not_found")
+	late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
 }
 
 // TestKeyMismatch: a key with another path or body is refused and changes nothing.
 func TestKeyMismatch(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, other, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
 		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
@@ -169,7 +167,7 @@ func TestKeyMismatch(t *testing.T) {
 // TestInvalidKeysAreRefused also checks that nothing is changed.
 func TestInvalidKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, buyer := e.sale(5), e.buyer(1).bad()
 		before := e.dump()
@@ -192,19 +190,17 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 
 func TestRequestWithoutKeyStoresNothing(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(5), e.buyer(1)
-		buyer.post(buyer.place(v).path()+"/cancel", nil).want(http.StatusOK)
-		assert.Zero(t, e.count("idempotency_keys"))
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	buyer.post(buyer.place(v).path()+"/cancel", nil).want(http.StatusOK)
+	assert.Zero(t, e.count("idempotency_keys"))
 }
 
 // TestUnstorableAnswerIsNotSent: if the answer cannot be stored, the client gets 503 although the change was made. A
 // retry after the lease has expired returns the answer, and the change is made once.
 func TestUnstorableAnswerIsNotSent(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newQueueEnv(t, db)
 		for _, r := range keyedRequests(e) {
 			if r.name == "place" { // the answer is stored with the order
@@ -244,59 +240,55 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 // changed since.
 func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
-			"nothing":  func(*env, voucherView, client) {},
-			"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
-			"off sale": func(e *env, v voucherView, _ client) {
-				e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-			},
-			"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
-			"cancelled": func(_ *env, v voucherView, mine client) {
-				for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
-					mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
-				}
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db)
-				v := e.sale(2, func(body map[string]any) { body["limit_per_user"] = 2 })
-				mine := e.buyer(1)
-				first := mine.key("k").post(v.orders(), nil).want(http.StatusCreated)
-				meanwhile(e, v, mine)
-				orders := e.count("voucher_orders")
-				mine.key("k").post(v.orders(), nil).same(first)
-				assert.Equal(t, orders, e.count("voucher_orders"))
-				e.checkInvariants()
-			})
-		}
-	})
+	for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
+		"nothing":  func(*env, voucherView, client) {},
+		"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
+		"off sale": func(e *env, v voucherView, _ client) {
+			e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		},
+		"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
+		"cancelled": func(_ *env, v voucherView, mine client) {
+			for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
+				mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			v := e.sale(2, func(body map[string]any) { body["limit_per_user"] = 2 })
+			mine := e.buyer(1)
+			first := mine.key("k").post(v.orders(), nil).want(http.StatusCreated)
+			meanwhile(e, v, mine)
+			orders := e.count("voucher_orders")
+			mine.key("k").post(v.orders(), nil).same(first)
+			assert.Equal(t, orders, e.count("voucher_orders"))
+			e.checkInvariants()
+		})
+	}
 }
 
 // TestKeyRemainsUsableAfterFailure: after a failure of the database or the locks, the key can be used again.
 func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(5), e.buyer(1)
-		e.db.fail(func() error { return fmt.Errorf("no database") })
-		buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
-		e.db.fail(nil)
-		e.locks.fail(fmt.Errorf("no locks"))
-		buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
-		e.locks.fail(nil)
-		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-		buyer.key("k").post(v.orders(), nil).same(first)
-		e.checkInvariants()
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	e.db.fail(func() error { return fmt.Errorf("no database") })
+	buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
+	e.db.fail(nil)
+	e.locks.fail(fmt.Errorf("no locks"))
+	buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+	e.locks.fail(nil)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	buyer.key("k").post(v.orders(), nil).same(first)
+	e.checkInvariants()
 }
 
 // TestConcurrentRequestsWithOneKey: concurrent requests place one order and get the same answer, although the limit
 // allows more.
 func TestConcurrentRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v := e.sale(100, func(body map[string]any) { body["limit_per_user"] = 5 })
 		buyer := e.buyer(1)

@@ -58,49 +58,47 @@ func aPicture(t testing.TB, width int) string {
 
 func TestPictureOfVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		operator := e.staff("13900000002", domain.RoleOperator)
-		a := operator.upload(aPicture(t, 30)).want(http.StatusCreated)
-		stored := decode[imageView](a)
-		require.Equal(t, []any{"/api/v1/images/" + stored.ID, 30, 20}, []any{stored.URL, stored.Width, stored.Height})
-		require.Equal(t, stored.URL, a.header.Get("Location"))
-		require.Equal(t, stored, decode[imageView](operator.upload(aPicture(t, 30)).want(http.StatusCreated)), "the same upload is the same picture")
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	a := operator.upload(aPicture(t, 30)).want(http.StatusCreated)
+	stored := decode[imageView](a)
+	require.Equal(t, []any{"/api/v1/images/" + stored.ID, 30, 20}, []any{stored.URL, stored.Width, stored.Height})
+	require.Equal(t, stored.URL, a.header.Get("Location"))
+	require.Equal(t, stored, decode[imageView](operator.upload(aPicture(t, 30)).want(http.StatusCreated)), "the same upload is the same picture")
 
-		for range 2 { // the second one from memory
-			shown := e.guest().get(stored.URL).want(http.StatusOK)
-			require.Equal(t, "image/jpeg", shown.header.Get("Content-Type"))
-			size, err := jpeg.DecodeConfig(bytes.NewReader(shown.body))
-			require.NoError(t, err)
-			require.Equal(t, 30, size.Width)
-		}
-		e.guest().get("/api/v1/images/"+noImage).problem(http.StatusNotFound, "not_found")
-		e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")
+	for range 2 { // the second one from memory
+		shown := e.guest().get(stored.URL).want(http.StatusOK)
+		require.Equal(t, "image/jpeg", shown.header.Get("Content-Type"))
+		size, err := jpeg.DecodeConfig(bytes.NewReader(shown.body))
+		require.NoError(t, err)
+		require.Equal(t, 30, size.Width)
+	}
+	e.guest().get("/api/v1/images/"+noImage).problem(http.StatusNotFound, "not_found")
+	e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")
 
-		v := e.sale(1, func(b map[string]any) { b["image_id"] = stored.ID })
-		picture := func(path string) string {
-			return decode[struct {
-				ImageURL string `json:"image_url"`
-			}](operator.get(path).want(http.StatusOK)).ImageURL
-		}
-		require.Equal(t, stored.URL, picture(v.path()))
-		require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"image_url":"`+stored.URL+`"`)
-		operator.patch(v.adminPath(), map[string]string{"title": "t"}).want(http.StatusOK)
-		require.Equal(t, stored.URL, picture(v.path()), "a change of another field keeps the picture")
-		require.Equal(t, []string{"image_id"}, operator.patch(v.adminPath(), map[string]string{"image_id": noImage}).problem(http.StatusBadRequest, "invalid_request").fields())
-		operator.patch(v.adminPath(), map[string]string{"image_id": ""}).want(http.StatusOK)
-		require.Empty(t, picture(v.path()))
-		body := e.saleBody(1)
-		body["image_id"] = noImage
-		require.Equal(t, []string{"image_id"}, operator.post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
-	})
+	v := e.sale(1, func(b map[string]any) { b["image_id"] = stored.ID })
+	picture := func(path string) string {
+		return decode[struct {
+			ImageURL string `json:"image_url"`
+		}](operator.get(path).want(http.StatusOK)).ImageURL
+	}
+	require.Equal(t, stored.URL, picture(v.path()))
+	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"image_url":"`+stored.URL+`"`)
+	operator.patch(v.adminPath(), map[string]string{"title": "t"}).want(http.StatusOK)
+	require.Equal(t, stored.URL, picture(v.path()), "a change of another field keeps the picture")
+	require.Equal(t, []string{"image_id"}, operator.patch(v.adminPath(), map[string]string{"image_id": noImage}).problem(http.StatusBadRequest, "invalid_request").fields())
+	operator.patch(v.adminPath(), map[string]string{"image_id": ""}).want(http.StatusOK)
+	require.Empty(t, picture(v.path()))
+	body := e.saleBody(1)
+	body["image_id"] = noImage
+	require.Equal(t, []string{"image_id"}, operator.post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
 }
 
 // TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
 func TestHostileUploads(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	bomb := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x06\x00\x00\x00\x1f\x21\xc8\xba" // 60000 × 60000
 	for name, file := range map[string]string{

@@ -14,7 +14,7 @@ import (
 // TestDemoRefusesForeignHosts sends requests as a web page does whose name resolves to the demo's address.
 func TestDemoRefusesForeignHosts(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.demo, s.change = true, func(cfg *handler.Config) { cfg.LocalHosts = true }
 	})
 	send := func(host string) *httptest.ResponseRecorder {

@@ -64,7 +64,7 @@ var impersonal = []string{"shops", "vouchers", "seckill_vouchers", "images", "ro
 // TestExportKnowsAllTables: a new table is in the export, or docs/security.md says why it is not, or it has no personal data.
 func TestExportKnowsAllTables(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	rows, err := e.store.Pools()["write"].QueryContext(t.Context(),
 		"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'")
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func (s *faultyStore) failFrom(n int64) {
 
 func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		e.store.RecordEvents()
 		v, room := e.sale(10), e.sale(10)
@@ -158,7 +158,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 func TestExportOfManyOrders(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	v, c := e.sale(1000), e.buyer(1)
 	const orders = 2*domain.MaxPageSize + 1
 	for range orders {
@@ -178,7 +178,7 @@ func TestExportOfManyOrders(t *testing.T) {
 // A client must not take the part of an export that was sent before a failure for the whole.
 func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	c := e.buyer(1)
 	e.db.failFrom(3)              // after the user and the orders
 	e.http.CloseIdleConnections() // a request on a used connection would be repeated
@@ -193,7 +193,7 @@ func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
 
 func TestExportsAreLimitedPerUser(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
 	c, other := e.buyer(1), e.buyer(2)
 	for range 2 {
 		c.get("/api/v1/me/export").want(http.StatusOK)
@@ -204,9 +204,9 @@ func TestExportsAreLimitedPerUser(t *testing.T) {
 
 func TestDeletedAccount(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
-		two := newEnv(t, db, func(s *setup) { s.store = e.store })
+		two := newEnv(t, func(s *setup) { s.store = e.store })
 		v, second := e.sale(10), e.sale(10)
 		c := e.login(phone)
 		elsewhere := e.login(phone)
@@ -248,12 +248,12 @@ func TestDeletedAccount(t *testing.T) {
 
 func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	admin := e.admin()
 	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
 	admin.get("/api/v1/me").want(http.StatusOK)
 
-	e = newEnv(t, sqlite, withFactors)
+	e = newEnv(t, withFactors)
 	admin = e.login(adminPhone)
 	require.Equal(t, "buyer", admin.login.User.Role, "before the enrolment")
 	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
@@ -262,7 +262,7 @@ func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 // A deletion that was interrupted after the cancellation can be repeated.
 func TestDeletionCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	v, c := e.sale(10), e.buyer(1)
 	c.post(v.orders(), nil).want(http.StatusCreated)
 	e.db.failFrom(4) // after the user, the list of orders and the cancellation

@@ -124,7 +124,7 @@ var attempts = []attempt{
 // otherwise is refused and changes nothing.
 func TestEveryMove(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		for status, reach := range reached {
 			t.Run(status, func(t *testing.T) {
 				t.Parallel()
@@ -176,7 +176,7 @@ func (e *env) life() string {
 // it is returned and nothing else changes.
 func TestEveryNotice(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		for status, reach := range reached {
 			t.Run(status, func(t *testing.T) {
 				t.Parallel()

@@ -123,83 +123,81 @@ var testedElsewhere = map[string][]string{
 func TestDocumentListsReturnedCodes(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		returned := map[string]map[string]bool{}
-		try := func(c client, o operation) {
-			t.Helper()
-			if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
-				c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
-			}
-			a := c.bad().do(o.method, o.path, o.body)
-			if a.status < http.StatusBadRequest {
-				return
-			}
-			p := decode[problemView](a)
-			if returned[p.Code] == nil {
-				returned[p.Code] = map[string]bool{}
-			}
-			returned[p.Code][o.name] = true
-			assert.Equal(t, "/problems/"+p.Code, p.Type)
+	e := newQueueEnv(t)
+	returned := map[string]map[string]bool{}
+	try := func(c client, o operation) {
+		t.Helper()
+		if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
+			c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
 		}
-		all := operations(t)
-		old := e.admin()
-		e.clock.advance(16 * time.Minute)
-		admin, buyer := e.admin(), e.buyer(1)
-		admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
+		a := c.bad().do(o.method, o.path, o.body)
+		if a.status < http.StatusBadRequest {
+			return
+		}
+		p := decode[problemView](a)
+		if returned[p.Code] == nil {
+			returned[p.Code] = map[string]bool{}
+		}
+		returned[p.Code][o.name] = true
+		assert.Equal(t, "/problems/"+p.Code, p.Type)
+	}
+	all := operations(t)
+	old := e.admin()
+	e.clock.advance(16 * time.Minute)
+	admin, buyer := e.admin(), e.buyer(1)
+	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
+	for _, o := range all {
+		key := func(c client) client { return c }
+		if o.has("header", "Idempotency-Key") {
+			key = func(c client) client { return c.key("one for all") }
+			try(admin.key("ü"), o)
+		}
+		for _, x := range o.invalidVariants() {
+			try(admin, x)
+		}
+		if strings.HasPrefix(o.op.OperationID, "logout") || o.op.OperationID == "deleteMe" { // would end the session of the following requests
+			try(old, o)
+			try(e.guest(), o)
+			continue
+		}
+		for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
+			try(c, o)
+		}
+	}
+	e.db.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
+	require.NoError(t, e.rdb.Close())
+	for _, o := range all {
+		for _, x := range append(o.invalidVariants(), o) {
+			try(admin, x)
+		}
+	}
+
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	documented := map[string][]string{}
+	for _, p := range pages {
+		documented[p.Code] = p.Routes
+	}
+	for _, code := range []string{
+		"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
+	} {
 		for _, o := range all {
-			key := func(c client) client { return c }
-			if o.has("header", "Idempotency-Key") {
-				key = func(c client) client { return c.key("one for all") }
-				try(admin.key("ü"), o)
-			}
-			for _, x := range o.invalidVariants() {
-				try(admin, x)
-			}
-			if strings.HasPrefix(o.op.OperationID, "logout") || o.op.OperationID == "deleteMe" { // would end the session of the following requests
-				try(old, o)
-				try(e.guest(), o)
+			if slices.Contains(testedElsewhere[o.name], code) {
+				assert.Contains(t, documented[code], o.name)
 				continue
 			}
-			for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
-				try(c, o)
-			}
+			assert.Equal(t, returned[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
 		}
-		e.db.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
-		require.NoError(t, e.rdb.Close())
-		for _, o := range all {
-			for _, x := range append(o.invalidVariants(), o) {
-				try(admin, x)
-			}
+	}
+	for _, o := range all {
+		if len(*o.op.Security) > 0 && o.op.OperationID != "paymentNotice" && o.op.OperationID != "showVoucher" { // answered from memory
+			assert.Contains(t, documented["rate_limited"], o.name)
 		}
-
-		pages, err := handler.Problems()
-		require.NoError(t, err)
-		documented := map[string][]string{}
-		for _, p := range pages {
-			documented[p.Code] = p.Routes
+		if o.has("header", "Idempotency-Key") { // possible while another request with the key is running
+			assert.Contains(t, documented["order_in_progress"], o.name)
+			assert.Contains(t, documented["overloaded"], o.name)
 		}
-		for _, code := range []string{
-			"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
-		} {
-			for _, o := range all {
-				if slices.Contains(testedElsewhere[o.name], code) {
-					assert.Contains(t, documented[code], o.name)
-					continue
-				}
-				assert.Equal(t, returned[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
-			}
-		}
-		for _, o := range all {
-			if len(*o.op.Security) > 0 && o.op.OperationID != "paymentNotice" && o.op.OperationID != "showVoucher" { // answered from memory
-				assert.Contains(t, documented["rate_limited"], o.name)
-			}
-			if o.has("header", "Idempotency-Key") { // possible while another request with the key is running
-				assert.Contains(t, documented["order_in_progress"], o.name)
-				assert.Contains(t, documented["overloaded"], o.name)
-			}
-		}
-	})
+	}
 }
 
 // otherTitles are the more specific titles of unauthenticated and forbidden.

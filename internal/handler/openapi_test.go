@@ -25,7 +25,7 @@ var ginParam = regexp.MustCompile(`:([a-z_]+)`)
 // TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	var served []string
 	for _, r := range e.engine.Routes() {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
@@ -63,7 +63,7 @@ func documented(t *testing.T) []string {
 
 func TestDocumentIsServed(t *testing.T) {
 	t.Parallel()
-	a := newEnv(t, sqlite).guest().get("/api/v1/openapi.json").want(http.StatusOK)
+	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	doc := decode[struct{ OpenAPI string }](a)
 	assert.Equal(t, "3.0.3", doc.OpenAPI)
 }
@@ -99,28 +99,26 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 // TestDocumentStatesRequiredRoles calls every route without a token, and the admin routes with a buyer's token.
 func TestDocumentStatesRequiredRoles(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		buyer := e.buyer(1)
-		k, err := theContract()
-		require.NoError(t, err)
-		for path, item := range k.doc.Paths.Map() {
-			for method, op := range item.Operations() {
-				name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox", "{hash}", noImage).Replace(path)
-				a := e.guest().bad().do(method, url, "")
-				optional := slices.ContainsFunc(*op.Security, func(r openapi3.SecurityRequirement) bool { return len(r) == 0 })
-				if len(*op.Security) > 0 && !optional {
-					a.problem(http.StatusUnauthorized, "unauthenticated")
-				} else {
-					assert.NotEqual(t, http.StatusUnauthorized, a.status, name)
-				}
-				if strings.HasPrefix(path, "/api/v1/admin/") {
-					buyer.bad().do(method, url, "").problem(http.StatusForbidden, "forbidden")
-				} else if refused := op.Responses.Status(http.StatusForbidden); refused != nil && !optional && op.OperationID != "login" { // a login is refused by its second factor
-					codes := codesIn(refused.Value.Content["application/problem+json"].Schema.Value)
-					assert.Subset(t, []string{"entry_required", "challenge_required"}, codes, name)
-				}
+	e := newEnv(t)
+	buyer := e.buyer(1)
+	k, err := theContract()
+	require.NoError(t, err)
+	for path, item := range k.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox", "{hash}", noImage).Replace(path)
+			a := e.guest().bad().do(method, url, "")
+			optional := slices.ContainsFunc(*op.Security, func(r openapi3.SecurityRequirement) bool { return len(r) == 0 })
+			if len(*op.Security) > 0 && !optional {
+				a.problem(http.StatusUnauthorized, "unauthenticated")
+			} else {
+				assert.NotEqual(t, http.StatusUnauthorized, a.status, name)
+			}
+			if strings.HasPrefix(path, "/api/v1/admin/") {
+				buyer.bad().do(method, url, "").problem(http.StatusForbidden, "forbidden")
+			} else if refused := op.Responses.Status(http.StatusForbidden); refused != nil && !optional && op.OperationID != "login" { // a login is refused by its second factor
+				codes := codesIn(refused.Value.Content["application/problem+json"].Schema.Value)
+				assert.Subset(t, []string{"entry_required", "challenge_required"}, codes, name)
 			}
 		}
-	})
+	}
 }

@@ -47,7 +47,7 @@ func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, er
 // by an operator.
 func TestOrderEvents(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		e.store.RecordEvents()
 		r := &eventReceiver{}

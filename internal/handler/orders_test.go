@@ -31,7 +31,7 @@ func (c client) place(v voucherView) orderView {
 
 func TestPlaceOrder(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, buyer := e.sale(2), e.buyer(1)
 		a := buyer.post(v.orders(), nil).want(http.StatusCreated)
@@ -56,114 +56,102 @@ func TestPlaceOrder(t *testing.T) {
 
 func TestSoldOut(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, owner := e.sale(1), e.buyer(1)
-		o := owner.place(v)
-		for i := range 3 { // from the database first, then from the cached sale
-			e.buyer(2+i).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-			p := owner.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-			assert.Equal(t, o.ID, p.OrderID, "a buyer with an order gets duplicate_order instead of sold_out")
-		}
-		assert.Equal(t, "sold_out", decode[voucherView](e.guest().get(v.path()).want(http.StatusOK)).State)
+	e := newEnv(t)
+	v, owner := e.sale(1), e.buyer(1)
+	o := owner.place(v)
+	for i := range 3 { // from the database first, then from the cached sale
+		e.buyer(2+i).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+		p := owner.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+		assert.Equal(t, o.ID, p.OrderID, "a buyer with an order gets duplicate_order instead of sold_out")
+	}
+	assert.Equal(t, "sold_out", decode[voucherView](e.guest().get(v.path()).want(http.StatusOK)).State)
 
-		owner.post(o.path()+"/cancel", nil).want(http.StatusOK)
-		e.buyer(9).place(v) // the unit is for sale again at once
-		owner.post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-		e.checkInvariants()
-	})
+	owner.post(o.path()+"/cancel", nil).want(http.StatusOK)
+	e.buyer(9).place(v) // the unit is for sale again at once
+	owner.post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+	e.checkInvariants()
 }
 
 func TestSaleWindow(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		now := e.clock.now()
-		v, buyer := e.sale(5, func(b map[string]any) {
-			b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
-		}), e.buyer(1)
-		before := e.dump()
-		e.clock.advance(time.Minute - time.Millisecond)
-		buyer.post(v.orders(), nil).problem(http.StatusConflict, "sale_not_started")
-		e.clock.advance(time.Minute + time.Millisecond)
-		buyer.post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
-		assert.Equal(t, before, e.dump())
-		e.clock.advance(-time.Millisecond)
-		buyer.place(v)
-		e.clock.advance(-time.Minute + time.Millisecond)
-		e.buyer(2).place(v)
-	})
+	e := newEnv(t)
+	now := e.clock.now()
+	v, buyer := e.sale(5, func(b map[string]any) {
+		b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
+	}), e.buyer(1)
+	before := e.dump()
+	e.clock.advance(time.Minute - time.Millisecond)
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "sale_not_started")
+	e.clock.advance(time.Minute + time.Millisecond)
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
+	assert.Equal(t, before, e.dump())
+	e.clock.advance(-time.Millisecond)
+	buyer.place(v)
+	e.clock.advance(-time.Minute + time.Millisecond)
+	e.buyer(2).place(v)
 }
 
 func TestVouchersThatCannotBeBought(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		admin, buyer := e.admin(), e.buyer(1)
-		normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
-			map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
-		buyer.post(normal.orders(), nil).problem(http.StatusConflict, "invalid_state")
-		admin.patch(normal.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		buyer.post(normal.orders(), nil).problem(http.StatusNotFound, "not_found")
-		for range 2 {
-			buyer.post("/api/v1/vouchers/4711/orders", nil).problem(http.StatusNotFound, "not_found")
-		}
-		never := e.sale(0)
-		buyer.post(never.orders(), nil).problem(http.StatusConflict, "sold_out")
-	})
+	e := newEnv(t)
+	admin, buyer := e.admin(), e.buyer(1)
+	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
+		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
+	buyer.post(normal.orders(), nil).problem(http.StatusConflict, "invalid_state")
+	admin.patch(normal.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	buyer.post(normal.orders(), nil).problem(http.StatusNotFound, "not_found")
+	for range 2 {
+		buyer.post("/api/v1/vouchers/4711/orders", nil).problem(http.StatusNotFound, "not_found")
+	}
+	never := e.sale(0)
+	buyer.post(never.orders(), nil).problem(http.StatusConflict, "sold_out")
 }
 
 func TestLimitPerUser(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(5, func(b map[string]any) { b["limit_per_user"] = 3 }), e.buyer(1)
-		first, second, third := buyer.place(v), buyer.place(v), buyer.place(v)
-		held := []string{first.ID, second.ID, third.ID}
-		assert.Contains(t, held, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
-		buyer.post(second.path()+"/cancel", nil).want(http.StatusOK)
-		fourth := buyer.place(v) // the slot in the middle is free again
-		assert.NotContains(t, held, fourth.ID)
-		buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-		e.buyer(2).place(v)
-		e.buyer(2).place(v)
-		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out") // has two of three orders, and no unit is left
-		e.checkInvariants()
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(5, func(b map[string]any) { b["limit_per_user"] = 3 }), e.buyer(1)
+	first, second, third := buyer.place(v), buyer.place(v), buyer.place(v)
+	held := []string{first.ID, second.ID, third.ID}
+	assert.Contains(t, held, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
+	buyer.post(second.path()+"/cancel", nil).want(http.StatusOK)
+	fourth := buyer.place(v) // the slot in the middle is free again
+	assert.NotContains(t, held, fourth.ID)
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+	e.buyer(2).place(v)
+	e.buyer(2).place(v)
+	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out") // has two of three orders, and no unit is left
+	e.checkInvariants()
 }
 
 func TestOrderInProgress(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(5), e.buyer(1)
-		before := e.dump()
-		require.NoError(t, e.locks.take(userID(t, buyer)))
-		a := buyer.post(v.orders(), nil)
-		a.problem(http.StatusConflict, "order_in_progress")
-		assert.Equal(t, 1, a.retryAfter())
-		assert.Equal(t, before, e.dump())
-		e.buyer(2).place(v) // other users are not affected
-		e.locks.release(userID(t, buyer))
-		buyer.place(v)
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	before := e.dump()
+	require.NoError(t, e.locks.take(userID(t, buyer)))
+	a := buyer.post(v.orders(), nil)
+	a.problem(http.StatusConflict, "order_in_progress")
+	assert.Equal(t, 1, a.retryAfter())
+	assert.Equal(t, before, e.dump())
+	e.buyer(2).place(v) // other users are not affected
+	e.locks.release(userID(t, buyer))
+	buyer.place(v)
 }
 
 func TestLockOutage(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(5), e.buyer(1)
-		before := e.dump()
-		e.locks.fail(errors.New("dial tcp 10.1.2.3:6379: connection refused"))
-		a := buyer.post(v.orders(), nil)
-		a.problem(http.StatusServiceUnavailable, "unavailable")
-		assert.Equal(t, 1, a.retryAfter())
-		assert.NotContains(t, string(a.body), "10.1.2.3")
-		assert.Equal(t, before, e.dump())
-		e.locks.fail(nil)
-		buyer.place(v)
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	before := e.dump()
+	e.locks.fail(errors.New("dial tcp 10.1.2.3:6379: connection refused"))
+	a := buyer.post(v.orders(), nil)
+	a.problem(http.StatusServiceUnavailable, "unavailable")
+	assert.Equal(t, 1, a.retryAfter())
+	assert.NotContains(t, string(a.body), "10.1.2.3")
+	assert.Equal(t, before, e.dump())
+	e.locks.fail(nil)
+	buyer.place(v)
 }
 
 // slowLane announces each purchase on entered and blocks it until leave is readable.
@@ -180,34 +168,32 @@ func (l slowLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 
 func TestOverloaded(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		slow := slowLane{entered: make(chan struct{}), leave: make(chan struct{})}
-		e := newEnv(t, db, func(s *setup) {
-			s.maxInFlight = 1
-			s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
-		})
-		leave := sync.OnceFunc(func() { close(slow.leave) })
-		t.Cleanup(leave) // releases the server if the test fails early
-		v, one, two := e.sale(5), e.buyer(1), e.buyer(2)
-		first := make(chan answer, 1)
-		go func() { first <- one.do("POST", v.orders(), nil) }()
-		<-slow.entered
-		a := two.post(v.orders(), nil)
-		a.problem(http.StatusServiceUnavailable, "overloaded")
-		assert.Equal(t, 1, a.retryAfter())
-		two.get(v.path()).want(http.StatusOK) // reads are still possible
-		leave()
-		(<-first).want(http.StatusCreated)
-		go func() { <-slow.entered }()
-		two.place(v)
-		assert.EqualValues(t, 3, e.stock(v.ID))
+	slow := slowLane{entered: make(chan struct{}), leave: make(chan struct{})}
+	e := newEnv(t, func(s *setup) {
+		s.maxInFlight = 1
+		s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
 	})
+	leave := sync.OnceFunc(func() { close(slow.leave) })
+	t.Cleanup(leave) // releases the server if the test fails early
+	v, one, two := e.sale(5), e.buyer(1), e.buyer(2)
+	first := make(chan answer, 1)
+	go func() { first <- one.do("POST", v.orders(), nil) }()
+	<-slow.entered
+	a := two.post(v.orders(), nil)
+	a.problem(http.StatusServiceUnavailable, "overloaded")
+	assert.Equal(t, 1, a.retryAfter())
+	two.get(v.path()).want(http.StatusOK) // reads are still possible
+	leave()
+	(<-first).want(http.StatusCreated)
+	go func() { <-slow.entered }()
+	two.place(v)
+	assert.EqualValues(t, 3, e.stock(v.ID))
 }
 
 // TestConcurrentPurchasesNeverOversell sends two purchases of each of 60 buyers for 20 units.
 func TestConcurrentPurchasesNeverOversell(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		const buyers, units = 60, 20
 		e := newEnv(t, db, func(s *setup) { s.maxInFlight = 2 * buyers })
 		v := e.sale(units)
@@ -253,25 +239,23 @@ func TestConcurrentPurchasesNeverOversell(t *testing.T) {
 
 func TestOrdersBelongToTheirOwner(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, owner, other := e.sale(5), e.buyer(1), e.buyer(2)
-		o := owner.place(v)
-		for _, c := range []client{other, e.admin()} {
-			before := e.dump()
-			c.get(o.path()).problem(http.StatusNotFound, "not_found")
-			c.post(o.path()+"/cancel", nil).problem(http.StatusNotFound, "not_found")
-			assert.Empty(t, decode[listView[orderView]](c.get("/api/v1/orders").want(http.StatusOK)).Items)
-			assert.Equal(t, before, e.dump())
-		}
-		owner.get("/api/v1/orders/4711").problem(http.StatusNotFound, "not_found")
-		owner.post("/api/v1/orders/4711/cancel", nil).problem(http.StatusNotFound, "not_found")
-	})
+	e := newEnv(t)
+	v, owner, other := e.sale(5), e.buyer(1), e.buyer(2)
+	o := owner.place(v)
+	for _, c := range []client{other, e.admin()} {
+		before := e.dump()
+		c.get(o.path()).problem(http.StatusNotFound, "not_found")
+		c.post(o.path()+"/cancel", nil).problem(http.StatusNotFound, "not_found")
+		assert.Empty(t, decode[listView[orderView]](c.get("/api/v1/orders").want(http.StatusOK)).Items)
+		assert.Equal(t, before, e.dump())
+	}
+	owner.get("/api/v1/orders/4711").problem(http.StatusNotFound, "not_found")
+	owner.post("/api/v1/orders/4711/cancel", nil).problem(http.StatusNotFound, "not_found")
 }
 
 func TestCancelReturnsUnitOnce(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, buyer := e.sale(3), e.buyer(1)
 		o := buyer.place(v)
@@ -296,7 +280,7 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 // TestConcurrentCancelsReturnOneUnit: one of many concurrent cancellations succeeds and returns one unit.
 func TestConcurrentCancelsReturnOneUnit(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, buyer := e.sale(3), e.buyer(1)
 		o := buyer.place(v)
@@ -316,7 +300,7 @@ func TestConcurrentCancelsReturnOneUnit(t *testing.T) {
 
 func TestListOrders(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		buyer := e.buyer(1)
 		var newestFirst []string

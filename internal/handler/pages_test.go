@@ -16,7 +16,7 @@ import (
 // trusted, and nobody else: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) {
 			c.TrustedProxies = []string{"192.0.2.1"}
 			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
 func TestPagesAreServedBesideAPI(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) {
 			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Security-Policy", "default-src 'self'")

@@ -155,27 +155,26 @@ func TestPay(t *testing.T) {
 // purchase. The price may be zero.
 func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
-		o := e.buyer(1).place(v)
-		e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
-		p := e.buyer(1).pay(o)
-		assert.EqualValues(t, 8000, p.Payment.Amount)
-		assert.Equal(t, "JPY", p.Payment.Currency)
-		paid := e.noticeOf(paymentView{Ref: "in-yuan"}, o, "succeeded")
-		paid["currency"] = "CNY"
-		assert.Equal(t, "refunding", decode[paymentView](e.notify(paid).want(http.StatusOK)).Status)
-		paid["provider_ref"], paid["currency"] = p.Payment.Ref, "JPY"
-		e.notify(paid).want(http.StatusOK)
-		assert.Equal(t, "paid", e.buyer(1).status(o))
+	e := newEnv(t)
+	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
+	o := e.buyer(1).place(v)
+	e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
+	p := e.buyer(1).pay(o)
+	assert.EqualValues(t, 8000, p.Payment.Amount)
+	assert.Equal(t, "JPY", p.Payment.Currency)
+	paid := e.noticeOf(paymentView{Ref: "in-yuan"}, o, "succeeded")
+	paid["currency"] = "CNY"
+	assert.Equal(t, "refunding", decode[paymentView](e.notify(paid).want(http.StatusOK)).Status)
+	paid["provider_ref"], paid["currency"] = p.Payment.Ref, "JPY"
+	e.notify(paid).want(http.StatusOK)
+	assert.Equal(t, "paid", e.buyer(1).status(o))
 
-		free := e.buyer(2).paid(v)
-		assert.Zero(t, free.Order.Amount)
-		e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
-		require.NoError(t, e.payments.RefundDue(t.Context()))
-		assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
-		e.checkInvariants()
-	})
+	free := e.buyer(2).paid(v)
+	assert.Zero(t, free.Order.Amount)
+	e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
+	e.checkInvariants()
 }
 
 func TestPayRefusals(t *testing.T) {
@@ -199,65 +198,63 @@ func TestPayRefusals(t *testing.T) {
 
 func TestFailedPaymentCanBeRetried(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(2), e.buyer(1)
-		p := buyer.pay(buyer.place(v))
-		for range 2 {
-			e.notify(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
-		}
-		assert.Equal(t, "pending_payment", buyer.status(p.Order))
-		again := buyer.pay(p.Order)
-		assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a new payment follows a failed one")
-		e.notify(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
-		assert.Equal(t, "paid", buyer.status(p.Order))
-		e.notify(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
-		assert.Equal(t, "paid", buyer.status(p.Order))
-		assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	for range 2 {
+		e.notify(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
+	}
+	assert.Equal(t, "pending_payment", buyer.status(p.Order))
+	again := buyer.pay(p.Order)
+	assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a new payment follows a failed one")
+	e.notify(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(p.Order))
+	e.notify(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
+	assert.Equal(t, "paid", buyer.status(p.Order))
+	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
 }
 
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(2), e.buyer(1)
-		p := buyer.pay(buyer.place(v))
-		other := e.buyer(2).pay(e.buyer(2).place(v))
-		good := e.noticeOf(p.Payment, p.Order, "succeeded")
-		text, err := json.Marshal(good)
-		require.NoError(t, err)
-		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
-		for name, signed := range map[string]string{
-			"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
-			"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
-			"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
-		} {
-			a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
-			assert.Equal(t, http.StatusUnauthorized, a.status, name)
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	other := e.buyer(2).pay(e.buyer(2).place(v))
+	good := e.noticeOf(p.Payment, p.Order, "succeeded")
+	text, err := json.Marshal(good)
+	require.NoError(t, err)
+	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
+	for name, signed := range map[string]string{
+		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
+		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
+		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
+	} {
+		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
+		assert.Equal(t, http.StatusUnauthorized, a.status, name)
+	}
+	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
+	change := func(field string, value any) notice {
+		n := notice{}
+		for k, v := range good {
+			n[k] = v
 		}
-		e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
-		change := func(field string, value any) notice {
-			n := notice{}
-			for k, v := range good {
-				n[k] = v
-			}
-			n[field] = value
-			return n
-		}
-		for _, bad := range []notice{
-			change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
-			change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
-		} {
-			e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
-		}
-		unknown := change("status", "failed")
-		unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
-		e.notify(unknown).problem(http.StatusNotFound, "not_found")
-		assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
-		assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
-		rotated := "v1=00," + signature(body, now)
-		e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
-		assert.Equal(t, "paid", buyer.status(p.Order))
-	})
+		n[field] = value
+		return n
+	}
+	for _, bad := range []notice{
+		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
+	} {
+		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
+	}
+	unknown := change("status", "failed")
+	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
+	e.notify(unknown).problem(http.StatusNotFound, "not_found")
+	assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
+	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+	rotated := "v1=00," + signature(body, now)
+	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(p.Order))
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -271,28 +268,28 @@ func asJSON(t *testing.T, v any) string {
 // the order, even after a failure under the same reference.
 func TestNoticeOfForeignPaymentPaysNothing(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		buyer := e.buyer(1)
-		o := buyer.place(e.sale(3))
-		e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "failed")).problem(http.StatusNotFound, "not_found")
-		got := decode[paymentView](e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "succeeded")).want(http.StatusOK))
-		assert.Equal(t, "refunding", got.Status)
-		assert.Equal(t, "pending_payment", buyer.status(o))
-		require.NoError(t, e.payments.RefundDue(t.Context()))
-		assert.Equal(t, []string{"pay_X"}, e.bank.refunded)
+	e := newEnv(t)
+	buyer := e.buyer(1)
+	o := buyer.place(e.sale(3))
+	e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "failed")).problem(http.StatusNotFound, "not_found")
+	got := decode[paymentView](e.notify(e.noticeOf(paymentView{Ref: "pay_X"}, o, "succeeded")).want(http.StatusOK))
+	assert.Equal(t, "refunding", got.Status)
+	assert.Equal(t, "pending_payment", buyer.status(o))
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, []string{"pay_X"}, e.bank.refunded)
 
-		p := buyer.pay(o) // the buyer can still pay, even if the answer of the provider was lost: the payment is stored before
-		e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK)
-		assert.Equal(t, "paid", buyer.status(o))
-		e.checkInvariants()
-	})
+	p := buyer.pay(o) // the buyer can still pay, even if the answer of the provider was lost: the payment is stored before
+	e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(o))
+	e.checkInvariants()
 }
 
 // TestUnmatchedPaymentIsRefunded: a payment is refunded if its order is cancelled, already paid or lost, or if the
 // amount differs.
 func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
 		v, buyer := e.sale(3), e.buyer(1)
 		p := buyer.pay(buyer.place(v))
 		buyer.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
@@ -376,7 +373,7 @@ func (e *env) dueNow() {
 
 func TestRedeem(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, admin := e.sale(4), e.admin()
 		redeem := func(p paidView) string { return "/api/v1/admin/orders/" + p.Order.ID + "/redeem" }
@@ -404,34 +401,32 @@ func TestRedeem(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
-		p := buyer.paid(v)
-		admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
-		admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
-		admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
-		type entry struct{ Actor, Action, Detail string }
-		of := func(query string) []entry {
-			t.Helper()
-			return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
-		}
-		assert.Equal(t, []entry{
-			{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
-			{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
-		}, of("voucher_id="+v.ID))
-		assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
-		assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
-		admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
-		buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
-	})
+	e := newEnv(t)
+	v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
+	p := buyer.paid(v)
+	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
+	admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
+	admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
+	type entry struct{ Actor, Action, Detail string }
+	of := func(query string) []entry {
+		t.Helper()
+		return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
+	}
+	assert.Equal(t, []entry{
+		{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
+		{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
+	}, of("voucher_id="+v.ID))
+	assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
+	assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
+	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
+	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
 }
 
 // TestAuditStoresLongestDetails: the audit log stores changes of the maximum length completely, even if characters are
 // escaped.
 func TestAuditStoresLongestDetails(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, admin := e.sale(2), e.admin()
 		last := func() string {
@@ -455,7 +450,7 @@ func TestAuditStoresLongestDetails(t *testing.T) {
 
 func TestChangeStock(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, admin := e.sale(2), e.admin()
 		stock := "/api/v1/admin/vouchers/" + v.ID + "/stock"

@@ -49,7 +49,7 @@ func (g testGate) DeadLetter(ctx context.Context, id string) (service.DeadLetter
 	return service.DeadLetter(l), err
 }
 
-func newQueueEnv(t *testing.T, db database) *queueEnv {
+func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
 	m := testenv.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
@@ -66,7 +66,7 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 	})}
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
-	q.env = newEnv(t, db, func(s *setup) {
+	q.env = newEnv(t, append(options, func(s *setup) {
 		s.ids = ids
 		s.queue = func(faulty *faultyStore) (service.Lane, service.ReservationStore) {
 			store = faulty
@@ -80,7 +80,7 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // the ids of these tests contain no time
 			})
 		}
-	})
+	})...)
 	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis
 	q.committer = &lane.Committer{Orders: q.db, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
 	return q
@@ -159,89 +159,83 @@ func orderPath(id string) string { return "/api/v1/orders/" + id }
 // TestQueuedOrder follows an order in lane queue from the reservation to the cancellation.
 func TestQueuedOrder(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		v, buyer := e.sale(2), e.buyer(1)
-		a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
-		id := decode[queuedView](a).OrderID
-		assert.Equal(t, map[string]any{"id": id, "order_id": id, "status": "queued"}, decode[map[string]any](a))
-		assert.Equal(t, orderPath(id), a.header.Get("Location"))
+	e := newQueueEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
+	id := decode[queuedView](a).OrderID
+	assert.Equal(t, map[string]any{"order_id": id, "status": "queued"}, decode[map[string]any](a))
+	assert.Equal(t, orderPath(id), a.header.Get("Location"))
 
-		shown := orderView{
-			ID: id, VoucherID: v.ID, UserID: buyer.login.User.ID, Status: "queued", Amount: 8000,
-			CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z", Ahead: new(int64),
-		}
-		assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
-		e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
-		buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-		assert.Equal(t, id, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
-		assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
+	shown := orderView{
+		ID: id, VoucherID: v.ID, UserID: buyer.login.User.ID, Status: "queued", Amount: 8000,
+		CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z", Ahead: new(int64),
+	}
+	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
+	e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
+	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+	assert.Equal(t, id, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
+	assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
 
-		e.work()
-		shown.Status, shown.Ahead = "pending_payment", nil
-		assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
-		assert.EqualValues(t, 1, e.stock(v.ID))
-		buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
-		assert.NotEqual(t, id, buyer.queue(v), "the unit is for sale again, and the user can buy again")
-		e.checkInvariants()
-	})
+	e.work()
+	shown.Status, shown.Ahead = "pending_payment", nil
+	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
+	assert.EqualValues(t, 1, e.stock(v.ID))
+	buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
+	assert.NotEqual(t, id, buyer.queue(v), "the unit is for sale again, and the user can buy again")
+	e.checkInvariants()
 }
 
 // TestDeadLetteredOrderIsFailed: the answer has the reason internal and nothing of the cause.
 func TestDeadLetteredOrderIsFailed(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		v, buyer := e.sale(1), e.buyer(1)
-		id := buyer.queue(v)
-		e.deadLetter("poison")
-		body := decode[map[string]any](buyer.get(orderPath(id)).want(http.StatusOK))
-		assert.Equal(t, "failed", body["status"])
-		assert.Equal(t, "internal", body["reason"], "the cause is not revealed")
-		buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-		e.buyer(2).queue(v) // the unit is for sale again
-	})
+	e := newQueueEnv(t)
+	v, buyer := e.sale(1), e.buyer(1)
+	id := buyer.queue(v)
+	e.deadLetter("poison")
+	body := decode[map[string]any](buyer.get(orderPath(id)).want(http.StatusOK))
+	assert.Equal(t, "failed", body["status"])
+	assert.Equal(t, "internal", body["reason"], "the cause is not revealed")
+	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+	e.buyer(2).queue(v) // the unit is for sale again
 }
 
 // TestQueuedOrdersInLists: lists merge queued, failed and committed orders, newest first.
 func TestQueuedOrdersInLists(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		buyer := e.buyer(1)
-		var want []string // id and status
-		for i := range 7 {
-			id := buyer.queue(e.sale(1))
-			status := "queued"
-			switch i {
-			case 0, 3:
-				e.work()
-				status = "pending_payment"
-			case 2:
-				e.deadLetter("poison")
-				status = "failed"
+	e := newQueueEnv(t)
+	buyer := e.buyer(1)
+	var want []string // id and status
+	for i := range 7 {
+		id := buyer.queue(e.sale(1))
+		status := "queued"
+		switch i {
+		case 0, 3:
+			e.work()
+			status = "pending_payment"
+		case 2:
+			e.deadLetter("poison")
+			status = "failed"
+		}
+		want = append([]string{id + " " + status}, want...)
+	}
+	// An earlier call of work or deadLetter settled all waiting orders.
+	want[len(want)-2] = strings.Replace(want[len(want)-2], "queued", "failed", 1)
+	for _, limit := range []int{1, 3, 7, 50} {
+		_, all := walk[orderView](buyer, "/api/v1/orders", limit)
+		assert.Equal(t, want, statuses(all), "limit %d", limit)
+	}
+	for _, status := range []string{"queued", "failed", "pending_payment"} {
+		var some []string
+		for _, w := range want {
+			if strings.HasSuffix(w, status) {
+				some = append(some, w)
 			}
-			want = append([]string{id + " " + status}, want...)
 		}
-		// An earlier call of work or deadLetter settled all waiting orders.
-		want[len(want)-2] = strings.Replace(want[len(want)-2], "queued", "failed", 1)
-		for _, limit := range []int{1, 3, 7, 50} {
-			_, all := walk[orderView](buyer, "/api/v1/orders", limit)
-			assert.Equal(t, want, statuses(all), "limit %d", limit)
-		}
-		for _, status := range []string{"queued", "failed", "pending_payment"} {
-			var some []string
-			for _, w := range want {
-				if strings.HasSuffix(w, status) {
-					some = append(some, w)
-				}
-			}
-			_, all := walk[orderView](buyer, "/api/v1/orders?status="+status, 1)
-			assert.Equal(t, some, statuses(all), status)
-		}
-		_, others := walk[orderView](e.buyer(2), "/api/v1/orders", 50)
-		assert.Empty(t, others)
-	})
+		_, all := walk[orderView](buyer, "/api/v1/orders?status="+status, 1)
+		assert.Equal(t, some, statuses(all), status)
+	}
+	_, others := walk[orderView](e.buyer(2), "/api/v1/orders", 50)
+	assert.Empty(t, others)
 }
 
 func statuses(orders []orderView) []string {
@@ -255,16 +249,14 @@ func statuses(orders []orderView) []string {
 // TestCommittedOrderWithTicketIsShownOnce: a list shows an order that is committed but not settled once, as committed.
 func TestCommittedOrderWithTicketIsShownOnce(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		buyer := e.buyer(1)
-		id := buyer.queue(e.sale(1))
-		require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
-		_, all := walk[orderView](buyer, "/api/v1/orders", 50)
-		assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
-		_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
-		assert.Empty(t, all)
-	})
+	e := newQueueEnv(t)
+	buyer := e.buyer(1)
+	id := buyer.queue(e.sale(1))
+	require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
+	_, all := walk[orderView](buyer, "/api/v1/orders", 50)
+	assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
+	_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
+	assert.Empty(t, all)
 }
 
 // waitRecorder is a lane that records the requested wait.
@@ -282,7 +274,7 @@ func (w *waitRecorder) Place(ctx context.Context, p domain.Purchase) (domain.Ord
 func TestPreferredWait(t *testing.T) {
 	t.Parallel()
 	lane := &waitRecorder{}
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.lane = func(l service.Lane) service.Lane { lane.Lane = l; return lane }
 	})
 	v := e.sale(100)
@@ -322,63 +314,57 @@ func TestPreferredWait(t *testing.T) {
 // TestWaitForOutcome: a purchase with Prefer: wait returns the order or the error.
 func TestWaitForOutcome(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		answered := func(n int, v voucherView, decide func()) answer {
-			done := make(chan answer, 1)
-			buyer := e.buyer(n).with("Prefer", "wait=60")
-			go func() { done <- buyer.post(v.orders(), nil) }()
-			require.Eventually(t, func() bool { return len(e.waiting()) == 1 }, time.Minute, time.Millisecond)
-			decide()
-			return <-done
-		}
-		v := e.sale(1)
-		a := answered(1, v, e.work).want(http.StatusCreated)
-		o := decode[orderView](a)
-		assert.Equal(t, "pending_payment", o.Status)
-		assert.Equal(t, o.path(), a.header.Get("Location"))
-		answered(2, e.sale(1), func() {
-			e.settle(e.waiting()[0], domain.End{Failed: "sold_out"})
-		}).problem(http.StatusConflict, "sold_out")
-		answered(3, e.sale(1), func() { e.deadLetter("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
-	})
+	e := newQueueEnv(t)
+	answered := func(n int, v voucherView, decide func()) answer {
+		done := make(chan answer, 1)
+		buyer := e.buyer(n).with("Prefer", "wait=60")
+		go func() { done <- buyer.post(v.orders(), nil) }()
+		require.Eventually(t, func() bool { return len(e.waiting()) == 1 }, time.Minute, time.Millisecond)
+		decide()
+		return <-done
+	}
+	v := e.sale(1)
+	a := answered(1, v, e.work).want(http.StatusCreated)
+	o := decode[orderView](a)
+	assert.Equal(t, "pending_payment", o.Status)
+	assert.Equal(t, o.path(), a.header.Get("Location"))
+	answered(2, e.sale(1), func() {
+		e.settle(e.waiting()[0], domain.End{Failed: "sold_out"})
+	}).problem(http.StatusConflict, "sold_out")
+	answered(3, e.sale(1), func() { e.deadLetter("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
 }
 
 // TestRedisOutageInLaneQueue: only requests that need data from Redis fail.
 func TestRedisOutageInLaneQueue(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		v, buyer := e.sale(2), e.buyer(1)
-		id := buyer.queue(v)
-		e.work()
-		require.NoError(t, e.rdb.Close())
-		e.buyer(2).post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
-		buyer.get(orderPath(id)).want(http.StatusOK)
-		buyer.get("/api/v1/orders?status=pending_payment").want(http.StatusOK)
-		buyer.get("/api/v1/orders").problem(http.StatusServiceUnavailable, "unavailable")
-		e.admin().get(deadLettersPath).problem(http.StatusServiceUnavailable, "unavailable")
-		buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
-	})
+	e := newQueueEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	id := buyer.queue(v)
+	e.work()
+	require.NoError(t, e.rdb.Close())
+	e.buyer(2).post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+	buyer.get(orderPath(id)).want(http.StatusOK)
+	buyer.get("/api/v1/orders?status=pending_payment").want(http.StatusOK)
+	buyer.get("/api/v1/orders").problem(http.StatusServiceUnavailable, "unavailable")
+	e.admin().get(deadLettersPath).problem(http.StatusServiceUnavailable, "unavailable")
+	buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
 }
 
 // Redis has lost the gate of a sale that is sold out, and nothing loads it again. The holder of an order is answered from the
 // database.
 func TestHolderAfterLossOfTheGate(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newQueueEnv(t, db)
-		v := e.sale(1)
-		buyer, now := e.buyer(1), e.clock.now()
-		userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
-		require.NoError(t, err)
-		placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
-			ID: 4711, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
-		}}})
-		require.NoError(t, placed[0].Err)
-		e.clock.advance(2 * time.Second)
-		e.seen(v)
-		buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-	})
+	e := newQueueEnv(t)
+	v := e.sale(1)
+	buyer, now := e.buyer(1), e.clock.now()
+	userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
+	require.NoError(t, err)
+	placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
+		ID: 4711, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+	}}})
+	require.NoError(t, placed[0].Err)
+	e.clock.advance(2 * time.Second)
+	e.seen(v)
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
 }

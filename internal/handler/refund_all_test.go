@@ -13,7 +13,7 @@ import (
 // TestRefundAllOrders: all paid orders of a sale that was taken off are refunded once, and no others.
 func TestRefundAllOrders(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		operator, v, other := e.staff("13900000002", domain.RoleOperator), e.sale(9), e.sale(9)
 		var orders []orderView
@@ -55,20 +55,18 @@ func TestRefundAllOrders(t *testing.T) {
 // TestUsedCodeSaysWhen: a code that was redeemed before names its order and the time.
 func TestUsedCodeSaysWhen(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		buyer, counter := e.buyer(1), e.staff("13900000004", domain.RoleRedeemer)
-		o := decode[orderView](buyer.get(buyer.paid(e.sale(1)).Order.path()).want(http.StatusOK))
-		code := map[string]string{"code": o.RedeemCode}
-		counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
-		e.clock.advance(10 * time.Minute)
-		for _, a := range []answer{counter.post("/api/v1/admin/redeem", code), e.admin().post("/api/v1/admin/orders/"+o.ID+"/redeem", nil)} {
-			p := a.problem(http.StatusConflict, "invalid_state")
-			require.Equal(t, o.ID, p.OrderID)
-			require.Equal(t, "order "+o.ID+" was redeemed at 2026-11-11T12:00:00Z", p.Detail)
-			require.Equal(t, "2026-11-11T12:00:00Z", decode[struct {
-				RedeemedAt string `json:"redeemed_at"`
-			}](a).RedeemedAt)
-		}
-	})
+	e := newEnv(t)
+	buyer, counter := e.buyer(1), e.staff("13900000004", domain.RoleRedeemer)
+	o := decode[orderView](buyer.get(buyer.paid(e.sale(1)).Order.path()).want(http.StatusOK))
+	code := map[string]string{"code": o.RedeemCode}
+	counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
+	e.clock.advance(10 * time.Minute)
+	for _, a := range []answer{counter.post("/api/v1/admin/redeem", code), e.admin().post("/api/v1/admin/orders/"+o.ID+"/redeem", nil)} {
+		p := a.problem(http.StatusConflict, "invalid_state")
+		require.Equal(t, o.ID, p.OrderID)
+		require.Equal(t, "order "+o.ID+" was redeemed at 2026-11-11T12:00:00Z", p.Detail)
+		require.Equal(t, "2026-11-11T12:00:00Z", decode[struct {
+			RedeemedAt string `json:"redeemed_at"`
+		}](a).RedeemedAt)
+	}
 }

@@ -39,38 +39,36 @@ func (r *fakeRusher) Stop(context.Context) {
 // TestRushRoutes covers the routes only, with a fake load simulation.
 func TestRushRoutes(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		r := &fakeRusher{last: domain.Rush{State: domain.RushIdle}}
-		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
-		admin, path := e.admin(), "/api/v1/admin/rush"
-		assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
-		for _, body := range []string{
-			``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
-			`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
-		} {
-			admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")
-		}
-		assert.Zero(t, r.started)
-		body := map[string]any{"buyers": 5000, "stock": 10000}
-		once := admin.with("Idempotency-Key", "rush")
-		for range 2 {
-			got := decode[map[string]any](once.post(path, body).want(http.StatusAccepted))
-			assert.Equal(t, "running", got["state"])
-			assert.Equal(t, "7", got["voucher_id"])
-		}
-		assert.Equal(t, 1, r.started)
-		admin.post(path, body).problem(http.StatusConflict, "invalid_state")
-		admin.do(http.MethodDelete, path, nil).want(http.StatusNoContent)
-		done := decode[map[string]any](admin.get(path).want(http.StatusOK))
-		assert.InDelta(t, 1.23, done["p50_ms"], 0.001)
-		assert.Len(t, done["verdicts"], 1)
-	})
+	r := &fakeRusher{last: domain.Rush{State: domain.RushIdle}}
+	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
+	admin, path := e.admin(), "/api/v1/admin/rush"
+	assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
+	for _, body := range []string{
+		``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
+		`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
+	} {
+		admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")
+	}
+	assert.Zero(t, r.started)
+	body := map[string]any{"buyers": 5000, "stock": 10000}
+	once := admin.with("Idempotency-Key", "rush")
+	for range 2 {
+		got := decode[map[string]any](once.post(path, body).want(http.StatusAccepted))
+		assert.Equal(t, "running", got["state"])
+		assert.Equal(t, "7", got["voucher_id"])
+	}
+	assert.Equal(t, 1, r.started)
+	admin.post(path, body).problem(http.StatusConflict, "invalid_state")
+	admin.do(http.MethodDelete, path, nil).want(http.StatusNoContent)
+	done := decode[map[string]any](admin.get(path).want(http.StatusOK))
+	assert.InDelta(t, 1.23, done["p50_ms"], 0.001)
+	assert.Len(t, done["verdicts"], 1)
 }
 
 // TestRushRequiresDemoMode: outside demo mode, the answer names the setting.
 func TestRushRequiresDemoMode(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	admin := e.admin()
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		var body any

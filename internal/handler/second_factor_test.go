@@ -50,54 +50,50 @@ func withFactors(s *setup) { s.factors = true }
 
 func TestLoginWithSecondFactor(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, withFactors)
-		app := e.enroll(operatorPhone, domain.RoleOperator)
-		e.sendCode(operatorPhone).want(http.StatusOK)
-		assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
-		wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
-		assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
-		l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
-		assert.Equal(t, "operator", l.User.Role)
-		operator := e.as(l.AccessToken)
-		operator.get("/api/v1/admin/orders").want(http.StatusOK)
-		assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
+	e := newEnv(t, withFactors)
+	app := e.enroll(operatorPhone, domain.RoleOperator)
+	e.sendCode(operatorPhone).want(http.StatusOK)
+	assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
+	wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+	assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
+	l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
+	assert.Equal(t, "operator", l.User.Role)
+	operator := e.as(l.AccessToken)
+	operator.get("/api/v1/admin/orders").want(http.StatusOK)
+	assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
 
-		l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
-		assert.Equal(t, "operator", l.User.Role, "the session keeps its second factor")
-		e.as(l.AccessToken).get("/api/v1/admin/orders").want(http.StatusOK)
+	l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
+	assert.Equal(t, "operator", l.User.Role, "the session keeps its second factor")
+	e.as(l.AccessToken).get("/api/v1/admin/orders").want(http.StatusOK)
 
-		e.sendCode(operatorPhone).want(http.StatusOK)
-		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
-		e.tryTOTP(operatorPhone, app.password(-1)).problem(http.StatusUnauthorized, "totp_required")
-		e.tryTOTP(operatorPhone, app.password(1)).want(http.StatusOK)
-		e.login(phone) // buyers need none
-	})
+	e.sendCode(operatorPhone).want(http.StatusOK)
+	e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
+	e.tryTOTP(operatorPhone, app.password(-1)).problem(http.StatusUnauthorized, "totp_required")
+	e.tryTOTP(operatorPhone, app.password(1)).want(http.StatusOK)
+	e.login(phone) // buyers need none
 }
 
 // TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code.
 func TestWrongSecondFactorIsAGuess(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, withFactors)
-		app := e.enroll(operatorPhone, domain.RoleOperator)
-		e.sendCode(operatorPhone).want(http.StatusOK)
-		for range 5 {
-			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
-			e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
-		}
-		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
-		e.clock.advance(time.Second) // the newer of two codes counts
-		e.sendCode(operatorPhone).want(http.StatusOK)
-		e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
-		e.sendCode(adminPhone).want(http.StatusOK)
-		require.Equal(t, []string{
-			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
-			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
-			"buyer POST /auth/login  Unauthorized", // the first of the requests without a password in this minute
-			"operator POST /auth/login  OK",
-		}, e.recorded())
-	})
+	e := newEnv(t, withFactors)
+	app := e.enroll(operatorPhone, domain.RoleOperator)
+	e.sendCode(operatorPhone).want(http.StatusOK)
+	for range 5 {
+		e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+		e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
+	}
+	e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
+	e.clock.advance(time.Second) // the newer of two codes counts
+	e.sendCode(operatorPhone).want(http.StatusOK)
+	e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
+	e.sendCode(adminPhone).want(http.StatusOK)
+	require.Equal(t, []string{
+		"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
+		"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
+		"buyer POST /auth/login  Unauthorized", // the first of the requests without a password in this minute
+		"operator POST /auth/login  OK",
+	}, e.recorded())
 }
 
 // recorded returns all recorded requests, oldest first.
@@ -116,36 +112,34 @@ func (e *env) recorded() (brief []string) {
 // that are older than it, and in sessions of the hm-dianping pages.
 func TestRoleWithoutSecondFactor(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, withFactors)
-		for range 2 {
-			admin := e.login(adminPhone)
-			assert.Equal(t, "buyer", admin.login.User.Role)
-			admin.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
-		}
-		assert.Len(t, e.logs.of("WARN"), 1)
-		before := e.login(adminPhone)
-		app := e.enroll(adminPhone, "")
-		require.NoError(t, e.revoked.Load(t.Context()))
-		before.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-		e.refresh(before.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	e := newEnv(t, withFactors)
+	for range 2 {
+		admin := e.login(adminPhone)
+		assert.Equal(t, "buyer", admin.login.User.Role)
+		admin.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
+	}
+	assert.Len(t, e.logs.of("WARN"), 1)
+	before := e.login(adminPhone)
+	app := e.enroll(adminPhone, "")
+	require.NoError(t, e.revoked.Load(t.Context()))
+	before.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e.refresh(before.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
 
-		old := newEnv(t, db, func(s *setup) { s.store = e.store }) // as in demo mode: a session without a second factor
-		session := old.login(adminPhone).login
-		assert.Equal(t, "admin", session.User.Role)
-		assert.Equal(t, "buyer", decode[loginView](e.refresh(session.RefreshToken).want(http.StatusOK)).User.Role)
+	old := newEnv(t, func(s *setup) { s.store = e.store }) // as in demo mode: a session without a second factor
+	session := old.login(adminPhone).login
+	assert.Equal(t, "admin", session.User.Role)
+	assert.Equal(t, "buyer", decode[loginView](e.refresh(session.RefreshToken).want(http.StatusOK)).User.Role)
 
-		e.pageOf(adminPhone).post("/voucher/seckill", map[string]any{}).fails("没有权限")
+	e.pageOf(adminPhone).post("/voucher/seckill", map[string]any{}).fails("没有权限")
 
-		e.sendCode(adminPhone).want(http.StatusOK)
-		l := decode[loginView](e.tryTOTP(adminPhone, app.password(0)).want(http.StatusOK))
-		assert.Equal(t, "admin", l.User.Role)
-		assert.Equal(t, "viewer", e.staff("13900000003", domain.RoleViewer).login.User.Role, "viewers need no second factor")
+	e.sendCode(adminPhone).want(http.StatusOK)
+	l := decode[loginView](e.tryTOTP(adminPhone, app.password(0)).want(http.StatusOK))
+	assert.Equal(t, "admin", l.User.Role)
+	assert.Equal(t, "viewer", e.staff("13900000003", domain.RoleViewer).login.User.Role, "viewers need no second factor")
 
-		_, err := e.admins.Remove(t.Context(), adminPhone)
-		require.NoError(t, err)
-		require.NoError(t, e.revoked.Load(t.Context()))
-		e.as(l.AccessToken).get("/api/v1/admin/orders").problem(http.StatusUnauthorized, "unauthenticated")
-		assert.Equal(t, "buyer", e.login(adminPhone).login.User.Role)
-	})
+	_, err := e.admins.Remove(t.Context(), adminPhone)
+	require.NoError(t, err)
+	require.NoError(t, e.revoked.Load(t.Context()))
+	e.as(l.AccessToken).get("/api/v1/admin/orders").problem(http.StatusUnauthorized, "unauthenticated")
+	assert.Equal(t, "buyer", e.login(adminPhone).login.User.Role)
 }

@@ -21,10 +21,10 @@ import (
 )
 
 // securityEnv returns an environment and a function that returns the number of security events.
-func securityEnv(t *testing.T, options ...func(*setup)) (*env, func(event string) int) {
+func securityEnv(t *testing.T, options ...option) (*env, func(event string) int) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	e := newEnv(t, sqlite, append(options, func(s *setup) {
+	e := newEnv(t, append(options, func(s *setup) {
 		s.change = func(c *handler.Config) { c.Metrics = reg }
 	})...)
 	return e, func(event string) int {
@@ -202,7 +202,7 @@ func TestSecurityLogIsBounded(t *testing.T) {
 // TestPlantedLeaksAreFound: the search at the end of each environment finds secrets in the log and in the metrics.
 func TestPlantedLeaksAreFound(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	login := e.buyer(1).login
 	require.Empty(t, e.leaks())
 	for name, planted := range map[string]string{
@@ -225,7 +225,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 // The header is sent only to browsers that use TLS, as a trusted proxy reports.
 func TestStrictTransportSecurity(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) {
 			c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
 			c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
@@ -245,8 +245,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 func TestSecurityTxt(t *testing.T) {
 	t.Parallel()
 	const path = "/.well-known/security.txt"
-	newEnv(t, sqlite).guest().get(path).problem(http.StatusNotFound, "not_found")
-	e := newEnv(t, sqlite, func(s *setup) {
+	newEnv(t).guest().get(path).problem(http.StatusNotFound, "not_found")
+	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) { c.SecurityContact = "mailto:security@example.com" }
 	})
 	res, err := e.http.Get(e.url + path)

@@ -35,7 +35,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, sqlite)
+			e := newEnv(t)
 			c := e.admin()
 			resume := make(chan struct{})
 			var began, ended sync.WaitGroup

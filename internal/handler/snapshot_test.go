@@ -32,74 +32,70 @@ func (e *env) fetch(path string, headers map[string]string) *httptest.ResponseRe
 // TestVouchersAreRevalidated: the ETag covers everything but server_time, which a 304 has in a header.
 func TestVouchersAreRevalidated(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v := e.sale(5)
-		for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
-			first := e.fetch(path, nil)
-			require.Equal(t, http.StatusOK, first.Code)
-			require.Equal(t, "no-cache", first.Header().Get("Cache-Control"))
-			etag := first.Header().Get("ETag")
-			e.clock.advance(time.Second)
-			for _, tag := range []string{etag, `"x", ` + etag, etag[len("W/"):], "*"} {
-				again := e.fetch(path, map[string]string{"If-None-Match": tag})
-				require.Equal(t, http.StatusNotModified, again.Code, tag)
-				require.Empty(t, again.Body.String())
-				require.Equal(t, etag, again.Header().Get("ETag"))
-				require.Equal(t, "no-cache", again.Header().Get("Cache-Control"))
-				require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.Header().Get("X-Server-Time"))
-			}
-			other := e.fetch(path, map[string]string{"If-None-Match": `"x"`})
-			require.Equal(t, http.StatusOK, other.Code)
-			require.Contains(t, other.Body.String(), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
-
-			e.admin().patch(v.adminPath(), map[string]string{"title": "for " + path}).want(http.StatusOK)
-			changed := e.fetch(path, map[string]string{"If-None-Match": etag})
-			require.Equal(t, http.StatusOK, changed.Code, "a change by this server is effective at once")
-			require.Contains(t, changed.Body.String(), "for "+path)
+	e := newEnv(t)
+	v := e.sale(5)
+	for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
+		first := e.fetch(path, nil)
+		require.Equal(t, http.StatusOK, first.Code)
+		require.Equal(t, "no-cache", first.Header().Get("Cache-Control"))
+		etag := first.Header().Get("ETag")
+		e.clock.advance(time.Second)
+		for _, tag := range []string{etag, `"x", ` + etag, etag[len("W/"):], "*"} {
+			again := e.fetch(path, map[string]string{"If-None-Match": tag})
+			require.Equal(t, http.StatusNotModified, again.Code, tag)
+			require.Empty(t, again.Body.String())
+			require.Equal(t, etag, again.Header().Get("ETag"))
+			require.Equal(t, "no-cache", again.Header().Get("Cache-Control"))
+			require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.Header().Get("X-Server-Time"))
 		}
-		tag := e.fetch(vouchersPath, nil).Header().Get("ETag")
-		e.clock.advance(time.Hour)
-		ended := e.fetch(vouchersPath, map[string]string{"If-None-Match": tag})
-		require.Equal(t, http.StatusOK, ended.Code, "the window ends by the clock, without another read")
-		require.Contains(t, ended.Body.String(), `"state":"ended"`)
-	})
+		other := e.fetch(path, map[string]string{"If-None-Match": `"x"`})
+		require.Equal(t, http.StatusOK, other.Code)
+		require.Contains(t, other.Body.String(), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
+
+		e.admin().patch(v.adminPath(), map[string]string{"title": "for " + path}).want(http.StatusOK)
+		changed := e.fetch(path, map[string]string{"If-None-Match": etag})
+		require.Equal(t, http.StatusOK, changed.Code, "a change by this server is effective at once")
+		require.Contains(t, changed.Body.String(), "for "+path)
+	}
+	tag := e.fetch(vouchersPath, nil).Header().Get("ETag")
+	e.clock.advance(time.Hour)
+	ended := e.fetch(vouchersPath, map[string]string{"If-None-Match": tag})
+	require.Equal(t, http.StatusOK, ended.Code, "the window ends by the clock, without another read")
+	require.Contains(t, ended.Body.String(), `"state":"ended"`)
 }
 
 // TestVouchersAreCompressed: large answers are compressed for clients that accept gzip.
 func TestVouchersAreCompressed(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		var v voucherView
-		for range 4 {
-			v = e.sale(5)
-		}
-		zipped := map[string]string{"Accept-Encoding": "br, gzip;q=0.8"}
-		small := e.fetch(v.path(), zipped)
-		require.Empty(t, small.Header().Get("Content-Encoding"))
-		require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
-		for range 2 {
-			large := e.fetch(vouchersPath, zipped)
-			require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
-			require.Equal(t, fmt.Sprint(large.Body.Len()), large.Header().Get("Content-Length"))
-			r, err := gzip.NewReader(large.Body)
-			require.NoError(t, err)
-			body, err := io.ReadAll(r)
-			require.NoError(t, err)
-			require.Equal(t, e.fetch(vouchersPath, nil).Body.String(), string(body))
-			require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
-			e.clock.advance(time.Second)
-		}
-		for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
-			require.Empty(t, e.fetch(vouchersPath, map[string]string{"Accept-Encoding": none}).Header().Get("Content-Encoding"), none)
-		}
-	})
+	e := newEnv(t)
+	var v voucherView
+	for range 4 {
+		v = e.sale(5)
+	}
+	zipped := map[string]string{"Accept-Encoding": "br, gzip;q=0.8"}
+	small := e.fetch(v.path(), zipped)
+	require.Empty(t, small.Header().Get("Content-Encoding"))
+	require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
+	for range 2 {
+		large := e.fetch(vouchersPath, zipped)
+		require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
+		require.Equal(t, fmt.Sprint(large.Body.Len()), large.Header().Get("Content-Length"))
+		r, err := gzip.NewReader(large.Body)
+		require.NoError(t, err)
+		body, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, e.fetch(vouchersPath, nil).Body.String(), string(body))
+		require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
+		e.clock.advance(time.Second)
+	}
+	for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
+		require.Empty(t, e.fetch(vouchersPath, map[string]string{"Accept-Encoding": none}).Header().Get("Content-Encoding"), none)
+	}
 }
 
 func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		now := e.clock.now()
 		for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
@@ -156,72 +152,66 @@ func indented(t *testing.T, vouchers []*domain.Voucher) string {
 // purchases succeed.
 func TestExcessReadsAreRefused(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
-		order := buyer.place(v)
-		release, reading := make(chan struct{}), make(chan struct{}, 1000)
-		e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
-		const maxReads = 64
-		answers := make(chan int, maxReads)
-		for range maxReads {
-			go func() {
-				answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
-			}()
-		}
-		for range maxReads {
-			<-reading
-		}
-		for _, path := range []string{order.path(), "/api/v1/orders", order.path() + "/payments", "/api/v1/me"} {
-			a := buyer.get(path)
-			a.problem(http.StatusServiceUnavailable, "overloaded")
-			require.Equal(t, 1, a.retryAfter())
-		}
-		e.db.fail(nil)
-		other.post(v.orders(), nil).want(http.StatusCreated)
-		close(release)
-		for range maxReads { // those that were blocked for longer than their time limit are answered 503
-			require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, <-answers)
-		}
-		buyer.get(order.path()).want(http.StatusOK)
-	})
+	e := newEnv(t)
+	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
+	order := buyer.place(v)
+	release, reading := make(chan struct{}), make(chan struct{}, 1000)
+	e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
+	const maxReads = 64
+	answers := make(chan int, maxReads)
+	for range maxReads {
+		go func() {
+			answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
+		}()
+	}
+	for range maxReads {
+		<-reading
+	}
+	for _, path := range []string{order.path(), "/api/v1/orders", order.path() + "/payments", "/api/v1/me"} {
+		a := buyer.get(path)
+		a.problem(http.StatusServiceUnavailable, "overloaded")
+		require.Equal(t, 1, a.retryAfter())
+	}
+	e.db.fail(nil)
+	other.post(v.orders(), nil).want(http.StatusCreated)
+	close(release)
+	for range maxReads { // those that were blocked for longer than their time limit are answered 503
+		require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, <-answers)
+	}
+	buyer.get(order.path()).want(http.StatusOK)
 }
 
 // TestHmdpReadsAreSnapshots: the cached reads of the course are revalidated and compressed, as those under /api/v1.
 func TestHmdpReadsAreSnapshots(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		e.shops(1)
-		for range 10 {
-			e.sale(5)
-		}
-		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/voucher/list/1"} {
-			first := e.fetch(path, nil)
-			require.Equal(t, "no-cache", first.Header().Get("Cache-Control"), path)
-			again := e.fetch(path, map[string]string{"If-None-Match": first.Header().Get("ETag")})
-			require.Equal(t, http.StatusNotModified, again.Code, path)
-			require.Empty(t, again.Body.String())
-		}
-		large := e.fetch("/voucher/list/1", map[string]string{"Accept-Encoding": "gzip"})
-		require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
-	})
+	e := newEnv(t)
+	e.shops(1)
+	for range 10 {
+		e.sale(5)
+	}
+	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/voucher/list/1"} {
+		first := e.fetch(path, nil)
+		require.Equal(t, "no-cache", first.Header().Get("Cache-Control"), path)
+		again := e.fetch(path, map[string]string{"If-None-Match": first.Header().Get("ETag")})
+		require.Equal(t, http.StatusNotModified, again.Code, path)
+		require.Empty(t, again.Body.String())
+	}
+	large := e.fetch("/voucher/list/1", map[string]string{"Accept-Encoding": "gzip"})
+	require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
 }
 
 // TestShopAnswersAreCached: repeated requests for the same shops cost at most one query per second.
 func TestShopAnswersAreCached(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		e.shops(3)
-		var queries atomic.Int64
-		e.db.fail(func() error { queries.Add(1); return nil })
-		start := time.Now()
-		for range 50 {
-			for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
-				require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
-			}
+	e := newEnv(t)
+	e.shops(3)
+	var queries atomic.Int64
+	e.db.fail(func() error { queries.Add(1); return nil })
+	start := time.Now()
+	for range 50 {
+		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
+			require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
 		}
-		require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
-	})
+	}
+	require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
 }

@@ -41,7 +41,7 @@ func TestRolesAsDocumented(t *testing.T) {
 		want[m[1]+" /api/v1/admin"+m[2]] = roles
 	}
 
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(cfg *handler.Config) { cfg.Rush = &fakeRusher{last: domain.Rush{State: domain.RushIdle}} }
 	})
 	clients := map[domain.Role]client{domain.RoleBuyer: e.buyer(1)}
@@ -100,67 +100,65 @@ func (e *env) requests(admin, of client) (brief []string) {
 // TestAdminRequestsAreRecorded covers changes, reads, refusals, logins and commands.
 func TestAdminRequestsAreRecorded(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		buyer, v := e.buyer(1), e.sale(9)
-		o := buyer.place(v)
-		operator, viewer, admin := e.staff("13900000002", domain.RoleOperator), e.staff("13900000003", domain.RoleViewer), e.admin()
+	e := newEnv(t)
+	buyer, v := e.buyer(1), e.sale(9)
+	o := buyer.place(v)
+	operator, viewer, admin := e.staff("13900000002", domain.RoleOperator), e.staff("13900000003", domain.RoleViewer), e.admin()
 
-		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-		operator.get("/api/v1/admin/orders/77").want(http.StatusNotFound)
-		for range 2 {
-			operator.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
-			operator.get("/api/v1/admin/orders?phone=13800000001").want(http.StatusOK)
-		}
-		operator.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}).want(http.StatusOK)
-		operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusOK)
-		operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusConflict)
-		e.clock.advance(time.Minute)
-		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-		for range 2 {
-			viewer.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).problem(http.StatusForbidden, "forbidden")
-			viewer.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusForbidden, "forbidden")
-		}
-		buyer.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
+	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+	operator.get("/api/v1/admin/orders/77").want(http.StatusNotFound)
+	for range 2 {
+		operator.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
+		operator.get("/api/v1/admin/orders?phone=13800000001").want(http.StatusOK)
+	}
+	operator.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}).want(http.StatusOK)
+	operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusOK)
+	operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusConflict)
+	e.clock.advance(time.Minute)
+	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+	for range 2 {
+		viewer.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).problem(http.StatusForbidden, "forbidden")
+		viewer.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusForbidden, "forbidden")
+	}
+	buyer.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
 
-		require.Equal(t, []string{
-			"operator POST /auth/login  OK",
-			"operator GET /admin/orders/:id " + o.ID + " OK",
-			"operator GET /admin/orders/:id 77 Not Found",
-			"operator GET /admin/orders/:id/phone " + o.ID + " OK",
-			"operator GET /admin/orders  OK",
-			"operator GET /admin/orders/:id/phone " + o.ID + " OK",
-			"operator GET /admin/orders  OK",
-			"operator POST /admin/orders/search  OK",
-			"operator POST /admin/orders/:id/cancel " + o.ID + " OK",
-			"operator POST /admin/orders/:id/cancel " + o.ID + " Conflict",
-			"operator GET /admin/orders/:id " + o.ID + " OK", // a minute later
-		}, e.requests(admin, operator))
-		require.Equal(t, []string{
-			"viewer POST /auth/login  OK",
-			"viewer POST /admin/orders/:id/cancel " + o.ID + " Forbidden",
-			"viewer GET /admin/orders  Forbidden",
-		}, e.requests(admin, viewer))
-		require.Empty(t, e.requests(admin, buyer))
+	require.Equal(t, []string{
+		"operator POST /auth/login  OK",
+		"operator GET /admin/orders/:id " + o.ID + " OK",
+		"operator GET /admin/orders/:id 77 Not Found",
+		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+		"operator GET /admin/orders  OK",
+		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+		"operator GET /admin/orders  OK",
+		"operator POST /admin/orders/search  OK",
+		"operator POST /admin/orders/:id/cancel " + o.ID + " OK",
+		"operator POST /admin/orders/:id/cancel " + o.ID + " Conflict",
+		"operator GET /admin/orders/:id " + o.ID + " OK", // a minute later
+	}, e.requests(admin, operator))
+	require.Equal(t, []string{
+		"viewer POST /auth/login  OK",
+		"viewer POST /admin/orders/:id/cancel " + o.ID + " Forbidden",
+		"viewer GET /admin/orders  Forbidden",
+	}, e.requests(admin, viewer))
+	require.Empty(t, e.requests(admin, buyer))
 
-		command := domain.AdminRequest{At: e.clock.now(), Method: domain.MethodCommand, Route: "reconcile --apply", Target: v.ID}
-		require.NoError(t, e.store.RecordRequest(t.Context(), &command))
-		_, list := walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+v.ID, 2)
-		require.Len(t, list, 1)
-		require.Equal(t, requestView{ID: list[0].ID, Actor: "system", Method: "CLI", Route: "reconcile --apply", Target: v.ID}, list[0])
-		_, list = walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+o.ID, 2)
-		require.Equal(t, "127.0.0.0/24", list[0].Network)
-		require.NotEmpty(t, list[0].RequestID)
-		admin.bad().get("/api/v1/admin/audit?kind=all").problem(http.StatusBadRequest, "invalid_request")
-	})
+	command := domain.AdminRequest{At: e.clock.now(), Method: domain.MethodCommand, Route: "reconcile --apply", Target: v.ID}
+	require.NoError(t, e.store.RecordRequest(t.Context(), &command))
+	_, list := walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+v.ID, 2)
+	require.Len(t, list, 1)
+	require.Equal(t, requestView{ID: list[0].ID, Actor: "system", Method: "CLI", Route: "reconcile --apply", Target: v.ID}, list[0])
+	_, list = walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+o.ID, 2)
+	require.Equal(t, "127.0.0.0/24", list[0].Network)
+	require.NotEmpty(t, list[0].RequestID)
+	admin.bad().get("/api/v1/admin/audit?kind=all").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
 // and other reads are answered.
 func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite, func(s *setup) {
+	e := newEnv(t, func(s *setup) {
 		s.change = func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }
 	})
 	v := e.saleBody(9)
@@ -185,7 +183,7 @@ func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
 // TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number.
 func TestAdminAnswersMaskPhones(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	buyer := e.buyer(1)
 	v := e.sale(9)
 	o := buyer.place(v)

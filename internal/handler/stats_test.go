@@ -87,211 +87,201 @@ func (s *stream) nextStats() (statsView, int64) {
 // TestStatsCountEveryAnswer: the totals count every answer to a buyer once, on both APIs.
 func TestStatsCountEveryAnswer(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(3), e.admin()
-		ann, bob := e.buyer(1), e.buyer(2)
-		keyed := ann.with("Idempotency-Key", "once")
-		keyed.post(v.orders(), nil).want(http.StatusCreated)
-		keyed.post(v.orders(), nil).want(http.StatusCreated)
-		ann.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-		cancelled := bob.place(v)
-		bob.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
-		p := e.pageOf("13800000003")
-		p.post("/voucher-order/seckill/"+v.ID, nil).text()
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-		bob.bad().with("Idempotency-Key", strings.Repeat("x", 300)).post(v.orders(), nil).want(http.StatusBadRequest)
-		e.guest().bad().post(v.orders(), nil).want(http.StatusUnauthorized)
-		admin.post(v.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
+	e := newEnv(t)
+	v, admin := e.sale(3), e.admin()
+	ann, bob := e.buyer(1), e.buyer(2)
+	keyed := ann.with("Idempotency-Key", "once")
+	keyed.post(v.orders(), nil).want(http.StatusCreated)
+	keyed.post(v.orders(), nil).want(http.StatusCreated)
+	ann.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+	cancelled := bob.place(v)
+	bob.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
+	p := e.pageOf("13800000003")
+	p.post("/voucher-order/seckill/"+v.ID, nil).text()
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+	bob.bad().with("Idempotency-Key", strings.Repeat("x", 300)).post(v.orders(), nil).want(http.StatusBadRequest)
+	e.guest().bad().post(v.orders(), nil).want(http.StatusUnauthorized)
+	admin.post(v.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
 
-		want := map[string]int{"ok": 3, "replayed": 1, "duplicate_order": 2, "invalid_request": 1, "unauthenticated": 1}
-		var s statsView
-		require.Eventually(t, func() bool {
-			s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
-			return s.Totals.Outcomes["unauthenticated"] == 1 && s.Orders["pending_payment"] == 2 && *s.Stock.Added == 2
-		}, 20*time.Second, 50*time.Millisecond)
-		assert.Equal(t, want, s.Totals.Outcomes)
-		assert.Equal(t, map[string]int{"ok": 3}, s.Totals.Settled, "a replay is not another order")
-		assert.Positive(t, s.Totals.P50)
-		assert.Equal(t, "lock", s.Lane)
-		assert.Equal(t, 1, s.Instances)
-		assert.EqualValues(t, 3, *s.Stock.Initial)
-		assert.EqualValues(t, 3, *s.Stock.Database)
-		assert.Nil(t, s.Stock.Gate)
-		assert.Nil(t, s.Queue)
-		assert.Nil(t, s.Room)
-		assert.Equal(t, 1, s.Orders["cancelled"])
-		assert.NotNil(t, s.CheckedAt)
-		assert.Equal(t, v.ID, s.Voucher.ID)
-		assert.Equal(t, "I1=true I2=true I3=true I5=true ", s.invariants())
+	want := map[string]int{"ok": 3, "replayed": 1, "duplicate_order": 2, "invalid_request": 1, "unauthenticated": 1}
+	var s statsView
+	require.Eventually(t, func() bool {
+		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+		return s.Totals.Outcomes["unauthenticated"] == 1 && s.Orders["pending_payment"] == 2 && *s.Stock.Added == 2
+	}, 20*time.Second, 50*time.Millisecond)
+	assert.Equal(t, want, s.Totals.Outcomes)
+	assert.Equal(t, map[string]int{"ok": 3}, s.Totals.Settled, "a replay is not another order")
+	assert.Positive(t, s.Totals.P50)
+	assert.Equal(t, "lock", s.Lane)
+	assert.Equal(t, 1, s.Instances)
+	assert.EqualValues(t, 3, *s.Stock.Initial)
+	assert.EqualValues(t, 3, *s.Stock.Database)
+	assert.Nil(t, s.Stock.Gate)
+	assert.Nil(t, s.Queue)
+	assert.Nil(t, s.Room)
+	assert.Equal(t, 1, s.Orders["cancelled"])
+	assert.NotNil(t, s.CheckedAt)
+	assert.Equal(t, v.ID, s.Voucher.ID)
+	assert.Equal(t, "I1=true I2=true I3=true I5=true ", s.invariants())
 
-		admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
-		admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
-		normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
-			"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000,
-		}).want(http.StatusCreated))
-		admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
-		admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
-	})
+	admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
+	admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
+	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
+		"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000,
+	}).want(http.StatusCreated))
+	admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
+	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
 }
 
 // TestStatsOfRoom: the figures of a waiting room, in the answer and in the stream.
 func TestStatsOfRoom(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { e.rooms.Run(ctx) })
-		defer running.Wait()
-		defer stop()
-		admin := e.admin()
-		v := e.sale(3, func(b map[string]any) { // rooms have the clock of the database
-			b["begin_at"], b["end_at"] = time.Now().Add(5*time.Minute).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
-			b["entry"] = map[string]any{"mode": "room", "rate": 7}
-		})
-		room := func(lobby, left float64, paused bool) map[string]any {
-			return map[string]any{
-				"lobby": lobby, "waiting": 0.0, "present": lobby, "admitted": 0.0, "outstanding": 0.0, "used": 0.0, "left": left,
-				"rate": 7.0, "paused": paused,
-			}
-		}
-		stats := func() map[string]any {
-			return decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK)).Room
-		}
-		require.Equal(t, room(0, 0, false), stats())
-		ticket := ""
-		for n := range 3 {
-			place := decode[struct{ State, Ticket string }](e.buyer(n+1).post(v.path()+"/entry", nil).want(http.StatusAccepted))
-			require.Equal(t, "lobby", place.State)
-			ticket = place.Ticket
-		}
-		e.buyer(3).with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
-		want := room(2, 1, false)
-		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, stats()) }, time.Minute, 50*time.Millisecond)
-		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
-		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-		event, _ := watch.nextStats()
-		for event.Room["paused"] == false { // the sale as of the last second
-			event, _ = watch.nextStats()
-		}
-		require.Equal(t, room(2, 1, true), event.Room)
+	e := newEnv(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { e.rooms.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	admin := e.admin()
+	v := e.sale(3, func(b map[string]any) { // rooms have the clock of the database
+		b["begin_at"], b["end_at"] = time.Now().Add(5*time.Minute).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
+		b["entry"] = map[string]any{"mode": "room", "rate": 7}
 	})
+	room := func(lobby, left float64, paused bool) map[string]any {
+		return map[string]any{
+			"lobby": lobby, "waiting": 0.0, "present": lobby, "admitted": 0.0, "outstanding": 0.0, "used": 0.0, "left": left,
+			"rate": 7.0, "paused": paused,
+		}
+	}
+	stats := func() map[string]any {
+		return decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK)).Room
+	}
+	require.Equal(t, room(0, 0, false), stats())
+	ticket := ""
+	for n := range 3 {
+		place := decode[struct{ State, Ticket string }](e.buyer(n+1).post(v.path()+"/entry", nil).want(http.StatusAccepted))
+		require.Equal(t, "lobby", place.State)
+		ticket = place.Ticket
+	}
+	e.buyer(3).with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
+	want := room(2, 1, false)
+	require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, stats()) }, time.Minute, 50*time.Millisecond)
+	admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
+	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+	event, _ := watch.nextStats()
+	for event.Room["paused"] == false { // the sale as of the last second
+		event, _ = watch.nextStats()
+	}
+	require.Equal(t, room(2, 1, true), event.Room)
 }
 
 // TestStatsCountRateLimitedRequests: rate-limited requests are counted if the sale is known.
 func TestStatsCountRateLimitedRequests(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
-		v, c, admin := e.sale(1), e.buyer(1), e.admin()
-		limited := 0
-		for n := 0; n < 300 || limited == 0 && n < 5000; n++ { // a slow machine gets new tokens meanwhile
-			if c.direct(http.MethodPost, v.orders(), nil).status == http.StatusTooManyRequests {
-				limited++
-			}
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	v, c, admin := e.sale(1), e.buyer(1), e.admin()
+	limited := 0
+	for n := 0; n < 300 || limited == 0 && n < 5000; n++ { // a slow machine gets new tokens meanwhile
+		if c.direct(http.MethodPost, v.orders(), nil).status == http.StatusTooManyRequests {
+			limited++
 		}
-		require.Positive(t, limited)
-		var s statsView
-		require.Eventually(t, func() bool {
-			s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
-			return s.Totals.Outcomes["rate_limited"] == limited
-		}, 20*time.Second, 50*time.Millisecond, "%v", &s.Totals)
-	})
+	}
+	require.Positive(t, limited)
+	var s statsView
+	require.Eventually(t, func() bool {
+		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+		return s.Totals.Outcomes["rate_limited"] == limited
+	}, 20*time.Second, 50*time.Millisecond, "%v", &s.Totals)
 }
 
 // TestSaleStream: the first event has all seconds, later events have new seconds only, and none is missing after a
 // reconnect.
 func TestSaleStream(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(50), e.admin()
-		path := v.adminPath() + "/events"
-		watch, res := admin.follow(t, path, "")
-		assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
-		first, last := watch.nextStats()
-		assert.Empty(t, first.Totals.Outcomes)
-		seen, orders := map[string]bool{}, 0
-		for n := 1; orders < 3; n++ {
-			if n <= 3 {
-				e.buyer(n).place(v)
-			}
-			s, id := watch.nextStats()
-			require.Greater(t, id, last)
-			last = id
-			for _, second := range s.Seconds {
-				require.False(t, seen[second.At], "a second is sent once")
-				seen[second.At] = true
-				orders += second.Settled["ok"]
-				require.NotNil(t, second.Stock, "the stock is read while a stream is open")
-			}
-			if orders == 3 {
-				assert.Equal(t, 3, s.Totals.Outcomes["ok"])
-			}
+	e := newEnv(t)
+	v, admin := e.sale(50), e.admin()
+	path := v.adminPath() + "/events"
+	watch, res := admin.follow(t, path, "")
+	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	first, last := watch.nextStats()
+	assert.Empty(t, first.Totals.Outcomes)
+	seen, orders := map[string]bool{}, 0
+	for n := 1; orders < 3; n++ {
+		if n <= 3 {
+			e.buyer(n).place(v)
 		}
-		watch.close()
-		e.buyer(4).place(v) // no stream is open
-		again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
-		sum, s := 0, statsView{}
-		var id int64
-		for sum < 4 {
-			s, id = again.nextStats()
-			for _, second := range s.Seconds {
-				sum += second.Outcomes["ok"]
-			}
-		}
+		s, id := watch.nextStats()
 		require.Greater(t, id, last)
-		assert.Equal(t, 4, s.Totals.Outcomes["ok"])
-
-		e.saleSubscribers.Close() // as when the process stops
-		for ev := again.next(); ev != nil; ev = again.next() {
-			require.Equal(t, "stats", ev.Kind)
+		last = id
+		for _, second := range s.Seconds {
+			require.False(t, seen[second.At], "a second is sent once")
+			seen[second.At] = true
+			orders += second.Settled["ok"]
+			require.NotNil(t, second.Stock, "the stock is read while a stream is open")
 		}
-		assert.NotEmpty(t, again.retry)
-		_, res = admin.follow(t, path, "")
-		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
-	})
+		if orders == 3 {
+			assert.Equal(t, 3, s.Totals.Outcomes["ok"])
+		}
+	}
+	watch.close()
+	e.buyer(4).place(v) // no stream is open
+	again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
+	sum, s := 0, statsView{}
+	var id int64
+	for sum < 4 {
+		s, id = again.nextStats()
+		for _, second := range s.Seconds {
+			sum += second.Outcomes["ok"]
+		}
+	}
+	require.Greater(t, id, last)
+	assert.Equal(t, 4, s.Totals.Outcomes["ok"])
+
+	e.saleSubscribers.Close() // as when the process stops
+	for ev := again.next(); ev != nil; ev = again.next() {
+		require.Equal(t, "stats", ev.Kind)
+	}
+	assert.NotEmpty(t, again.retry)
+	_, res = admin.follow(t, path, "")
+	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
 // TestSaleStreamReportsBrokenInvariants damages rows and repairs them while a stream is open.
 func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(5), e.admin()
-		o := e.buyer(1).place(v)
-		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-		exec := func(query string, args ...any) {
-			_, err := e.store.Pools()["write"].ExecContext(t.Context(), query, args...)
-			require.NoError(t, err)
-		}
-		waitFor := func(want string) {
-			t.Helper()
-			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
-				if s, _ := watch.nextStats(); s.invariants() == want {
-					return
-				}
+	e := newEnv(t)
+	v, admin := e.sale(5), e.admin()
+	o := e.buyer(1).place(v)
+	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+	exec := func(query string, args ...any) {
+		_, err := e.store.Pools()["write"].ExecContext(t.Context(), query, args...)
+		require.NoError(t, err)
+	}
+	waitFor := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+			if s, _ := watch.nextStats(); s.invariants() == want {
+				return
 			}
-			require.Fail(t, "the invariants are never "+want)
 		}
-		intact := "I1=true I2=true I3=true I5=true "
-		waitFor(intact)
-		exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
-		waitFor("I1=true I2=true I3=false I5=true ")
-		exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
-		waitFor("I1=true I2=true I3=false I5=false ")
-		exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
-		waitFor(intact)
-		exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
-		waitFor("I1=true I2=false I3=true I5=true ")
-		exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
-		exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
-		waitFor("I1=false I2=true I3=false I5=true ")
-		exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
-		waitFor(intact)
-	})
+		require.Fail(t, "the invariants are never "+want)
+	}
+	intact := "I1=true I2=true I3=true I5=true "
+	waitFor(intact)
+	exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
+	waitFor("I1=true I2=true I3=false I5=true ")
+	exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
+	waitFor("I1=true I2=true I3=false I5=false ")
+	exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
+	waitFor(intact)
+	exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
+	waitFor("I1=true I2=false I3=true I5=true ")
+	exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
+	exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
+	waitFor("I1=false I2=true I3=false I5=true ")
+	exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
+	waitFor(intact)
 }
 
 // TestSaleStreamReportsUndersell: I5 is broken if the gate has fewer units than the database. Reservations in the queue
@@ -299,46 +289,44 @@ func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 func TestSaleStreamReportsUndersell(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		q := newQueueEnv(t, db)
-		v, admin := q.sale(5), q.admin()
-		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-		undersold := func() string {
-			s, _ := watch.nextStats()
-			for _, i := range s.Invariants {
-				if i.ID == "I5" && i.OK != nil {
-					return strconv.FormatBool(*i.OK)
-				}
+	q := newQueueEnv(t)
+	v, admin := q.sale(5), q.admin()
+	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+	undersold := func() string {
+		s, _ := watch.nextStats()
+		for _, i := range s.Invariants {
+			if i.ID == "I5" && i.OK != nil {
+				return strconv.FormatBool(*i.OK)
 			}
-			return "null"
 		}
-		waitFor := func(want string) {
-			t.Helper()
-			for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
-				if undersold() == want {
-					return
-				}
+		return "null"
+	}
+	waitFor := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+			if undersold() == want {
+				return
 			}
-			require.Fail(t, "I5 is never "+want)
 		}
-		waitFor("null")
-		for n := range 5 {
-			q.buyer(n + 1).queue(v)
-		}
-		waitFor("true")
-		for range 6 { // the gate has 0 units, the database 5, and the queue 5 reservations
-			require.NotEqual(t, "false", undersold()) // "null" if the gate does not answer in time
-		}
-		for _, p := range q.waiting() {
-			q.settle(p, domain.End{Failed: domain.ReasonInternal})
-		}
-		waitFor("true")
-		key := q.stockKey(v.ID)
-		require.NoError(t, q.rdb.Set(t.Context(), key, 0, 0).Err())
-		waitFor("false")
-		require.NoError(t, q.rdb.Set(t.Context(), key, 5, 0).Err())
-		waitFor("true")
-	})
+		require.Fail(t, "I5 is never "+want)
+	}
+	waitFor("null")
+	for n := range 5 {
+		q.buyer(n + 1).queue(v)
+	}
+	waitFor("true")
+	for range 6 { // the gate has 0 units, the database 5, and the queue 5 reservations
+		require.NotEqual(t, "false", undersold()) // "null" if the gate does not answer in time
+	}
+	for _, p := range q.waiting() {
+		q.settle(p, domain.End{Failed: domain.ReasonInternal})
+	}
+	waitFor("true")
+	key := q.stockKey(v.ID)
+	require.NoError(t, q.rdb.Set(t.Context(), key, 0, 0).Err())
+	waitFor("false")
+	require.NoError(t, q.rdb.Set(t.Context(), key, 5, 0).Err())
+	waitFor("true")
 }
 
 // stockKey returns the Redis key of the units in a voucher's gate.
@@ -354,35 +342,31 @@ func (q *queueEnv) stockKey(voucherID string) string {
 func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(5), e.admin()
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
-		require.NoError(t, err)
-		defer func() { _ = conn.Close() }()
-		_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return e.saleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
-		require.Eventually(t, func() bool {
-			e.saleSubscribers.NotifyAll() // thousands of events
-			return e.saleSubscribers.Count() == 0
-		}, time.Minute, 100*time.Microsecond)
-	})
+	e := newEnv(t)
+	v, admin := e.sale(5), e.admin()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return e.saleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		e.saleSubscribers.NotifyAll() // thousands of events
+		return e.saleSubscribers.Count() == 0
+	}, time.Minute, 100*time.Microsecond)
 }
 
 // TestAggregatorIsOptional: purchases work without counters.
 func TestAggregatorIsOptional(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Aggregator = nil } })
-		e.buyer(1).place(e.sale(1))
-	})
+	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Aggregator = nil } })
+	e.buyer(1).place(e.sale(1))
 }
 
 // TestFiguresOfSale: orders, revenue and conversion, and their curve, which the stream leaves out.
 func TestFiguresOfSale(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, admin := e.sale(9), e.admin()
 		e.buyer(1).paid(v)

@@ -35,9 +35,9 @@ type streamRig struct {
 }
 
 // newStreamRig returns a rig whose user is an admin by the database.
-func newStreamRig(t *testing.T, db database) *streamRig {
-	r := &streamRig{t: t, one: newEnv(t, db), phone: "13800000007"}
-	r.two = newEnv(t, db, func(s *setup) { s.store = r.one.store })
+func newStreamRig(t *testing.T) *streamRig {
+	r := &streamRig{t: t, one: newEnv(t), phone: "13800000007"}
+	r.two = newEnv(t, func(s *setup) { s.store = r.one.store })
 	for _, e := range []*env{r.one, r.two} {
 		e.runRooms()
 	}
@@ -111,69 +111,65 @@ func wantSilence(t *testing.T, kind string, s *stream, after time.Time) {
 // TestStreamsEndWithTheirSession: nothing is sent after the end of the session is known to the server.
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, end := range map[string]func(r *streamRig, c client){
-			"logout": func(_ *streamRig, c client) { c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent) },
-			"logout everywhere": func(r *streamRig, _ client) {
-				r.one.login(r.phone).post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
-			},
-			"stolen refresh token": func(r *streamRig, c client) {
-				r.one.refresh(c.login.RefreshToken).want(http.StatusOK)
-				r.one.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				r := newStreamRig(t, db)
-				c := r.one.login(r.phone)
-				here, there := r.open(r.one, c.token), r.open(r.two, c.token)
-				other, _ := r.one.admin().follow(t, r.sale.adminPath()+"/events", "")
-				require.NotNil(t, other.next())
-				end(r, c)
-				ended := time.Now()
-				r.shake(r.one)
-				for kind, s := range here {
-					wantSilence(t, kind, s, ended)
-				}
-				require.NoError(t, r.two.revoked.Load(t.Context())) // as the poller does twice per second
-				ended = time.Now()
-				r.shake(r.two)
-				for kind, s := range there {
-					wantSilence(t, kind, s, ended)
-				}
-				require.NotNil(t, other.next(), "the stream of another user")
-				require.Eventually(t, func() bool { return r.one.subscribers.Count()+r.two.subscribers.Count() == 0 }, 10*time.Second, time.Millisecond)
-			})
-		}
-	})
+	for name, end := range map[string]func(r *streamRig, c client){
+		"logout": func(_ *streamRig, c client) { c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent) },
+		"logout everywhere": func(r *streamRig, _ client) {
+			r.one.login(r.phone).post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
+		},
+		"stolen refresh token": func(r *streamRig, c client) {
+			r.one.refresh(c.login.RefreshToken).want(http.StatusOK)
+			r.one.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newStreamRig(t)
+			c := r.one.login(r.phone)
+			here, there := r.open(r.one, c.token), r.open(r.two, c.token)
+			other, _ := r.one.admin().follow(t, r.sale.adminPath()+"/events", "")
+			require.NotNil(t, other.next())
+			end(r, c)
+			ended := time.Now()
+			r.shake(r.one)
+			for kind, s := range here {
+				wantSilence(t, kind, s, ended)
+			}
+			require.NoError(t, r.two.revoked.Load(t.Context())) // as the poller does twice per second
+			ended = time.Now()
+			r.shake(r.two)
+			for kind, s := range there {
+				wantSilence(t, kind, s, ended)
+			}
+			require.NotNil(t, other.next(), "the stream of another user")
+			require.Eventually(t, func() bool { return r.one.subscribers.Count()+r.two.subscribers.Count() == 0 }, 10*time.Second, time.Millisecond)
+		})
+	}
 }
 
 // TestStreamsEndWithTheirToken: the last event makes the client reconnect with a new token, and the stream resumes.
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		r := newStreamRig(t, db)
-		session := auth.NewSessionID()
-		for kind, s := range r.open(r.one, r.tokenFor(session, 10*time.Second)) {
-			e := s.next()
-			for e != nil && e.Kind == "stats" {
-				e = s.next()
-			}
-			require.NotNil(t, e, kind)
-			require.Equal(t, &event{Kind: "reauth", Data: []byte("{}")}, e)
-			require.Nil(t, s.next(), kind)
+	r := newStreamRig(t)
+	session := auth.NewSessionID()
+	for kind, s := range r.open(r.one, r.tokenFor(session, 10*time.Second)) {
+		e := s.next()
+		for e != nil && e.Kind == "stats" {
+			e = s.next()
 		}
-		fresh := r.one.as(r.tokenFor(session, time.Minute))
-		resumed, _ := fresh.watch(t, r.order, "2000000000")
-		r.shake(r.one)
-		resumed.wantStatus("paid", "3000000000")
-	})
+		require.NotNil(t, e, kind)
+		require.Equal(t, &event{Kind: "reauth", Data: []byte("{}")}, e)
+		require.Nil(t, s.next(), kind)
+	}
+	fresh := r.one.as(r.tokenFor(session, time.Minute))
+	resumed, _ := fresh.watch(t, r.order, "2000000000")
+	r.shake(r.one)
+	resumed.wantStatus("paid", "3000000000")
 }
 
 // TestEndedTokenOpensNoStream covers expired tokens and revoked sessions.
 func TestEndedTokenOpensNoStream(t *testing.T) {
 	t.Parallel()
-	r := newStreamRig(t, sqlite)
+	r := newStreamRig(t)
 	c := r.one.login(r.phone)
 	c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
 	expired := r.tokenFor(auth.NewSessionID(), time.Second)
@@ -188,21 +184,19 @@ func TestEndedTokenOpensNoStream(t *testing.T) {
 // TestSaleStreamEndsWithTheRole: an admin who is no longer one, or no longer exists, receives no further statistics.
 func TestSaleStreamEndsWithTheRole(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for name, statement := range map[string]string{
-			"demoted": "UPDATE users SET role = 'buyer' WHERE id = ?",
-			"deleted": "DELETE FROM users WHERE id = ?",
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				r := newStreamRig(t, db)
-				s := r.open(r.one, r.one.login(r.phone).token)["stats"]
-				r.one.exec(statement, r.userID)
-				r.one.clock.advance(time.Second) // the age up to which a role is used
-				ended := time.Now()
-				r.one.saleSubscribers.NotifyAll()
-				wantSilence(t, "stats", s, ended)
-			})
-		}
-	})
+	for name, statement := range map[string]string{
+		"demoted": "UPDATE users SET role = 'buyer' WHERE id = ?",
+		"deleted": "DELETE FROM users WHERE id = ?",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newStreamRig(t)
+			s := r.open(r.one, r.one.login(r.phone).token)["stats"]
+			r.one.exec(statement, r.userID)
+			r.one.clock.advance(time.Second) // the age up to which a role is used
+			ended := time.Now()
+			r.one.saleSubscribers.NotifyAll()
+			wantSilence(t, "stats", s, ended)
+		})
+	}
 }

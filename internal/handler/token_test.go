@@ -50,7 +50,7 @@ func relabel(t testing.TB, header string, claims jwt.MapClaims) string {
 
 func TestInvalidTokens(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	user := e.login(phone).login.User.ID
 	hs256 := func(claim string, value any) string { // a valid token with one claim changed, or removed if value is nil
 		c := e.goodClaims(user)
@@ -150,7 +150,7 @@ func sameBits(c byte) string {
 
 func TestAuthorizationHeader(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	token := e.login(phone).token
 	for header, want := range map[string]int{
 		"Bearer " + token:       http.StatusOK,
@@ -173,43 +173,39 @@ func TestAuthorizationHeader(t *testing.T) {
 // TestAccessTokenExpires: an access token expires by the server's clock, and a refresh returns a valid one.
 func TestAccessTokenExpires(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		c := e.login(phone)
-		e.clock.advance(15*time.Minute - time.Second)
-		c.get("/api/v1/me").want(http.StatusOK)
-		e.clock.advance(time.Second)
-		c.get("/api/v1/me").problem(http.StatusUnauthorized, "token_expired")
-		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-		e.as(l.AccessToken).get("/api/v1/me").want(http.StatusOK)
-	})
+	e := newEnv(t)
+	c := e.login(phone)
+	e.clock.advance(15*time.Minute - time.Second)
+	c.get("/api/v1/me").want(http.StatusOK)
+	e.clock.advance(time.Second)
+	c.get("/api/v1/me").problem(http.StatusUnauthorized, "token_expired")
+	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+	e.as(l.AccessToken).get("/api/v1/me").want(http.StatusOK)
 }
 
 // TestTokenOfDeletedUser: a user whose row is removed by hand cannot buy with a token that is still valid, nor watch an
 // order. Other users are not affected.
 func TestTokenOfDeletedUser(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, deleted, other := e.sale(5), e.login(phone), e.buyer(2)
-		never := e.login(phone) // its token has not been used
-		page := e.pageOf(phone)
-		watch, _ := deleted.watch(t, deleted.place(v), "")
-		watch.wantStatus("pending_payment", "2000000000")
-		e.exec("DELETE FROM users WHERE phone = ?", phone)
-		deleted.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	e := newEnv(t)
+	v, deleted, other := e.sale(5), e.login(phone), e.buyer(2)
+	never := e.login(phone) // its token has not been used
+	page := e.pageOf(phone)
+	watch, _ := deleted.watch(t, deleted.place(v), "")
+	watch.wantStatus("pending_payment", "2000000000")
+	e.exec("DELETE FROM users WHERE phone = ?", phone)
+	deleted.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { e.auth.Run(ctx, slog.New(slog.DiscardHandler)) })
-		defer running.Wait()
-		defer stop()
-		require.Nil(t, watch.next(), "the stream ends")
-		for _, c := range []client{deleted, never} {
-			c.post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
-			e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-		}
-		page.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
-		other.post(v.orders(), nil).want(http.StatusCreated)
-	})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { e.auth.Run(ctx, slog.New(slog.DiscardHandler)) })
+	defer running.Wait()
+	defer stop()
+	require.Nil(t, watch.next(), "the stream ends")
+	for _, c := range []client{deleted, never} {
+		c.post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
+		e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	}
+	page.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+	other.post(v.orders(), nil).want(http.StatusCreated)
 }

@@ -42,39 +42,37 @@ func (e *env) letExpire(o orderView) {
 // returns its order. Other users and other sales are not affected.
 func TestUnpaidLimit(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, twice, free := e.passSale(9), e.passSale(9, with("unpaid_limit", 2)), e.passSale(9, with("unpaid_limit", 0))
-		user := e.buyer(1)
-		buyer := user.withPass(v)
-		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-		e.letExpire(decode[orderView](first))
+	e := newEnv(t)
+	v, twice, free := e.passSale(9), e.passSale(9, with("unpaid_limit", 2)), e.passSale(9, with("unpaid_limit", 0))
+	user := e.buyer(1)
+	buyer := user.withPass(v)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	e.letExpire(decode[orderView](first))
 
-		const detail = "the user did not pay earlier orders of this sale in time"
-		p := buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-		assert.Equal(t, detail, p.Detail)
-		p = user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
-		assert.Equal(t, detail, p.Detail)
-		buyer.key("k").post(v.orders(), nil).same(first)
-		buyer.key("l").post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-		e.buyer(2).withPass(v).place(v)
+	const detail = "the user did not pay earlier orders of this sale in time"
+	p := buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, detail, p.Detail)
+	p = user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, detail, p.Detail)
+	buyer.key("k").post(v.orders(), nil).same(first)
+	buyer.key("l").post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	e.buyer(2).withPass(v).place(v)
 
-		for range 2 {
-			e.letExpire(user.withPass(twice).place(twice))
-		}
-		user.post(twice.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
-		for range 3 {
-			e.letExpire(user.withPass(free).place(free))
-		}
-		assert.EqualValues(t, 8, e.stock(v.ID))
-		e.checkInvariants()
-	})
+	for range 2 {
+		e.letExpire(user.withPass(twice).place(twice))
+	}
+	user.post(twice.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+	for range 3 {
+		e.letExpire(user.withPass(free).place(free))
+	}
+	assert.EqualValues(t, 8, e.stock(v.ID))
+	e.checkInvariants()
 }
 
 // In an open sale an explicit limit applies to purchases, also to those of the hm-dianping pages.
 func TestUnpaidLimitOfOpenSale(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	v, without, buyer := e.sale(9, with("unpaid_limit", 1)), e.sale(9), e.login("13800000001")
 	for _, sale := range []voucherView{v, without} {
 		e.letExpire(buyer.place(sale))
@@ -92,7 +90,7 @@ func TestOrderExpiresDuringPurchase(t *testing.T) {
 	t.Parallel()
 	var e *env
 	var expire *orderView
-	e = newEnv(t, sqlite, func(s *setup) {
+	e = newEnv(t, func(s *setup) {
 		s.lane = func(l service.Lane) service.Lane {
 			return laneFunc(func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 				if expire != nil {
@@ -126,35 +124,33 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 // After each cancellation of an unpaid order, its user waits for the next pass and the next order of the sale.
 func TestPauseAfterCancellation(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, other := e.sale(9, with("entry", map[string]any{"mode": "pass", "pass_ttl": 3600})), e.passSale(9)
-		buyer := e.buyer(1).withPass(v)
-		var last answer
-		for i, pause := range []int{10, 20, 40} {
-			last = buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).want(http.StatusCreated)
-			buyer.post(decode[orderView](last).path()+"/cancel", nil).want(http.StatusOK)
-			e.clock.advance(time.Duration(pause)*time.Second - time.Second)
-			for _, path := range []string{v.orders(), v.path() + "/entry"} {
-				a := buyer.post(path, nil)
-				p := a.problem(http.StatusTooManyRequests, "rate_limited")
-				assert.Equal(t, "1", a.header.Get("Retry-After"))
-				assert.Contains(t, p.Detail, fmt.Sprintf("cancelled %d unpaid orders", i+1))
-			}
-			buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).same(last)
-			e.clock.advance(time.Second)
+	e := newEnv(t)
+	v, other := e.sale(9, with("entry", map[string]any{"mode": "pass", "pass_ttl": 3600})), e.passSale(9)
+	buyer := e.buyer(1).withPass(v)
+	var last answer
+	for i, pause := range []int{10, 20, 40} {
+		last = buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).want(http.StatusCreated)
+		buyer.post(decode[orderView](last).path()+"/cancel", nil).want(http.StatusOK)
+		e.clock.advance(time.Duration(pause)*time.Second - time.Second)
+		for _, path := range []string{v.orders(), v.path() + "/entry"} {
+			a := buyer.post(path, nil)
+			p := a.problem(http.StatusTooManyRequests, "rate_limited")
+			assert.Equal(t, "1", a.header.Get("Retry-After"))
+			assert.Contains(t, p.Detail, fmt.Sprintf("cancelled %d unpaid orders", i+1))
 		}
-		buyer.place(v)
-		e.buyer(1).withPass(other).place(other)
-		e.checkInvariants()
-	})
+		buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).same(last)
+		e.clock.advance(time.Second)
+	}
+	buyer.place(v)
+	e.buyer(1).withPass(other).place(other)
+	e.checkInvariants()
 }
 
 // Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
 func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	user := e.buyer(1)
 	first := user.place(e.sale(9))
 	for range 49 {
@@ -174,7 +170,7 @@ func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
 // one of them is paid or cancelled.
 func TestUnpaidOrdersOverAllSales(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		v, user := e.passSale(9), e.buyer(1)
 		var orders []orderView
@@ -202,42 +198,40 @@ func TestUnpaidOrdersOverAllSales(t *testing.T) {
 // The sale's own time to pay replaces the server's, in a lane that answers after the commit.
 func TestPayTimeoutOfSale(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		type view struct {
-			PayTimeout  *int `json:"pay_timeout"`
-			UnpaidLimit *int `json:"unpaid_limit"`
-		}
-		settings := func(v voucherView) view { return decode[view](e.guest().get(v.path()).want(http.StatusOK)) }
-		v, plain, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.sale(9), e.admin()
-		ninety, three := 90, 3
-		assert.Equal(t, view{&ninety, &three}, settings(v))
-		assert.Equal(t, view{}, settings(plain))
-		assert.Equal(t, "2026-11-11T12:01:30Z", e.buyer(1).place(v).ExpiresAt)
-		assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(1).place(plain).ExpiresAt)
+	e := newEnv(t)
+	type view struct {
+		PayTimeout  *int `json:"pay_timeout"`
+		UnpaidLimit *int `json:"unpaid_limit"`
+	}
+	settings := func(v voucherView) view { return decode[view](e.guest().get(v.path()).want(http.StatusOK)) }
+	v, plain, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.sale(9), e.admin()
+	ninety, three := 90, 3
+	assert.Equal(t, view{&ninety, &three}, settings(v))
+	assert.Equal(t, view{}, settings(plain))
+	assert.Equal(t, "2026-11-11T12:01:30Z", e.buyer(1).place(v).ExpiresAt)
+	assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(1).place(plain).ExpiresAt)
 
-		admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
-		assert.Equal(t, view{&ninety, &three}, settings(v))
-		changed := admin.patch(v.adminPath(), map[string]any{"pay_timeout": 3600, "unpaid_limit": 0}).want(http.StatusOK)
-		hour, off := 3600, 0
-		assert.Equal(t, view{&hour, &off}, decode[view](changed))
-		assert.Equal(t, "2026-11-11T13:00:00Z", e.buyer(2).place(v).ExpiresAt)
-		log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-		assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", log[0].Detail)
-		for body, field := range map[string]string{
-			`{"pay_timeout":0}`: "pay_timeout", `{"pay_timeout":86401}`: "pay_timeout", `{"pay_timeout":"90"}`: "pay_timeout",
-			`{"unpaid_limit":-1}`: "unpaid_limit", `{"unpaid_limit":101}`: "unpaid_limit", `{"unpaid_limit":true}`: "unpaid_limit",
-		} {
-			p := admin.bad().patch(v.adminPath(), body).problem(http.StatusBadRequest, "invalid_request")
-			assert.Equal(t, []string{field}, p.fields(), body)
-		}
-	})
+	admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
+	assert.Equal(t, view{&ninety, &three}, settings(v))
+	changed := admin.patch(v.adminPath(), map[string]any{"pay_timeout": 3600, "unpaid_limit": 0}).want(http.StatusOK)
+	hour, off := 3600, 0
+	assert.Equal(t, view{&hour, &off}, decode[view](changed))
+	assert.Equal(t, "2026-11-11T13:00:00Z", e.buyer(2).place(v).ExpiresAt)
+	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", log[0].Detail)
+	for body, field := range map[string]string{
+		`{"pay_timeout":0}`: "pay_timeout", `{"pay_timeout":86401}`: "pay_timeout", `{"pay_timeout":"90"}`: "pay_timeout",
+		`{"unpaid_limit":-1}`: "unpaid_limit", `{"unpaid_limit":101}`: "unpaid_limit", `{"unpaid_limit":true}`: "unpaid_limit",
+	} {
+		p := admin.bad().patch(v.adminPath(), body).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{field}, p.fields(), body)
+	}
 }
 
 // A queued order keeps the time to pay that its sale had when it was admitted.
 func TestPayTimeoutOfQueuedOrder(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t, sqlite)
+	e := newQueueEnv(t)
 	v, buyer := e.sale(9, with("pay_timeout", 90)), e.buyer(1)
 	id := buyer.queue(v)
 	e.admin().patch(v.adminPath(), map[string]any{"pay_timeout": 60}).want(http.StatusOK)
@@ -253,7 +247,7 @@ func TestPayTimeoutOfQueuedOrder(t *testing.T) {
 // In lane queue a refused user reserves no unit.
 func TestUnpaidLimitInQueue(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t, sqlite)
+	e := newQueueEnv(t)
 	v, buyer := e.passSale(9), e.buyer(1)
 	buyer = buyer.withPass(v)
 	first := buyer.key("k").post(v.orders(), nil).want(http.StatusAccepted)

@@ -25,7 +25,7 @@ func withoutClock(a answer) map[string]any {
 
 func TestCreateVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		admin := e.admin()
 		begin := e.clock.now().Add(time.Hour)
@@ -100,41 +100,37 @@ func TestCreateVoucher(t *testing.T) {
 // TestVoucherState follows the state of one sale by the clock.
 func TestVoucherState(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		now := e.clock.now()
-		v := e.sale(1, func(b map[string]any) {
-			b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
-		})
-		for _, step := range []struct {
-			wait  time.Duration
-			state string
-		}{
-			{time.Minute - time.Millisecond, "upcoming"}, {time.Millisecond, "on_sale"},
-			{time.Minute - time.Millisecond, "on_sale"}, {time.Millisecond, "ended"},
-		} {
-			e.clock.advance(step.wait)
-			got := decode[voucherView](e.guest().get(v.path()).want(http.StatusOK))
-			assert.Equal(t, step.state, got.State)
-			assert.Equal(t, e.clock.now().Format("2006-01-02T15:04:05.999Z07:00"), got.ServerTime)
-		}
+	e := newEnv(t)
+	now := e.clock.now()
+	v := e.sale(1, func(b map[string]any) {
+		b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
 	})
+	for _, step := range []struct {
+		wait  time.Duration
+		state string
+	}{
+		{time.Minute - time.Millisecond, "upcoming"}, {time.Millisecond, "on_sale"},
+		{time.Minute - time.Millisecond, "on_sale"}, {time.Millisecond, "ended"},
+	} {
+		e.clock.advance(step.wait)
+		got := decode[voucherView](e.guest().get(v.path()).want(http.StatusOK))
+		assert.Equal(t, step.state, got.State)
+		assert.Equal(t, e.clock.now().Format("2006-01-02T15:04:05.999Z07:00"), got.ServerTime)
+	}
 }
 
 func TestUnknownVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		e.guest().get(vouchersPath+"/4711").problem(http.StatusNotFound, "not_found")
-		e.guest().get(vouchersPath+"/9223372036854775807").problem(http.StatusNotFound, "not_found")
-		e.admin().patch("/api/v1/admin/vouchers/4711", map[string]string{"title": "t"}).problem(http.StatusNotFound, "not_found")
-	})
+	e := newEnv(t)
+	e.guest().get(vouchersPath+"/4711").problem(http.StatusNotFound, "not_found")
+	e.guest().get(vouchersPath+"/9223372036854775807").problem(http.StatusNotFound, "not_found")
+	e.admin().patch("/api/v1/admin/vouchers/4711", map[string]string{"title": "t"}).problem(http.StatusNotFound, "not_found")
 }
 
 // TestListVouchers has one voucher for every state and two shops.
 func TestListVouchers(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
+	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		admin, now := e.admin(), e.clock.now()
 		window := func(begin, end time.Duration) func(map[string]any) {
@@ -212,119 +208,109 @@ func idsOf(vouchers []voucherView) []string {
 
 func TestVoucherPages(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		admin := e.admin()
-		for range 7 {
-			admin.post("/api/v1/admin/vouchers", e.saleBody(1)).want(http.StatusCreated)
-		}
-		for limit, want := range map[int][]int{1: {1, 1, 1, 1, 1, 1, 1, 0}, 3: {3, 3, 1}, 7: {7, 0}, 8: {7}, 100: {7}} {
-			sizes, all := walk[voucherView](e.guest(), vouchersPath, limit)
-			assert.Equal(t, want, sizes)
-			assert.Equal(t, []string{"7", "6", "5", "4", "3", "2", "1"}, idsOf(all))
-		}
-		sizes, _ := walk[voucherView](e.guest(), vouchersPath+"?status=on_sale&shop_id=1", 4)
-		assert.Equal(t, []int{4, 3}, sizes)
-	})
+	e := newEnv(t)
+	admin := e.admin()
+	for range 7 {
+		admin.post("/api/v1/admin/vouchers", e.saleBody(1)).want(http.StatusCreated)
+	}
+	for limit, want := range map[int][]int{1: {1, 1, 1, 1, 1, 1, 1, 0}, 3: {3, 3, 1}, 7: {7, 0}, 8: {7}, 100: {7}} {
+		sizes, all := walk[voucherView](e.guest(), vouchersPath, limit)
+		assert.Equal(t, want, sizes)
+		assert.Equal(t, []string{"7", "6", "5", "4", "3", "2", "1"}, idsOf(all))
+	}
+	sizes, _ := walk[voucherView](e.guest(), vouchersPath+"?status=on_sale&shop_id=1", 4)
+	assert.Equal(t, []int{4, 3}, sizes)
 }
 
 func TestPatchVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(5), e.admin()
-		before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
-		for _, step := range []struct {
-			patch string
-			want  map[string]any // fields that change
-		}{
-			{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
-			{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
-			{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
-			{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
-			{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
-			{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
-			{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
-			{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
-			{`{"limit_per_user":3}`, nil},
-			{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
-		} {
-			e.clock.advance(time.Second)
-			after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
-			for field, want := range step.want {
-				before[field] = want
-			}
-			before["updated_at"] = after["updated_at"]
-			require.Equal(t, before, after, step.patch)
+	e := newEnv(t)
+	v, admin := e.sale(5), e.admin()
+	before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
+	for _, step := range []struct {
+		patch string
+		want  map[string]any // fields that change
+	}{
+		{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
+		{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
+		{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
+		{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
+		{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
+		{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
+		{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
+		{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
+		{`{"limit_per_user":3}`, nil},
+		{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
+	} {
+		e.clock.advance(time.Second)
+		after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
+		for field, want := range step.want {
+			before[field] = want
 		}
-	})
+		before["updated_at"] = after["updated_at"]
+		require.Equal(t, before, after, step.patch)
+	}
 }
 
 // TestPatchReturnsStoredVoucher: a later read returns the same voucher as the PATCH.
 func TestPatchReturnsStoredVoucher(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin := e.sale(1), e.admin()
-		e.clock.advance(time.Second)
-		patched := withoutClock(admin.patch(v.adminPath(), map[string]string{"title": "new"}).want(http.StatusOK))
-		assert.Equal(t, patched, withoutClock(e.guest().get(v.path()).want(http.StatusOK)))
-	})
+	e := newEnv(t)
+	v, admin := e.sale(1), e.admin()
+	e.clock.advance(time.Second)
+	patched := withoutClock(admin.patch(v.adminPath(), map[string]string{"title": "new"}).want(http.StatusOK))
+	assert.Equal(t, patched, withoutClock(e.guest().get(v.path()).want(http.StatusOK)))
 }
 
 func TestUnpublishedSaleEnds(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
-		buyer.post(v.orders(), nil).want(http.StatusCreated) // caches the sale
-		admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		e.buyer(2).post(v.orders(), nil).problem(http.StatusNotFound, "not_found")
-		assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
-		admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
-		e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
-	})
+	e := newEnv(t)
+	v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
+	buyer.post(v.orders(), nil).want(http.StatusCreated) // caches the sale
+	admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	e.buyer(2).post(v.orders(), nil).problem(http.StatusNotFound, "not_found")
+	assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
+	admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
+	e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
 }
 
 // TestUnpublishedVouchers: only admins see a voucher that is off. On every route it answers buyers and guests like one
 // that does not exist.
 func TestUnpublishedVouchers(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db)
-		admin, buyer, guest := e.admin(), e.buyer(1), e.guest()
-		shown := e.sale(5)
-		for _, mode := range []string{"open", "pass", "room"} {
-			off := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": mode} })
-			guest.get(off.path()).want(http.StatusOK) // cached
-			admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-			for _, path := range []string{off.path(), vouchersPath + "/4711"} {
-				guest.get(path).problem(http.StatusNotFound, "not_found")
-				e.as("made up").get(path).problem(http.StatusNotFound, "not_found")
-				buyer.get(path).problem(http.StatusNotFound, "not_found")
-				buyer.post(path+"/orders", nil).problem(http.StatusNotFound, "not_found")
-				buyer.post(path+"/entry", nil).problem(http.StatusNotFound, "not_found")
-			}
-			admin.get(off.path()).want(http.StatusOK)
+	e := newEnv(t)
+	admin, buyer, guest := e.admin(), e.buyer(1), e.guest()
+	shown := e.sale(5)
+	for _, mode := range []string{"open", "pass", "room"} {
+		off := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": mode} })
+		guest.get(off.path()).want(http.StatusOK) // cached
+		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		for _, path := range []string{off.path(), vouchersPath + "/4711"} {
+			guest.get(path).problem(http.StatusNotFound, "not_found")
+			e.as("made up").get(path).problem(http.StatusNotFound, "not_found")
+			buyer.get(path).problem(http.StatusNotFound, "not_found")
+			buyer.post(path+"/orders", nil).problem(http.StatusNotFound, "not_found")
+			buyer.post(path+"/entry", nil).problem(http.StatusNotFound, "not_found")
 		}
-		for _, list := range []answer{
-			guest.get(vouchersPath), buyer.get(vouchersPath), guest.get(vouchersPath + "?status=ended"), guest.get(vouchersPath + "?status=expired"),
-		} {
-			for _, v := range decode[listView[voucherView]](list.want(http.StatusOK)).Items {
-				assert.Equal(t, shown.ID, v.ID)
-			}
+		admin.get(off.path()).want(http.StatusOK)
+	}
+	for _, list := range []answer{
+		guest.get(vouchersPath), buyer.get(vouchersPath), guest.get(vouchersPath + "?status=ended"), guest.get(vouchersPath + "?status=expired"),
+	} {
+		for _, v := range decode[listView[voucherView]](list.want(http.StatusOK)).Items {
+			assert.Equal(t, shown.ID, v.ID)
 		}
-		guest.get(vouchersPath+"?status=off").problem(http.StatusUnauthorized, "unauthenticated")
-		buyer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
-		assert.Len(t, decode[listView[voucherView]](admin.get(vouchersPath+"?status=off").want(http.StatusOK)).Items, 3)
-	})
+	}
+	guest.get(vouchersPath+"?status=off").problem(http.StatusUnauthorized, "unauthenticated")
+	buyer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
+	assert.Len(t, decode[listView[voucherView]](admin.get(vouchersPath+"?status=off").want(http.StatusOK)).Items, 3)
 }
 
 // TestReadsOfUnpublishedVouchersAreRecorded covers members of the staff with and without the permission. Requests of
 // others, and for published vouchers, are not recorded.
 func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	off, shown := e.sale(5), e.sale(5)
 	admin, viewer, redeemer := e.admin(), e.staff("13900000003", domain.RoleViewer), e.staff("13900000004", domain.RoleRedeemer)
 	admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
@@ -349,20 +335,18 @@ func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
 // afterwards.
 func TestLimitCannotBeLowered(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		three := func(b map[string]any) { b["limit_per_user"] = 3 }
-		e := newEnv(t, db)
-		v, admin, buyer := e.sale(5, three), e.admin(), e.buyer(1)
-		buyer.post(v.orders(), nil).want(http.StatusCreated)
-		buyer.post(v.orders(), nil).want(http.StatusCreated)
-		before := e.dump()
-		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
-		admin.patch(v.adminPath(), `{"limit_per_user":2,"begin_at":"2026-11-11T12:30:00Z"}`).
-			problem(http.StatusConflict, "invalid_state")
-		assert.Equal(t, before, e.dump())
-		admin.patch(v.adminPath(), map[string]string{"begin_at": "2026-11-11T12:30:00Z"}).want(http.StatusOK)
-		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
-		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 4}).want(http.StatusOK)
-		e.checkInvariants()
-	})
+	three := func(b map[string]any) { b["limit_per_user"] = 3 }
+	e := newEnv(t)
+	v, admin, buyer := e.sale(5, three), e.admin(), e.buyer(1)
+	buyer.post(v.orders(), nil).want(http.StatusCreated)
+	buyer.post(v.orders(), nil).want(http.StatusCreated)
+	before := e.dump()
+	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
+	admin.patch(v.adminPath(), `{"limit_per_user":2,"begin_at":"2026-11-11T12:30:00Z"}`).
+		problem(http.StatusConflict, "invalid_state")
+	assert.Equal(t, before, e.dump())
+	admin.patch(v.adminPath(), map[string]string{"begin_at": "2026-11-11T12:30:00Z"}).want(http.StatusOK)
+	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
+	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 4}).want(http.StatusOK)
+	e.checkInvariants()
 }
