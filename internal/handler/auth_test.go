@@ -438,10 +438,10 @@ func TestRemovedAdminIsOut(t *testing.T) {
 	for _, c := range []client{demoted, removed} {
 		c.get("/api/v1/admin/audit").want(http.StatusOK)
 	}
-	e.db.fail(func() error { return domain.ErrUnavailable })
+	e.store.fail(func() error { return domain.ErrUnavailable })
 	e.clock.advance(time.Second)
 	routes(demoted, http.StatusServiceUnavailable, "unavailable")
-	e.db.fail(nil)
+	e.store.fail(nil)
 
 	e.exec("UPDATE users SET role = 'buyer' WHERE phone = ?", other)
 	e.clock.advance(time.Second) // the age up to which a role is used

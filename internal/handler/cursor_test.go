@@ -34,7 +34,7 @@ func TestCursorsAreAuthentic(t *testing.T) {
 		cursors[path] = *l.NextCursor
 		caller(path).get(path + "?cursor=" + cursors[path]).want(http.StatusOK)
 	}
-	e.db.fail(func() error { return domain.ErrUnavailable })
+	e.store.fail(func() error { return domain.ErrUnavailable })
 	caller("/api/v1/orders").get("/api/v1/orders?cursor=" + cursors["/api/v1/orders"]).want(http.StatusServiceUnavailable)
 	text := base64.RawURLEncoding.EncodeToString
 	for _, path := range lists {

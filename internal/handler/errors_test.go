@@ -107,7 +107,7 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 			e := newEnv(t)
 			all := exchanges(e)
 			before := e.dump()
-			e.db.fail(tc.fault)
+			e.store.fail(tc.fault)
 			for _, x := range all {
 				logged := len(e.logs.of("ERROR"))
 				a := x.do()
@@ -129,7 +129,7 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 			if tc.status == http.StatusServiceUnavailable {
 				assert.NotEmpty(t, e.logs.of("WARN"), "an outage is logged, although not once per request")
 			}
-			e.db.fail(nil)
+			e.store.fail(nil)
 			for _, x := range all {
 				if a := x.do(); x.name != "place" { // the buyer already has an order
 					assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
@@ -151,11 +151,11 @@ func TestFailedSaleReadIsNotCached(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			v, buyer := e.sale(5), e.buyer(1)
-			e.db.fail(fault)
+			e.store.fail(fault)
 			for range 2 {
 				assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
 			}
-			e.db.fail(nil)
+			e.store.fail(nil)
 			buyer.place(v)
 			e.checkInvariants()
 		})
@@ -253,7 +253,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	e := newEnv(t)
 	c := e.login(phone)
 	code := e.outbox.code(phone)
-	e.db.fail(func() error { return errors.New("boom") })
+	e.store.fail(func() error { return errors.New("boom") })
 	for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
 		a.problem(http.StatusInternalServerError, "internal")
 	}

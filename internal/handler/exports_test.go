@@ -90,7 +90,7 @@ func TestUnfinishedExport(t *testing.T) {
 		e.buyer(n).place(v)
 	}
 	for calls := int64(1); ; calls++ {
-		e.db.failFrom(calls)
+		e.store.failFrom(calls)
 		res, err := e.http.Do(viewer.request(e.url, http.MethodGet, "/api/v1/admin/orders.csv", nil))
 		require.NoError(t, err)
 		_, err = io.ReadAll(res.Body)
@@ -101,6 +101,6 @@ func TestUnfinishedExport(t *testing.T) {
 		}
 		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	}
-	e.db.fail(nil)
+	e.store.fail(nil)
 	require.Len(t, viewer.get("/api/v1/admin/orders.csv").file(), domain.MaxPageSize+1)
 }

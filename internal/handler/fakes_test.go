@@ -4,18 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/picture"
 	"seckill/internal/repo"
-	"seckill/internal/search"
-	"seckill/internal/shop"
+	"seckill/test/dbtest"
 )
 
 // clock is a time that tests advance.
@@ -193,239 +189,30 @@ func (l *logBuffer) of(level string) []map[string]any {
 	return lines
 }
 
-// faultyStore is the real store, whose methods for requests fail while a fault is set.
-type faultyStore struct {
+// faultyDB is the store, whose statements fail while a fault is set.
+type faultyDB struct {
 	*repo.Store
-	fault       atomic.Pointer[func() error]
-	failAnswers atomic.Bool  // answers of keyed requests cannot be stored
-	slides      atomic.Int64 // number of extended idle-timeout sessions
+	faults *dbtest.Faults
 }
 
-// fail makes every later call run f first and return its error. A nil f ends the fault.
-func (s *faultyStore) fail(f func() error) {
+// fail makes every later statement call f first and return its error. A nil f ends the fault.
+func (db *faultyDB) fail(f func() error) {
 	if f == nil {
-		s.fault.Store(nil)
+		db.faults.Before(nil)
 		return
 	}
-	s.fault.Store(&f)
+	db.faults.Before(func(string) error { return f() })
 }
 
-func (s *faultyStore) hit() error {
-	if f := s.fault.Load(); f != nil {
-		return (*f)()
-	}
-	return nil
-}
-
-// orFault runs f unless a fault is set.
-func orFault[T any](s *faultyStore, f func() (T, error)) (T, error) {
-	if err := s.hit(); err != nil {
-		var none T
-		return none, err
-	}
-	return f()
-}
-
-func (s *faultyStore) AddLoginRequest(ctx context.Context, r auth.LoginRequest) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.AddLoginRequest(ctx, r) })
-	return err
-}
-
-func (s *faultyStore) OpenSession(
-	ctx context.Context, g auth.Guess, u domain.User, sess auth.Session, check func(*auth.LoginRequest) bool, confirm auth.ConfirmFunc,
-) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, g, u, sess, check, confirm) })
-}
-
-func (s *faultyStore) User(ctx context.Context, id int64) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { return s.Store.User(ctx, id) })
-}
-
-func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, bool, error) {
-	if err := s.hit(); err != nil {
-		return domain.User{}, false, err
-	}
-	return s.Store.RotateSession(ctx, r)
-}
-
-func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
-}
-
-func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.RevokeSession(ctx, id, now, keep) })
-	return err
-}
-
-func (s *faultyStore) RevokeSessions(ctx context.Context, user int64, now, keep time.Time) ([]string, error) {
-	return orFault(s, func() ([]string, error) { return s.Store.RevokeSessions(ctx, user, now, keep) })
-}
-
-func (s *faultyStore) EraseUser(ctx context.Context, er auth.Erasure) ([]string, error) {
-	return orFault(s, func() ([]string, error) { return s.Store.EraseUser(ctx, er) })
-}
-
-func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, claim, v, by) })
-	return err
-}
-
-func (s *faultyStore) ChangeVoucher(
-	ctx context.Context, id int64, by domain.Actor, f func(*domain.Voucher) (string, error),
-) (domain.Voucher, error) {
-	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
-}
-
-func (s *faultyStore) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
-	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
-}
-
-func (s *faultyStore) ChangeRoom(
-	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
-) (domain.Voucher, error) {
-	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeRoom(ctx, claim, id, by, at, ch) })
-}
-
-func (s *faultyStore) BeginPayment(
-	ctx context.Context, claim *domain.Claim, user int64, p domain.Payment,
-) (o domain.Order, paid domain.Payment, err error) {
-	if err := s.hit(); err != nil {
-		return o, paid, err
-	}
-	return s.Store.BeginPayment(ctx, claim, user, p)
-}
-
-func (s *faultyStore) SettlePayment(
-	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
-) (domain.Settled, error) {
-	return orFault(s, func() (domain.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
-}
-
-func (s *faultyStore) BeginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	return orFault(s, func() (domain.Order, error) { return s.Store.BeginRefund(ctx, m) })
-}
-
-func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]domain.Payment, error) {
-	return orFault(s, func() ([]domain.Payment, error) { return s.Store.Payments(ctx, user, order) })
-}
-
-func (s *faultyStore) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain.OrderEvent, error) {
-	return orFault(s, func() ([]domain.OrderEvent, error) { return s.Store.OrderEvents(ctx, f) })
-}
-
-func (s *faultyStore) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.RepeatEvent(ctx, claim, id) })
-	return err
-}
-
-func (s *faultyStore) FailingEvents(ctx context.Context, most int) (int, error) {
-	return orFault(s, func() (int, error) { return s.Store.FailingEvents(ctx, most) })
-}
-
-func (s *faultyStore) FindOrders(ctx context.Context, f search.Query) ([]domain.Order, error) {
-	return orFault(s, func() ([]domain.Order, error) { return s.Store.FindOrders(ctx, f) })
-}
-
-func (s *faultyStore) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
-	return orFault(s, func() ([]domain.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
-}
-
-func (s *faultyStore) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.RecordRequest(ctx, r) })
-	return err
-}
-
-func (s *faultyStore) FinishRequest(ctx context.Context, id int64, status int) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.FinishRequest(ctx, id, status) })
-	return err
-}
-
-func (s *faultyStore) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
-	return orFault(s, func() ([]domain.AdminRequest, error) { return s.Store.AdminRequests(ctx, f) })
-}
-
-func (s *faultyStore) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
-	return orFault(s, func() (domain.Voucher, error) { return s.Store.Voucher(ctx, id) })
-}
-
-func (s *faultyStore) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
-}
-
-func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
-	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
-}
-
-func (s *faultyStore) Shop(ctx context.Context, id int64) (shop.Shop, error) {
-	return orFault(s, func() (shop.Shop, error) { return s.Store.Shop(ctx, id) })
-}
-
-func (s *faultyStore) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
-	return orFault(s, func() ([]shop.Shop, error) { return s.Store.Shops(ctx, p) })
-}
-
-func (s *faultyStore) Picture(ctx context.Context, id string) (picture.Picture, error) {
-	return orFault(s, func() (picture.Picture, error) { return s.Store.Picture(ctx, id) })
-}
-
-func (s *faultyStore) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {
-	return orFault(s, func() ([]shop.Shop, error) { return s.Store.ListShops(ctx, f) })
-}
-
-func (s *faultyStore) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
-}
-
-func (s *faultyStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-	if err := s.hit(); err != nil {
-		return slices.Repeat([]domain.Placed{{Err: err}}, len(orders))
-	}
-	return s.Store.PlaceOrders(ctx, orders)
-}
-
-func (s *faultyStore) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	return orFault(s, func() (domain.Order, error) { return s.Store.MoveOrder(ctx, m) })
-}
-
-func (s *faultyStore) Order(ctx context.Context, userID, id int64) (domain.Order, error) {
-	return orFault(s, func() (domain.Order, error) { return s.Store.Order(ctx, userID, id) })
-}
-
-func (s *faultyStore) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
-	return orFault(s, func() ([]int64, error) { return s.Store.StoredOrders(ctx, userID, ids) })
-}
-
-func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
-	if err := s.hit(); err != nil {
-		return 0, 0, err
-	}
-	return s.Store.ActiveOrders(ctx, userID, voucherID)
-}
-
-func (s *faultyStore) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
-	return orFault(s, func() (map[domain.SaleUser]domain.SaleRecord, error) { return s.Store.SaleRecords(ctx, of) })
-}
-
-func (s *faultyStore) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
-	return orFault(s, func() (map[int64]int, error) { return s.Store.UnpaidOrders(ctx, users) })
-}
-
-func (s *faultyStore) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	return orFault(s, func() ([]domain.Order, error) { return s.Store.ListOrders(ctx, f) })
-}
-
-func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
-	if err := s.hit(); err != nil {
-		return slices.Repeat([]domain.KeyState{{Err: err}}, len(claims))
-	}
-	return s.Store.ClaimKeys(ctx, claims)
-}
-
-func (s *faultyStore) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
-	if s.failAnswers.Load() {
-		return slices.Repeat([]error{domain.ErrUnavailable}, len(answers))
-	}
-	return s.Store.KeepAnswers(ctx, answers)
+// failFrom makes the n-th and all later statements fail.
+func (db *faultyDB) failFrom(n int64) {
+	var statements atomic.Int64
+	db.fail(func() error {
+		if statements.Add(1) >= n {
+			return domain.ErrUnavailable
+		}
+		return nil
+	})
 }
 
 // noPeers implements entry.Peers for a server that is alone.

@@ -59,8 +59,7 @@ var (
 // messages are in-memory fakes.
 type env struct {
 	t      testing.TB
-	store  *repo.Store
-	db     *faultyStore // the store that the services use
+	store  *faultyDB
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
@@ -88,19 +87,19 @@ type env struct {
 
 // setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
 type setup struct {
-	store       *repo.Store                                                 // nil: a new one on SQLite
-	limits      bool                                                        // quotas of login codes
-	shared      *ratelimit.Shared                                           // of these quotas; nil: this server only
-	rateLimit   bool                                                        // requests per caller
-	countries   []string                                                    // of phone numbers besides CN
-	demo        bool                                                        // X-Demo-Code
-	factors     bool                                                        // roles need second factors
-	maxInFlight int                                                         // concurrent purchases
-	lane        func(service.Lane) service.Lane                             // wraps the lock lane
-	queue       func(*faultyStore) (service.Lane, service.ReservationStore) // lane queue instead of it
-	ids         *ids                                                        // nil: new ones
-	ready       map[string]handler.Check                                    // of /readyz
-	change      func(*handler.Config)                                       // called last
+	store       *faultyDB                                                // nil: a new one on SQLite
+	limits      bool                                                     // quotas of login codes
+	shared      *ratelimit.Shared                                        // of these quotas; nil: this server only
+	rateLimit   bool                                                     // requests per caller
+	countries   []string                                                 // of phone numbers besides CN
+	demo        bool                                                     // X-Demo-Code
+	factors     bool                                                     // roles need second factors
+	maxInFlight int                                                      // concurrent purchases
+	lane        func(service.Lane) service.Lane                          // wraps the lock lane
+	queue       func(*faultyDB) (service.Lane, service.ReservationStore) // lane queue instead of it
+	ids         *ids                                                     // nil: new ones
+	ready       map[string]handler.Check                                 // of /readyz
+	change      func(*handler.Config)                                    // called last
 	sender      func(auth.CodeSender) auth.CodeSender
 	adminPhones []string       // nil: adminPhone
 	keys        domain.Keyring // nil: the variable keys
@@ -129,12 +128,12 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db option)) {
 	}
 }
 
-func opened(t testing.TB) func(*repo.Store, error) *repo.Store {
-	return func(store *repo.Store, err error) *repo.Store {
+func opened(t testing.TB) func(*repo.Store, error) *faultyDB {
+	return func(store *repo.Store, err error) *faultyDB {
 		t.Helper()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
-		return store
+		return &faultyDB{store, dbtest.Inject(store.DB)}
 	}
 }
 
@@ -155,7 +154,7 @@ func newEnv(t testing.TB, options ...option) *env {
 		s.adminPhones = []string{adminPhone}
 	}
 	e := &env{
-		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
+		t: t, store: s.store, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
@@ -179,26 +178,26 @@ func newEnv(t testing.TB, options ...option) *env {
 	if s.limits {
 		quota = ratelimit.NewQuota("logins", e.clock.now, s.shared)
 	}
-	sales := service.NewSales(service.SalesConfig{Loader: e.db})
+	sales := service.NewSales(service.SalesConfig{Loader: e.store})
 	t.Cleanup(sales.Close)
 	if s.ids == nil {
 		s.ids = newIDs()
 	}
-	var mode service.Lane = lane.NewLock(e.locks, lane.NewBatch(s.ids, e.db, nil))
+	var mode service.Lane = lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil))
 	if s.lane != nil {
 		mode = s.lane(mode)
 	}
 	var queue service.ReservationStore
 	if s.queue != nil {
-		mode, queue = s.queue(e.db)
+		mode, queue = s.queue(e.store)
 	}
-	unpaid := entry.NewUnpaid(e.db)
+	unpaid := entry.NewUnpaid(e.store)
 	entries := &entry.Service{
 		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(s.keys, e.clock.now), Solutions: e.used,
 		Passes:  entry.NewPasses(s.keys),
 		Tickets: entry.NewTickets(s.keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
-			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
+			Store: e.store, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
 		}),
 	}
 	e.rooms = entries.Rooms
@@ -211,29 +210,29 @@ func newEnv(t testing.TB, options ...option) *env {
 		e.provider, provider = s.provider, e.remote
 	}
 	e.payments = service.NewPayments(service.PaymentsConfig{
-		Store: e.db, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
+		Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
 	aggregator, monitor := e.newMonitor(s.store, queue)
 	cfg := handler.Config{
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
-			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
+			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
-		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
+		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.store, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Events: e.db, EventFailures: e.db, Personal: e.db, PaymentList: e.db, Shops: e.db, Pictures: picture.New(e.db, e.clock.now), Zone: shanghai,
-		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.store, Events: e.store, EventFailures: e.store, Personal: e.store, PaymentList: e.store, Shops: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
+		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.store}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
-	cfg.Search = &search.Service{Store: e.db, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
-	cfg.Drafts = &publish.Service{Store: e.db, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
+	cfg.Search = &search.Service{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
+	cfg.Drafts = &publish.Service{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	if s.change != nil {
 		s.change(&cfg)
 	}
@@ -281,7 +280,7 @@ func (e *env) leaks() (found []string) {
 }
 
 // newMonitor starts the monitor of the live statistics.
-func (e *env) newMonitor(store *repo.Store, queue service.ReservationStore) (*salestats.Aggregator, *salestats.Monitor) {
+func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Aggregator, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleSubscribers = salestats.NewSubscribers()
 	aggregator, lane := salestats.NewAggregator("test", !queued), "lock"

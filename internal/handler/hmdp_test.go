@@ -158,7 +158,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 		admin := e.pageOf(adminPhone)
 		e.page("").post("/user/code?phone="+phone, nil).none()
 		login := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
-		e.db.fail(func() error { return fault })
+		e.store.fail(func() error { return fault })
 		for _, path := range []string{"/user/me", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1"} {
 			admin.get(path).broken(status)
 		}
@@ -169,7 +169,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 			admin.post(path, body).broken(status)
 		}
 		require.Len(t, admin.get("/shop-type/list").list(), 10, "works without the store")
-		e.db.fail(nil)
+		e.store.fail(nil)
 		e.page("").post("/user/login", login).text()
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 const keyHeader = "Idempotency-Key"
@@ -208,12 +210,17 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 				continue
 			}
 			vouchers, letters := e.count("vouchers"), len(decode[listView[deadLetterView]](e.admin().get(deadLettersPath)).Items)
-			e.db.failAnswers.Store(true)
+			e.store.faults.Before(func(query string) error {
+				if strings.HasPrefix(query, "INSERT INTO idempotency_keys") && !strings.Contains(query, "'','',NULL") {
+					return domain.ErrUnavailable // it has an answer
+				}
+				return nil
+			})
 			a := r.send(r.name)
 			a.problem(http.StatusServiceUnavailable, "unavailable")
 			assert.Equal(t, 1, a.retryAfter(), r.name)
 			assert.Empty(t, a.header.Get("Location"), r.name)
-			e.db.failAnswers.Store(false)
+			e.store.fail(nil)
 			queued := len(e.waiting())
 			e.expireLeases()
 			second := r.send(r.name).want(r.status)
@@ -273,9 +280,9 @@ func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	v, buyer := e.sale(5), e.buyer(1)
-	e.db.fail(func() error { return fmt.Errorf("no database") })
+	e.store.fail(func() error { return fmt.Errorf("no database") })
 	buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
-	e.db.fail(nil)
+	e.store.fail(nil)
 	e.locks.fail(fmt.Errorf("no locks"))
 	buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
 	e.locks.fail(nil)

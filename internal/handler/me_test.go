@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -93,17 +92,6 @@ func TestExportKnowsAllTables(t *testing.T) {
 	}
 }
 
-// failFrom makes the n-th and all later calls of the store fail.
-func (s *faultyStore) failFrom(n int64) {
-	var calls atomic.Int64
-	s.fail(func() error {
-		if calls.Add(1) >= n {
-			return domain.ErrUnavailable
-		}
-		return nil
-	})
-}
-
 func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {
@@ -180,7 +168,7 @@ func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	c := e.buyer(1)
-	e.db.failFrom(3)              // after the user and the orders
+	e.store.failFrom(3)           // after the user and the orders
 	e.http.CloseIdleConnections() // a request on a used connection would be repeated
 	res, err := e.http.Do(c.request(e.url, http.MethodGet, "/api/v1/me/export", nil))
 	if err == nil {
@@ -265,9 +253,9 @@ func TestDeletionCanBeRepeated(t *testing.T) {
 	e := newEnv(t)
 	v, c := e.sale(10), e.buyer(1)
 	c.post(v.orders(), nil).want(http.StatusCreated)
-	e.db.failFrom(4) // after the user, the list of orders and the cancellation
+	e.store.failFrom(4) // after the user, the list of orders and the cancellation
 	c.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusServiceUnavailable, "unavailable")
-	e.db.fail(nil)
+	e.store.fail(nil)
 	c.get("/api/v1/me").want(http.StatusOK)
 	c.do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 	c.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusUnauthorized, "unauthenticated")

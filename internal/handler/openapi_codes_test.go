@@ -164,7 +164,7 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 			try(c, o)
 		}
 	}
-	e.db.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
+	e.store.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
 	require.NoError(t, e.rdb.Close())
 	for _, o := range all {
 		for _, x := range append(o.invalidVariants(), o) {

@@ -54,7 +54,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	m := testenv.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	var store *faultyStore
+	var store *faultyDB
 	gate := testGate{admission.New(admission.Config{
 		Redis: rdb, Instance: "test", Segments: func(ctx context.Context, voucherID int64) (int, error) {
 			v, err := store.Voucher(ctx, voucherID)
@@ -68,7 +68,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	q := &queueEnv{rdb: rdb, gate: gate}
 	q.env = newEnv(t, append(options, func(s *setup) {
 		s.ids = ids
-		s.queue = func(faulty *faultyStore) (service.Lane, service.ReservationStore) {
+		s.queue = func(faulty *faultyDB) (service.Lane, service.ReservationStore) {
 			store = faulty
 			return lane.NewQueue(gate, ids, faulty, nil), gate
 		}
@@ -82,7 +82,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 		}
 	})...)
 	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis
-	q.committer = &lane.Committer{Orders: q.db, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
+	q.committer = &lane.Committer{Orders: q.store, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
 	return q
 }
 

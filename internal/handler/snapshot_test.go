@@ -156,7 +156,7 @@ func TestExcessReadsAreRefused(t *testing.T) {
 	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
 	order := buyer.place(v)
 	release, reading := make(chan struct{}), make(chan struct{}, 1000)
-	e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
+	e.store.fail(func() error { reading <- struct{}{}; <-release; return nil })
 	const maxReads = 64
 	answers := make(chan int, maxReads)
 	for range maxReads {
@@ -172,7 +172,7 @@ func TestExcessReadsAreRefused(t *testing.T) {
 		a.problem(http.StatusServiceUnavailable, "overloaded")
 		require.Equal(t, 1, a.retryAfter())
 	}
-	e.db.fail(nil)
+	e.store.fail(nil)
 	other.post(v.orders(), nil).want(http.StatusCreated)
 	close(release)
 	for range maxReads { // those that were blocked for longer than their time limit are answered 503
@@ -206,7 +206,7 @@ func TestShopAnswersAreCached(t *testing.T) {
 	e := newEnv(t)
 	e.shops(3)
 	var queries atomic.Int64
-	e.db.fail(func() error { queries.Add(1); return nil })
+	e.store.fail(func() error { queries.Add(1); return nil })
 	start := time.Now()
 	for range 50 {
 		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {

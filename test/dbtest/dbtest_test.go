@@ -1,10 +1,13 @@
 package dbtest_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"seckill/internal/repo/sqldb"
 	"seckill/test/dbtest"
@@ -43,5 +46,49 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 		applied, err := db.MigrateUp(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, applied)
+	})
+}
+
+// A fault reaches single statements, raw ones too, and transactions. It does not reach the pools.
+func TestFaultsReachEveryStatement(t *testing.T) {
+	broken := errors.New("broken")
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		faults, access := dbtest.Inject(db), sqldb.Access{DB: db}
+		const query = "SELECT COUNT(*) FROM users"
+		var n int
+		all := map[string]func() error{
+			"gorm":  func() error { return access.Reader(t.Context()).Raw(query).Scan(&n).Error },
+			"a row": func() error { return access.Writer(t.Context()).Raw(query).Row().Scan(&n) },
+			"a statement": func() error {
+				_, err := sqldb.QueryRows[int](access.Reader(t.Context()), new(sqldb.Statement).Add(query))
+				return err
+			},
+			"a change": func() error {
+				_, err := access.Writer(t.Context()).Statement.ConnPool.ExecContext(t.Context(), "DELETE FROM users")
+				return err
+			},
+			"a transaction": func() error { return access.Write(t.Context(), func(*gorm.DB) error { return nil }) },
+			"in a transaction": func() error {
+				return access.Write(t.Context(), func(tx *gorm.DB) error { return tx.Exec("DELETE FROM users").Error })
+			},
+			"a snapshot": func() error { return access.Snapshot(t.Context(), func(*gorm.DB) error { return nil }) },
+		}
+		for _, fault := range []error{nil, broken, nil} {
+			faults.Before(func(string) error { return fault })
+			for name, do := range all {
+				require.ErrorIs(t, do(), fault, name)
+			}
+		}
+		faults.Before(func(query string) error {
+			if strings.HasPrefix(query, "DELETE") {
+				return broken
+			}
+			return nil
+		})
+		require.ErrorIs(t, all["in a transaction"](), broken)
+		require.NoError(t, all["a transaction"]())
+		for name, pool := range db.Pools() {
+			require.NoError(t, pool.QueryRowContext(t.Context(), query).Scan(&n), name)
+		}
 	})
 }
