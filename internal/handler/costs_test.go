@@ -47,10 +47,13 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	e := newEnv(t, limited)
 	v, greedy, other := e.sale(5), e.buyer(1), e.buyer(2)
 	_, lists := untilLimited(t, 200, func() answer { return greedy.direct("GET", "/api/v1/orders?limit=100", nil) })
-	assert.GreaterOrEqual(t, lists, 40)
+	assert.Equal(t, 400/5, lists)
 	for _, path := range []string{"/api/v1/me", "/api/v1/orders/1", "/api/v1/orders/1/payments", "/api/v1/orders/1/events"} {
-		untilLimited(t, 200, func() answer { return greedy.direct("GET", path, nil) })
+		greedy.direct("GET", path, nil).problem(http.StatusTooManyRequests, "rate_limited")
 	}
+	e.clock.advance(time.Second / 20)
+	greedy.direct("GET", "/api/v1/me", nil).want(http.StatusOK)
+	greedy.direct("GET", "/api/v1/me", nil).problem(http.StatusTooManyRequests, "rate_limited")
 	for range 50 {
 		greedy.direct("GET", v.path(), nil).want(http.StatusOK)
 		greedy.direct("GET", vouchersPath, nil).want(http.StatusOK)
@@ -89,7 +92,7 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	assert.GreaterOrEqual(t, refused.Load(), int64(2*64), "the others got a token that was refilled")
+	assert.EqualValues(t, 3*64, refused.Load())
 }
 
 // TestAdminListsAreLimited: an admin's token that is misused costs the database no more than a buyer's.
@@ -97,8 +100,10 @@ func TestAdminListsAreLimited(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, limited)
 	admin := e.admin()
-	for _, path := range []string{"/api/v1/admin/reconcile", "/api/v1/admin/orders", "/api/v1/admin/audit"} {
-		untilLimited(t, 200, func() answer { return admin.direct("GET", path, nil) })
+	_, allowed := untilLimited(t, 200, func() answer { return admin.direct("GET", "/api/v1/admin/reconcile", nil) })
+	assert.Equal(t, 400/20, allowed)
+	for _, path := range []string{"/api/v1/admin/orders", "/api/v1/admin/audit"} {
+		admin.direct("GET", path, nil).problem(http.StatusTooManyRequests, "rate_limited")
 	}
 }
 
@@ -129,19 +134,15 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	e.sale(5) // the catalog is read again
 	deep := vouchersPath + "?shop_id=1"
-	require.Eventually(t, func() bool { return guest.direct("GET", deep, nil).status == http.StatusOK }, time.Minute, time.Millisecond, "read within its time")
-	_, allowed := untilLimited(t, 20_000, func() answer { return guest.direct("GET", deep, nil) })
-	assert.GreaterOrEqual(t, allowed, 900)
+	reads := 0
+	require.Eventually(t, func() bool { reads++; return guest.direct("GET", deep, nil).status == http.StatusOK }, time.Minute, time.Millisecond, "read within its time")
+	_, allowed := untilLimited(t, 2000, func() answer { return guest.direct("GET", deep, nil) })
+	assert.Equal(t, 1000-reads, allowed)
 	guest.direct("GET", vouchersPath, nil).want(http.StatusOK)
-	untilLimited(t, 2000, func() answer { return guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
-	for _, path := range []string{"/shop/%d", "/shop/of/type?typeId=1&current=%d", "/shop/of/type?typeId=1&x=120&y=0.%d"} {
-		refused := 0
-		for i := 1; i < 5000 && refused == 0; i++ {
-			if _, answer := rawExchange(t, e.engine, "GET", fmt.Sprintf(path, i), ""); answer["errorMsg"] == "操作太频繁，请稍后再试" {
-				refused = i
-			}
-		}
-		assert.NotZero(t, refused, path)
+	guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil).problem(http.StatusTooManyRequests, "rate_limited")
+	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/shop/of/type?typeId=1&x=120&y=0.5"} {
+		_, answer := rawExchange(t, e.engine, "GET", path, "")
+		assert.Equal(t, "操作太频繁，请稍后再试", answer["errorMsg"], path)
 	}
 }
 
@@ -219,9 +220,12 @@ func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 			}
 			return allowed
 		}
-		one, three := allowedBy(1, e.buyer(1).token), allowedBy(3, e.buyer(2).token)
-		assert.InDelta(t, 110, one, 4, route) // 50 at once, and one per minute
-		assert.InEpsilon(t, one, three, 0.05, route)
+		for servers := 1; servers <= 3; servers += 2 {
+			began := time.Now()
+			allowed := allowedBy(servers, e.buyer(servers).token)
+			assert.GreaterOrEqual(t, allowed, 110, route) // 50 at once, and one per minute of Redis, including those that the test took
+			assert.LessOrEqual(t, allowed, 110+1+int(time.Since(began).Minutes()), route)
+		}
 	}
 }
 

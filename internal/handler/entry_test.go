@@ -244,14 +244,9 @@ func TestEntriesAreLimitedPerUser(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(s *setup) { s.rateLimit = true })
 	v, buyer, other := e.passSale(9), e.buyer(1), e.buyer(2)
-	limited := false
-	for range 400 {
-		a := buyer.direct("POST", v.path()+"/entry", nil)
-		if limited = a.status == http.StatusTooManyRequests; limited {
-			assert.NotEmpty(t, a.problem(http.StatusTooManyRequests, "rate_limited").Code)
-			break
-		}
+	for range 200 {
+		require.NotEqual(t, http.StatusTooManyRequests, buyer.direct("POST", v.path()+"/entry", nil).status)
 	}
-	assert.True(t, limited)
+	buyer.direct("POST", v.path()+"/entry", nil).problem(http.StatusTooManyRequests, "rate_limited")
 	other.withPass(v).place(v)
 }
