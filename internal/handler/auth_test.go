@@ -367,6 +367,7 @@ func TestFailedCodeCanBeRetried(t *testing.T) {
 	for range 3 {
 		e.sendCode(phone).want(http.StatusOK)
 	}
+	assert.Contains(t, e.dumpOf("login_codes"), phone)
 }
 
 // senderFunc is a CodeSender.

@@ -186,6 +186,7 @@ func TestAlerts(t *testing.T) {
 		require.EqualValues(t, 1, *a.DeadLetters)
 		require.Equal(t, 2, a.FailingEvents)
 		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)
+		require.Contains(t, log, "/auth/login")
 		require.NotContains(t, log, "/admin/alerts", "polls fill no log")
 		e.staff("13900000004", domain.RoleRedeemer).get("/api/v1/admin/alerts").problem(http.StatusForbidden, "forbidden")
 	})

@@ -121,5 +121,7 @@ func TestHostileUploads(t *testing.T) {
 
 	stored := decode[imageView](operator.upload(aPicture(t, 3) + "<html><script>alert(1)</script>").want(http.StatusCreated))
 	shown := e.guest().get(stored.URL).want(http.StatusOK) // every answer has nosniff and a policy without scripts: checkEveryAnswer
+	_, err := jpeg.Decode(bytes.NewReader(shown.body))
+	require.NoError(t, err)
 	require.NotContains(t, string(shown.body), "script")
 }

@@ -203,6 +203,8 @@ func TestDeletedAccount(t *testing.T) {
 		e.sendCode(phone).want(http.StatusOK)
 		code := e.outbox.code(phone)
 		require.EqualValues(t, 9, e.stock(second.ID))
+		require.Contains(t, e.dump(), phone)
+		require.Contains(t, e.dumpOf("idempotency_keys"), "the-key")
 
 		c.do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 

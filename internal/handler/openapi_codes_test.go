@@ -3,7 +3,11 @@ package handler_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/handler"
-	"seckill/test/testenv"
 )
 
 // operation is an operation of the document with a request that is valid, except that its objects do not exist.
@@ -99,105 +103,134 @@ func (o operation) invalidVariants() []operation {
 	return all
 }
 
-// testedElsewhere lists codes that these requests cannot provoke, for example because a valid code or token is needed.
-// Other tests cover them.
-var testedElsewhere = map[string][]string{
-	"GET /api/v1/admin/vouchers/{id}/stats":    {"unavailable"},
-	"GET /api/v1/admin/vouchers/{id}/events":   {"unavailable"},
-	"GET /readyz":                              {"unavailable"},
-	"DELETE /api/v1/vouchers/{id}/entry":       {"unavailable"}, // needs a ticket
-	"GET /api/v1/admin/reconcile":              {"unavailable"},
-	"POST /api/v1/admin/reconcile":             {"unavailable"},
-	"POST /api/v1/auth/login":                  {"forbidden"}, // needs a second factor of an unknown secret
-	"POST /api/v1/auth/refresh":                {"unavailable"},
-	"GET /api/v1/vouchers":                     {"unauthenticated", "token_expired", "forbidden"}, // needs status=off
-	"POST /api/v1/vouchers/{id}/orders":        {"idempotency_mismatch"},                          // needs an existing voucher
-	"POST /api/v1/admin/redeem":                {"unavailable", "not_found"},
-	"POST /api/v1/admin/redeem/preview":        {"not_found"},
-	"POST /api/v1/admin/rush":                  {"unavailable"},
-	"POST /api/v1/payments/webhook/{provider}": {"not_found"}, // needs another provider
+// generalCodes are the codes that depend on the state of the client or the server, not on that of an order or a voucher.
+var generalCodes = []string{
+	"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
 }
 
-// TestDocumentListsReturnedCodes provokes the general error codes in every operation and compares them with the codes
-// in the document. Other tests cover the codes of single operations.
+// testedElsewhere has the codes of operations that TestDocumentListsReturnedCodes cannot provoke, and the tests that do.
+var testedElsewhere = map[string]string{
+	"forbidden POST /api/v1/auth/login":                      "TestSecondFactorSurvivesChangeOfSecret",
+	"idempotency_mismatch POST /api/v1/vouchers/{id}/orders": "TestKeyMismatch",
+	"unavailable GET /readyz":                                "TestReadyzReportsFailedChecks",
+	"unavailable POST /api/v1/auth/refresh":                  "TestStoreErrorsAreMapped",
+}
+
+// provoker sends operations and collects the general codes of their answers, with the names of the operations.
+type provoker struct {
+	e        *queueEnv
+	returned map[string]bool
+}
+
+func (p *provoker) try(c client, o operation) {
+	c.t.Helper()
+	if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
+		c = c.with("X-Seckill-Signature", signature(text, p.e.clock.now()))
+	}
+	a := c.bad().do(o.method, o.path, o.body)
+	if a.status < http.StatusBadRequest {
+		return
+	}
+	problem := decode[problemView](a)
+	assert.Equal(c.t, "/problems/"+problem.Code, problem.Type)
+	if slices.Contains(generalCodes, problem.Code) {
+		p.returned[problem.Code+" "+o.name] = true
+	}
+}
+
+// TestDocumentListsReturnedCodes provokes the general codes in every operation and compares them with those of the
+// document. Other tests cover the codes of single operations.
 func TestDocumentListsReturnedCodes(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
 	e := newQueueEnv(t)
-	returned := map[string]map[string]bool{}
-	try := func(c client, o operation) {
-		t.Helper()
-		if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
-			c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
-		}
-		a := c.bad().do(o.method, o.path, o.body)
-		if a.status < http.StatusBadRequest {
-			return
-		}
-		p := decode[problemView](a)
-		if returned[p.Code] == nil {
-			returned[p.Code] = map[string]bool{}
-		}
-		returned[p.Code][o.name] = true
-		assert.Equal(t, "/problems/"+p.Code, p.Type)
-	}
+	p := &provoker{e, map[string]bool{}}
 	all := operations(t)
 	old := e.admin()
 	e.clock.advance(16 * time.Minute)
 	admin, buyer := e.admin(), e.buyer(1)
 	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
+	admin = admin.with("X-Entry-Ticket", entry.NewTickets(keys).Issue(userID(t, admin), 999, 1))
 	for _, o := range all {
 		key := func(c client) client { return c }
 		if o.has("header", "Idempotency-Key") {
 			key = func(c client) client { return c.key("one for all") }
-			try(admin.key("ü"), o)
+			p.try(admin.key("ü"), o)
 		}
 		for _, x := range o.invalidVariants() {
-			try(admin, x)
+			p.try(admin, x)
 		}
-		if strings.HasPrefix(o.op.OperationID, "logout") || o.op.OperationID == "deleteMe" { // would end the session of the following requests
-			try(old, o)
-			try(e.guest(), o)
-			continue
+		callers := []client{e.guest(), old, buyer, admin, key(admin)}
+		switch {
+		case strings.HasPrefix(o.op.OperationID, "logout"), o.op.OperationID == "deleteMe": // would end the session of the following requests
+			callers = callers[:2]
+		case strings.HasPrefix(o.path, "/api/v1/admin/redeem"):
+			o.body = map[string]string{"code": domain.NewRedeemCodes(keys).Of(999)}
+		case o.op.OperationID == "paymentNotice":
+			x := o
+			x.path = strings.Replace(o.path, "sandbox", "elsewhere", 1)
+			p.try(admin, x)
+		case o.op.OperationID == "listVouchers":
+			o.path += "?status=off"
 		}
-		for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
-			try(c, o)
+		for _, c := range callers {
+			p.try(c, o)
 		}
 	}
 	e.store.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
 	require.NoError(t, e.rdb.Close())
 	for _, o := range all {
 		for _, x := range append(o.invalidVariants(), o) {
-			try(admin, x)
+			p.try(admin, x)
 		}
 	}
 
+	for name, test := range testedElsewhere {
+		assert.Contains(t, testNames(t), test)
+		assert.NotContains(t, p.returned, name, "no other test is needed")
+		p.returned[name] = true
+	}
 	pages, err := handler.Problems()
 	require.NoError(t, err)
-	documented := map[string][]string{}
-	for _, p := range pages {
-		documented[p.Code] = p.Routes
-	}
-	for _, code := range []string{
-		"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
-	} {
-		for _, o := range all {
-			if slices.Contains(testedElsewhere[o.name], code) {
-				assert.Contains(t, documented[code], o.name)
-				continue
-			}
-			assert.Equal(t, returned[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
+	documented := map[string]bool{}
+	for _, page := range pages {
+		for _, route := range page.Routes {
+			documented[page.Code+" "+route] = true
 		}
 	}
 	for _, o := range all {
 		if len(*o.op.Security) > 0 && o.op.OperationID != "paymentNotice" && o.op.OperationID != "showVoucher" { // answered from memory
-			assert.Contains(t, documented["rate_limited"], o.name)
+			assert.Contains(t, documented, "rate_limited "+o.name)
 		}
 		if o.has("header", "Idempotency-Key") { // possible while another request with the key is running
-			assert.Contains(t, documented["order_in_progress"], o.name)
-			assert.Contains(t, documented["overloaded"], o.name)
+			assert.Contains(t, documented, "order_in_progress "+o.name)
+			assert.Contains(t, documented, "overloaded "+o.name)
 		}
 	}
+	maps.DeleteFunc(documented, func(name string, _ bool) bool {
+		code, _, _ := strings.Cut(name, " ")
+		return !slices.Contains(generalCodes, code)
+	})
+	for name := range documented {
+		assert.True(t, p.returned[name], "documented and not returned: %s", name)
+	}
+	for name := range p.returned {
+		assert.True(t, documented[name], "returned and not documented: %s", name)
+	}
+}
+
+// testNames returns the names of the tests of this package.
+func testNames(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
 }
 
 // otherTitles are the more specific titles of unauthenticated and forbidden.

@@ -204,10 +204,15 @@ func TestAdminAnswersMaskPhones(t *testing.T) {
 		admin.get("/api/v1/admin/audit?kind=request&limit=100"),
 	} {
 		a.want(http.StatusOK)
+		if strings.Contains(a.what, "/orders") {
+			assert.Regexp(t, `138\*\*\*\*000[12]|"status":"(cancelled|redeemed)"`, string(a.body), a.what)
+		}
 		for _, phone := range full {
 			assert.NotContains(t, string(a.body), phone, a.what)
 		}
 	}
-	assert.NotContains(t, e.dumpOf("admin_requests", "audit_log"), "13800000001")
+	stored := e.dumpOf("admin_requests", "audit_log")
+	assert.Contains(t, stored, "/admin/orders/search")
+	assert.NotContains(t, stored, "13800000001")
 	admin.bad().post("/api/v1/admin/orders/search", map[string]string{"phone": ""}).problem(http.StatusBadRequest, "invalid_request")
 }
