@@ -107,23 +107,6 @@ func TestVouchersThatCannotBeBought(t *testing.T) {
 	buyer.post(never.orders(), nil).problem(http.StatusConflict, "sold_out")
 }
 
-func TestLimitPerUser(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(5, func(b map[string]any) { b["limit_per_user"] = 3 }), e.buyer(1)
-	first, second, third := buyer.place(v), buyer.place(v), buyer.place(v)
-	held := []string{first.ID, second.ID, third.ID}
-	assert.Contains(t, held, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
-	buyer.post(second.path()+"/cancel", nil).want(http.StatusOK)
-	fourth := buyer.place(v) // the slot in the middle is free again
-	assert.NotContains(t, held, fourth.ID)
-	buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-	e.buyer(2).place(v)
-	e.buyer(2).place(v)
-	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out") // has two of three orders, and no unit is left
-	e.checkInvariants()
-}
-
 func TestOrderInProgress(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -190,53 +173,6 @@ func TestOverloaded(t *testing.T) {
 	assert.EqualValues(t, 3, e.stock(v.ID))
 }
 
-// TestConcurrentPurchasesNeverOversell sends two purchases of each of 60 buyers for 20 units.
-func TestConcurrentPurchasesNeverOversell(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		const buyers, units = 60, 20
-		e := newEnv(t, db, func(s *setup) { s.maxInFlight = 2 * buyers })
-		v := e.sale(units)
-		clients := make([]client, buyers)
-		for i := range clients {
-			clients[i] = e.buyer(i)
-		}
-		var mu sync.Mutex
-		outcomes, placed := map[string]int{}, map[int]int{}
-		var wg sync.WaitGroup
-		for i := range 2 * buyers {
-			wg.Go(func() {
-				a := clients[i%buyers].do("POST", v.orders(), nil)
-				mu.Lock()
-				defer mu.Unlock()
-				if a.status == http.StatusCreated {
-					outcomes["created"]++
-					placed[i%buyers]++
-					return
-				}
-				outcomes[decode[problemView](a).Code]++
-			})
-		}
-		wg.Wait()
-		// If the two requests of a buyer overlap, both may fail and leave a unit, which a later request gets.
-		for i := 0; e.stock(v.ID) > 0; i++ {
-			clients[i].do("POST", v.orders(), nil)
-			outcomes["created"] = units - int(e.stock(v.ID))
-		}
-		assert.LessOrEqual(t, outcomes["created"], units)
-		if outcomes["unavailable"] == 0 { // else such an order may be stored
-			assert.Equal(t, units, outcomes["created"])
-		}
-		for i, n := range placed {
-			assert.Equal(t, 1, n, "buyer %d", i)
-		}
-		for code := range outcomes {
-			assert.Contains(t, []string{"created", "sold_out", "duplicate_order", "order_in_progress", "unavailable"}, code)
-		}
-		e.checkInvariants()
-	})
-}
-
 func TestOrdersBelongToTheirOwner(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -277,27 +213,6 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 	})
 }
 
-// TestConcurrentCancelsReturnOneUnit: one of many concurrent cancellations succeeds and returns one unit.
-func TestConcurrentCancelsReturnOneUnit(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
-		v, buyer := e.sale(3), e.buyer(1)
-		o := buyer.place(v)
-		status := make(chan int, 10)
-		for range cap(status) {
-			go func() { status <- buyer.do("POST", o.path()+"/cancel", nil).status }()
-		}
-		count := map[int]int{}
-		for range cap(status) {
-			count[<-status]++
-		}
-		assert.Equal(t, map[int]int{http.StatusOK: 1, http.StatusConflict: 9}, count)
-		assert.EqualValues(t, 3, e.stock(v.ID))
-		e.checkInvariants()
-	})
-}
-
 func TestListOrders(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {
@@ -320,9 +235,5 @@ func TestListOrders(t *testing.T) {
 		}
 		assert.Equal(t, newestFirst, list(buyer, "/api/v1/orders"))
 		assert.Equal(t, newestFirst[1:2], list(buyer, "/api/v1/orders?status=cancelled"))
-		assert.Equal(t, append([]string{newestFirst[0]}, newestFirst[2:]...), list(buyer, "/api/v1/orders?status=pending_payment"))
-		for _, status := range []string{"paid", "redeemed", "refunding", "refunded"} {
-			assert.Empty(t, list(buyer, "/api/v1/orders?status="+status))
-		}
 	})
 }
