@@ -41,7 +41,7 @@ func TestDraftIsInvisible(t *testing.T) {
 	buyer.get(vouchersPath+"?status=draft").problem(http.StatusForbidden, "forbidden")
 	buyer.post(draft.orders(), nil).problem(http.StatusNotFound, "not_found")
 	buyer.post(pass.path()+"/entry", "{}").problem(http.StatusNotFound, "not_found")
-	page := e.page("")
+	page := e.page()
 	require.Len(t, page.get("/voucher/list/1").list(), 1, "only the sale that is on")
 	e.pageOf("13800000002").post("/voucher-order/seckill/"+draft.ID, nil).fails("优惠券不存在")
 	require.EqualValues(t, 5, e.stock(draft.ID))
@@ -132,7 +132,7 @@ func TestPublish(t *testing.T) {
 	require.Equal(t, "on", published.Status)
 	require.Equal(t, "on_sale", decode[voucherView](e.guest().get(draft.path()).want(http.StatusOK)).State)
 	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"id":"`+draft.ID+`"`)
-	require.Len(t, e.page("").get("/voucher/list/1").list(), 1)
+	require.Len(t, e.page().get("/voucher/list/1").list(), 1)
 	buyer.place(published)
 
 	again := decode[voucherView](operator.post(draft.adminPath()+"/publish", nil).want(http.StatusOK))

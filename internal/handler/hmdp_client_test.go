@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,19 +14,16 @@ import (
 // jsonNull matches the value; a random token may contain the four letters.
 var jsonNull = regexp.MustCompile(`[:,\[]null\b`)
 
-// page is a client of the hm-dianping routes: with a prefix, a bare token and an envelope.
-type page struct {
-	client
-	prefix string
-}
+// page is a client of the hm-dianping routes: with a bare token and an envelope.
+type page struct{ client }
 
-// page returns a client that is not logged in. prefix is "", which the project's own proxy produces, or "/api".
-func (e *env) page(prefix string) page { return page{e.guest(), prefix} }
+// page returns a client that is not logged in.
+func (e *env) page() page { return page{e.guest()} }
 
 // pageOf logs a phone in and returns the client.
 func (e *env) pageOf(phone string) page {
 	e.t.Helper()
-	p := e.page("")
+	p := e.page()
 	p.post("/user/code?phone="+phone, nil).none()
 	p.token = p.post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
 	return p
@@ -41,14 +37,14 @@ func (p page) do(method, path string, body any) reply {
 	p.t.Helper()
 	token := p.token
 	p.token = "" // the embedded client would send it as a bearer token
-	req := p.request(p.env.url, method, p.prefix+path, body)
+	req := p.request(p.env.url, method, path, body)
 	if token != "" {
 		req.Header.Set("authorization", token)
 	}
 	res, err := p.env.http.Do(req)
 	require.NoError(p.t, err)
 	defer func() { _ = res.Body.Close() }()
-	r := reply{answer: answer{t: p.t, what: method + " " + p.prefix + path, status: res.StatusCode, header: res.Header}}
+	r := reply{answer: answer{t: p.t, what: method + " " + path, status: res.StatusCode, header: res.Header}}
 	r.body, err = io.ReadAll(res.Body)
 	require.NoError(p.t, err)
 	r.check()
@@ -145,10 +141,3 @@ func (r reply) broken(status int) {
 
 // loggedOut stops the test unless the answer is 401.
 func (r reply) loggedOut() { r.t.Helper(); r.want(http.StatusUnauthorized) }
-
-// eachPrefix runs a test without the prefix /api, which some proxies strip, and with it.
-func eachPrefix(t *testing.T, fn func(t *testing.T, prefix string)) {
-	for name, prefix := range map[string]string{"root": "", "api": "/api"} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); fn(t, prefix) })
-	}
-}

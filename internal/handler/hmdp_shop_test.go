@@ -53,17 +53,17 @@ func TestHmdpShop(t *testing.T) {
 		"y": json.Number("30"), "avgPrice": json.Number("80.5"), "sold": json.Number("4215"), "comments": json.Number("3035"),
 		"score": json.Number("47"), "openHours": "10:00-22:00",
 	}
-	require.Equal(t, want, e.page("").get("/shop/1").object(), "images is a string even if there are none; prices are in yuan")
-	require.Equal(t, "a.png,b.png", e.page("/api").get("/shop/2").object()["images"])
-	e.page("").get("/shop/999").fails("店铺不存在！")
-	e.page("").get("/shop/x").fails("参数错误：id")
+	require.Equal(t, want, e.page().get("/shop/1").object(), "images is a string even if there are none; prices are in yuan")
+	require.Equal(t, "a.png,b.png", e.page().get("/shop/2").object()["images"])
+	e.page().get("/shop/999").fails("店铺不存在！")
+	e.page().get("/shop/x").fails("参数错误：id")
 }
 
 func TestHmdpShopsOfType(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.shops(12)
-	p := e.page("")
+	p := e.page()
 	names := func(path string) (names []string) {
 		for _, s := range p.get(path).list() {
 			names = append(names, s["name"].(string))
@@ -105,41 +105,38 @@ func (e *env) courseVoucher() map[string]any {
 
 func TestHmdpPublish(t *testing.T) {
 	t.Parallel()
-	eachPrefix(t, func(t *testing.T, prefix string) {
-		e := newEnv(t)
-		p := e.pageOf(adminPhone)
-		p.prefix = prefix
-		normal := p.post("/voucher", e.courseVoucher()).text() // the fields of a sale are ignored
-		sale := p.post("/voucher/seckill", e.courseVoucher()).text()
+	e := newEnv(t)
+	p := e.pageOf(adminPhone)
+	normal := p.post("/voucher", e.courseVoucher()).text() // the fields of a sale are ignored
+	sale := p.post("/voucher/seckill", e.courseVoucher()).text()
 
-		v := decode[voucherView](e.guest().get("/api/v1/vouchers/" + sale).want(http.StatusOK))
-		require.Equal(t, "2026-11-11T12:00:00Z", v.BeginAt)
-		require.Equal(t, "2026-11-11T14:00:00Z", v.EndAt)
-		require.Equal(t, int64(100), *v.Stock)
-		require.Equal(t, 1, v.LimitPerUser)
+	v := decode[voucherView](e.guest().get("/api/v1/vouchers/" + sale).want(http.StatusOK))
+	require.Equal(t, "2026-11-11T12:00:00Z", v.BeginAt)
+	require.Equal(t, "2026-11-11T14:00:00Z", v.EndAt)
+	require.Equal(t, int64(100), *v.Stock)
+	require.Equal(t, 1, v.LimitPerUser)
 
-		common := map[string]any{
-			"shopId": "1", "title": "100元代金券", "subTitle": "周一至周五均可使用", "rules": "全场通用\n无需预约\n不兑现、不找零",
-			"payValue": json.Number("8000"), "actualValue": json.Number("10000"),
+	common := map[string]any{
+		"shopId": "1", "title": "100元代金券", "subTitle": "周一至周五均可使用", "rules": "全场通用\n无需预约\n不兑现、不找零",
+		"payValue": json.Number("8000"), "actualValue": json.Number("10000"),
+	}
+	with := func(more map[string]any) map[string]any {
+		for k, v := range common {
+			more[k] = v
 		}
-		with := func(more map[string]any) map[string]any {
-			for k, v := range common {
-				more[k] = v
-			}
-			return more
-		}
-		require.Equal(t, []map[string]any{
-			with(map[string]any{"id": normal, "type": json.Number("0")}),
-			with(map[string]any{
-				"id": sale, "type": json.Number("1"), "stock": json.Number("100"),
-				"beginTime": "2026-11-11T20:00:00", "endTime": "2026-11-11T22:00:00",
-			}),
-		}, p.get("/voucher/list/1").list(), "oldest first; a normal voucher has no times")
-		p.post("/voucher-order/seckill/"+sale, nil).text()
-		require.Eventually(t, func() bool {
-			return p.get("/voucher/list/1").list()[1]["stock"] == json.Number("99")
-		}, time.Minute, 50*time.Millisecond)
-	})
+		return more
+	}
+	require.Equal(t, []map[string]any{
+		with(map[string]any{"id": normal, "type": json.Number("0")}),
+		with(map[string]any{
+			"id": sale, "type": json.Number("1"), "stock": json.Number("100"),
+			"beginTime": "2026-11-11T20:00:00", "endTime": "2026-11-11T22:00:00",
+		}),
+	}, p.get("/voucher/list/1").list(), "oldest first; a normal voucher has no times")
+	p.post("/voucher-order/seckill/"+sale, nil).text()
+	require.Eventually(t, func() bool {
+		return p.get("/voucher/list/1").list()[1]["stock"] == json.Number("99")
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // TestHmdpPublishRefusals: only admins can publish, and only valid vouchers.
@@ -151,7 +148,7 @@ func TestHmdpPublishRefusals(t *testing.T) {
 	for _, path := range []string{"/voucher", "/voucher/seckill"} {
 		buyer.post(path, e.courseVoucher()).fails("没有权限")
 		buyer.post(path, "{").fails("没有权限")
-		e.page("").post(path, e.courseVoucher()).loggedOut()
+		e.page().post(path, e.courseVoucher()).loggedOut()
 		admin.post(path, "{").fails("参数错误：body")
 		admin.post(path, withField(e.courseVoucher(), "title", "")).fails("参数错误：title")
 		admin.post(path, withField(e.courseVoucher(), "shopId", `"x"`)).fails("参数错误：shopId")
@@ -197,7 +194,7 @@ func TestHmdpVouchersOfShop(t *testing.T) {
 	sale("dollars", -time.Hour, time.Hour, map[string]any{"currency": "USD"})
 	sale("elsewhere", -time.Hour, time.Hour, map[string]any{"shop_id": "2"})
 
-	p := e.page("")
+	p := e.page()
 	titles := func(shop string) (titles []string) {
 		for _, v := range p.get("/voucher/list/" + shop).list() {
 			titles = append(titles, v["title"].(string))

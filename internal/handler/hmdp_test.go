@@ -21,35 +21,56 @@ import (
 // TestHmdpVisit follows a visitor from the login to the logout.
 func TestHmdpVisit(t *testing.T) {
 	t.Parallel()
-	eachPrefix(t, func(t *testing.T, prefix string) {
-		e := newEnv(t, func(s *setup) { s.demo = true })
-		v := e.sale(1)
-		p := e.page(prefix)
-		code := p.post("/user/code?phone="+phone, nil)
-		code.none()
-		require.Equal(t, e.outbox.code(phone), code.header.Get("X-Demo-Code"))
-		p.token = p.post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
+	e := newEnv(t, func(s *setup) { s.demo = true })
+	v := e.sale(1)
+	p := e.page()
+	code := p.post("/user/code?phone="+phone, nil)
+	code.none()
+	require.Equal(t, e.outbox.code(phone), code.header.Get("X-Demo-Code"))
+	p.token = p.post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
 
-		me := p.get("/user/me").object()
-		bearer := e.login(phone)
-		require.Equal(t, map[string]any{"id": bearer.login.User.ID, "nickName": me["nickName"], "icon": ""}, me)
-		require.NotEmpty(t, me["nickName"])
+	me := p.get("/user/me").object()
+	bearer := e.login(phone)
+	require.Equal(t, map[string]any{"id": bearer.login.User.ID, "nickName": me["nickName"], "icon": ""}, me)
+	require.NotEmpty(t, me["nickName"])
 
-		require.Equal(t, v.ID, p.get("/voucher/list/1").list()[0]["id"])
-		id := p.post("/voucher-order/seckill/"+v.ID, nil).text()
-		order := decode[orderView](bearer.get("/api/v1/orders/" + id).want(http.StatusOK)) // the same order in the API
-		require.Equal(t, "pending_payment", order.Status)
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-		other := e.pageOf("13800000002")
-		other.prefix = prefix
-		other.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
+	require.Equal(t, v.ID, p.get("/voucher/list/1").list()[0]["id"])
+	id := p.post("/voucher-order/seckill/"+v.ID, nil).text()
+	order := decode[orderView](bearer.get("/api/v1/orders/" + id).want(http.StatusOK)) // the same order in the API
+	require.Equal(t, "pending_payment", order.Status)
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+	other := e.pageOf("13800000002")
+	other.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
 
-		p.post("/user/logout", nil).none()
-		p.get("/user/me").loggedOut()
-		p.post("/user/logout", nil).loggedOut()
-		p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
-		e.checkInvariants()
-	})
+	p.post("/user/logout", nil).none()
+	p.get("/user/me").loggedOut()
+	p.post("/user/logout", nil).loggedOut()
+	p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+	e.checkInvariants()
+}
+
+// TestHmdpPrefix: proxies that do not strip the prefix /api of the pages reach the same routes, with the same limits.
+func TestHmdpPrefix(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	handlers, prefixed := map[string]string{}, 0
+	for _, r := range e.engine.Routes() {
+		handlers[r.Method+" "+r.Path] = r.Handler
+	}
+	for _, route := range hmdpRoutes(t) {
+		if method, path, _ := strings.Cut(route, " "); strings.HasPrefix(path, "/api/") {
+			require.Equal(t, handlers[method+" "+strings.TrimPrefix(path, "/api")], handlers[route], route)
+			prefixed++
+		}
+	}
+	require.Greater(t, prefixed, 10)
+
+	v, p := e.sale(1), e.page()
+	p.post("/api/user/code?phone="+phone, nil).none()
+	p.token = p.post("/api/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
+	p.post("/api/voucher-order/seckill/"+v.ID, nil).text()
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+	require.Len(t, p.get("/api/voucher/list/1").list(), 1)
 }
 
 // TestHmdpRefusalMessages checks the message of every refusal of a purchase.
@@ -156,7 +177,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 		e := newEnv(t)
 		v := e.sale(5)
 		admin := e.pageOf(adminPhone)
-		e.page("").post("/user/code?phone="+phone, nil).none()
+		e.page().post("/user/code?phone="+phone, nil).none()
 		login := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 		e.store.fail(func() error { return fault })
 		for _, path := range []string{"/user/me", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1"} {
@@ -170,7 +191,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 		}
 		require.Len(t, admin.get("/shop-type/list").list(), 10, "works without the store")
 		e.store.fail(nil)
-		e.page("").post("/user/login", login).text()
+		e.page().post("/user/login", login).text()
 	}
 }
 
@@ -186,7 +207,7 @@ func TestHmdpInvalidTokens(t *testing.T) {
 		"cut off": p.token[:len(p.token)-1],
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := e.page("")
+			p := e.page()
 			p.t, p.token = t, token
 			p.get("/user/me").loggedOut()
 			for _, path := range []string{"/user/logout", "/voucher", "/voucher/seckill", "/voucher-order/seckill/" + v.ID} {
@@ -203,7 +224,7 @@ func TestHmdpInvalidTokens(t *testing.T) {
 func TestHmdpLogin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
-	p := e.page("")
+	p := e.page()
 	for _, bad := range []string{"", "1", "12800000001", "0049123456789", "+19005551234"} {
 		p.post("/user/code?phone="+strings.ReplaceAll(bad, " ", "%20"), nil).fails("手机号格式错误！")
 		p.post("/user/login", map[string]string{"phone": bad, "code": "123456"}).fails("手机号格式错误！")
@@ -237,18 +258,18 @@ func TestHmdpSharesLoginCodes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.sendCode(phone).want(http.StatusOK)
-	e.page("").post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
-	e.page("").post("/user/code?phone="+phone, nil).none()
+	e.page().post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
+	e.page().post("/user/code?phone="+phone, nil).none()
 	e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
 	for range 5 {
-		e.page("").post("/user/login", map[string]string{"phone": phone, "code": "x"}).fails("验证码错误")
+		e.page().post("/user/login", map[string]string{"phone": phone, "code": "x"}).fails("验证码错误")
 	}
-	e.page("").post("/user/code?phone="+phone, nil).none()
+	e.page().post("/user/code?phone="+phone, nil).none()
 	code := e.outbox.code(phone)
 	for range 4 {
 		e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
 	}
-	e.page("").post("/user/login", map[string]string{"phone": phone, "code": otherCode(code)}).fails("验证码错误")
+	e.page().post("/user/login", map[string]string{"phone": phone, "code": otherCode(code)}).fails("验证码错误")
 	e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated") // five guesses over both APIs
 }
 
@@ -274,8 +295,7 @@ func TestHmdpUnsupportedFeatures(t *testing.T) {
 		"/blog/of/follow?offset=0&lastId=1": `{"success":true}`, // data must contain a list or be absent
 		"/user/info/1":                      `{"success":true}`,
 	} {
-		require.Equal(t, want, string(e.page("").get(path).body))
-		require.Equal(t, want, string(e.page("/api").get(path).body))
+		require.Equal(t, want, string(e.page().get(path).body))
 	}
 	e.guest().get("/blog/1").want(http.StatusNotFound)
 }
@@ -283,7 +303,7 @@ func TestHmdpUnsupportedFeatures(t *testing.T) {
 func TestHmdpShopTypes(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for i, typ := range newEnv(t).page("").get("/shop-type/list").list() {
+	for i, typ := range newEnv(t).page().get("/shop-type/list").list() {
 		require.Regexp(t, `^[1-9][0-9]?$`, typ["id"])
 		require.Regexp(t, regexp.MustCompile(`^/types/[A-Za-z]+\.png$`), typ["icon"])
 		require.Equal(t, json.Number(fmt.Sprint(i+1)), typ["sort"])

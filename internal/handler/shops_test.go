@@ -45,7 +45,7 @@ func TestShops(t *testing.T) {
 	changed := operator.patch("/api/v1/admin/shops/1", map[string]string{"address": "新址 1 号"}).want(http.StatusOK)
 	require.Equal(t, want, decode[shopView](changed))
 	require.Equal(t, want, decode[shopView](e.guest().get("/api/v1/shops/1").want(http.StatusOK)), "a cached answer is dropped")
-	require.Equal(t, "新址 1 号", e.page("").get("/shop/1").object()["address"], "the pages of hm-dianping show it, too")
+	require.Equal(t, "新址 1 号", e.page().get("/shop/1").object()["address"], "the pages of hm-dianping show it, too")
 
 	second := e.newShop("second")
 	sizes, all := walk[shopView](e.guest(), "/api/v1/shops", 1)
