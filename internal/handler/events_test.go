@@ -167,7 +167,7 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 		s.wantStatus("pending_payment", "2000000000")
 		s.close()
 	}
-	require.Eventually(t, func() bool { return e.subscribers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.subscribers.Count() == 0 }, time.Minute, 10*time.Millisecond)
 	s, _ := buyer.watch(t, o, "")
 	s.wantStatus("pending_payment", "2000000000")
 	e.subscribers.Close() // as when the process stops
