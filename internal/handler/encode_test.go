@@ -1,16 +1,217 @@
 package handler
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
 )
+
+// setCompressible replaces the limit of this process for a test, which is not parallel.
+func setCompressible(t *testing.T, limit *rate.Limiter) {
+	t.Helper()
+	saved := compressible
+	compressible = limit
+	t.Cleanup(func() { compressible = saved })
+}
+
+// pagesOf returns a handler that encodes pages.
+func pagesOf() *voucherHandler {
+	keys := cursors{keys: domain.NewKeyring([]byte("a secret"))}
+	return newVoucherHandler(nil, nil, time.Now, keys, nil, nil)
+}
+
+// rules returns a text of Chinese characters without structure.
+func rules(characters int) string {
+	var b strings.Builder
+	for range characters {
+		b.WriteRune('一' + rune(rand.IntN(500)))
+	}
+	return b.String()
+}
+
+// someSales returns sales of two shops, newest first.
+func someSales(n int, now time.Time) []domain.Voucher {
+	all := make([]domain.Voucher, n)
+	for i := range all {
+		all[i] = domain.Voucher{
+			ID: int64(n - i), ShopID: int64(1 + rand.IntN(2)), Title: fmt.Sprint("voucher ", i), Rules: rules(500),
+			PayValue: 100, ActualValue: 200, Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
+			CreatedAt: now.Add(-time.Hour), UpdatedAt: now.Add(-time.Hour),
+			Sale: &domain.Sale{InitialStock: 100, Stock: 50, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: 1},
+		}
+	}
+	return all
+}
+
+// read returns the vouchers as a new read of the database returns them.
+func read(all []domain.Voucher) []*domain.Voucher {
+	found := make([]*domain.Voucher, len(all))
+	for i, v := range all {
+		sale := *v.Sale
+		v.Sale = &sale
+		found[i] = &v
+	}
+	return found
+}
+
+// eachVariant calls do with pages of all limits, for three filters and from three positions.
+func eachVariant(all []*domain.Voucher, do func(limit int, page []*domain.Voucher)) {
+	for shop := range int64(3) {
+		var filtered []*domain.Voucher
+		for _, v := range all {
+			if shop == 0 || v.ShopID == shop {
+				filtered = append(filtered, v)
+			}
+		}
+		for _, skip := range []int{0, 7, 20} {
+			for limit := 1; limit <= domain.MaxPageSize; limit++ {
+				page := filtered[skip:]
+				do(limit, page[:min(limit, len(page))])
+			}
+		}
+	}
+}
+
+// TestVariantsShareCompression: 900 variants of the list cost as many compressions as the vouchers have neighbours,
+// another read of the same vouchers costs none, and a changed voucher its own and those of its neighbours.
+func TestVariantsShareCompression(t *testing.T) {
+	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
+	const sales = 110
+	now := time.Date(2026, 11, 11, 12, 0, 0, int(123*time.Millisecond), time.UTC)
+	h, all := pagesOf(), someSales(sales, now)
+
+	made := map[*piece]int{}
+	compress := func(now time.Time) (compressions, compressed int) {
+		plain := 0
+		eachVariant(read(all), func(limit int, page []*domain.Voucher) {
+			snap := h.page(pageRequest{Page: domain.Page{Limit: limit}, cursors: h.cursors}, page, now)
+			plain += len(snap.appendTo(nil, now))
+			compressed += len(snap.appendGzip(nil, now))
+			for _, p := range snap.parts {
+				if p.piece != nil {
+					compressions += len(p.piece.deflated) - made[p.piece]
+					made[p.piece] = len(p.piece.deflated)
+				}
+			}
+		})
+		assert.Less(t, compressed, plain*2/3)
+		return compressions, compressed
+	}
+
+	first, _ := compress(now)
+	assert.LessOrEqual(t, first, 2*sales+9, "a voucher follows another one in the list of all, and one in that of its shop")
+	again, _ := compress(now.Add(time.Second))
+	assert.Zero(t, again, "the vouchers are as they were")
+	all[sales/2].Sale.Stock--
+	changed, _ := compress(now.Add(2 * time.Second))
+	assert.LessOrEqual(t, changed, 4, "the voucher in two lists, and the next one in both")
+	assert.Positive(t, changed)
+}
+
+// TestGzipIsThePlainAnswer compares the joined gzip bodies with the plain ones, for random vouchers, pages and times, while
+// some or all pieces may be compressed.
+func TestGzipIsThePlainAnswer(t *testing.T) {
+	saved := compressible
+	t.Cleanup(func() { compressible = saved })
+	h := pagesOf()
+	rapid.Check(t, func(t *rapid.T) {
+		moment := rapid.Custom(func(t *rapid.T) time.Time {
+			return time.UnixMilli(rapid.Int64Range(1e12, 4e12).Draw(t, "ms")).UTC()
+		})
+		text := rapid.OneOf(rapid.String(), rapid.StringN(0, 1024, -1), rapid.SampledFrom([]string{"一", `"},`, "\x00", "server_time"}))
+		sale := rapid.Custom(func(t *rapid.T) *domain.Voucher {
+			v := &domain.Voucher{
+				ID: rapid.Int64Range(1, 20).Draw(t, "id"), Title: text.Draw(t, "title"), Currency: domain.DefaultCurrency,
+				Rules:     strings.Repeat(text.Draw(t, "rules"), rapid.IntRange(0, 40).Draw(t, "repeated")),
+				CreatedAt: moment.Draw(t, "created"), UpdatedAt: moment.Draw(t, "updated"),
+			}
+			if rapid.Bool().Draw(t, "sale") {
+				v.Sale = &domain.Sale{Stock: rapid.Int64Range(0, 1e9).Draw(t, "stock"), BeginAt: v.CreatedAt, EndAt: v.UpdatedAt}
+			}
+			return v
+		})
+		vouchers := rapid.SliceOfNDistinct(sale, 0, 12, func(v *domain.Voucher) int64 { return v.ID }).Draw(t, "vouchers")
+		compressible = rate.NewLimiter(0, rapid.SampledFrom([]int{0, 2000, 20_000, 1 << 30}).Draw(t, "compressible"))
+		for range 3 {
+			now := moment.Draw(t, "now")
+			from := rapid.IntRange(0, len(vouchers)).Draw(t, "from")
+			to := rapid.IntRange(from, len(vouchers)).Draw(t, "to")
+			page := pageRequest{Page: domain.Page{Limit: to - from}, cursors: h.cursors}
+			checkGzip(t, h.page(page, vouchers[from:to], now), now)
+		}
+		body := []byte(strings.Repeat(text.Draw(t, "body"), rapid.IntRange(0, 10_000).Draw(t, "repeated")))
+		checkGzip(t, newSnapshot(part{piece: newPiece(body)}), moment.Draw(t, "now"))
+	})
+}
+
+// checkGzip fails if the compressed answer is not the plain one, or is not exactly one gzip file.
+func checkGzip(t require.TestingT, snap *snapshot, now time.Time) []byte {
+	body := snap.appendGzip(nil, now)
+	in := bytes.NewReader(body)
+	r, err := gzip.NewReader(in)
+	require.NoError(t, err)
+	r.Multistream(false)
+	plain, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, string(snap.appendTo(nil, now)), string(plain))
+	require.Zero(t, in.Len(), "bytes after the end")
+	return body
+}
+
+// TestCompressionIsBounded: beyond the limit pieces are sent uncompressed, and compressed for a later request.
+func TestCompressionIsBounded(t *testing.T) {
+	now := time.Date(2026, 11, 11, 12, 0, 0, int(123*time.Millisecond), time.UTC)
+	h, all := pagesOf(), read(someSales(50, now))
+	page := pageRequest{Page: domain.Page{Limit: 50}, cursors: h.cursors}
+	snap := h.page(page, all, now)
+	plain := len(snap.appendTo(nil, now))
+
+	setCompressible(t, rate.NewLimiter(0, 20_000))
+	some := len(checkGzip(t, snap, now))
+	assert.Less(t, some, plain)
+	assert.Greater(t, some, plain*3/4)
+	assert.Len(t, checkGzip(t, snap, now), some, "what was compressed stays so, and no more is")
+
+	setCompressible(t, rate.NewLimiter(0, 1<<20))
+	later := len(checkGzip(t, snap, now))
+	assert.Less(t, later, plain*2/3)
+	setCompressible(t, rate.NewLimiter(0, 0))
+	assert.Len(t, checkGzip(t, snap, now), later)
+}
+
+// TestUnchangedListStaysCompressed: the lists of hm-dianping are encoded for each read of the vouchers, and compressed for
+// each change of one.
+func TestUnchangedListStaysCompressed(t *testing.T) {
+	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
+	lists := newSnapshots[int64, *int]()
+	encoded := func(text string) *piece {
+		snap, err := encodeHmdp([]hmdpVoucher{{ID: 1, Rules: text}})
+		require.NoError(t, err)
+		snap = lists.put(1, cachedSnapshot[*int]{snap: snap, source: new(int), until: domain.MaxTime})
+		checkGzip(t, snap, time.Now())
+		return snap.parts[0].piece
+	}
+
+	text := rules(500)
+	first := encoded(text)
+	assert.Same(t, first, encoded(text))
+	assert.Len(t, first.deflated, 1)
+	assert.NotSame(t, first, encoded(text+"!"))
+}
 
 // TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
 func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {

@@ -1,16 +1,25 @@
 package handler_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/entry"
+	"seckill/internal/handler"
 )
 
 // TestDocumentIsValid also validates the examples against their schemas.
@@ -121,4 +130,268 @@ func TestDocumentStatesRequiredRoles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// operation is an operation of the document with a request that is valid, except that its objects do not exist.
+type operation struct {
+	name, method, path string
+	body               any // the document's example as JSON; nil if there is none
+	op                 *openapi3.Operation
+	params             openapi3.Parameters
+}
+
+func operations(t *testing.T) []operation {
+	t.Helper()
+	k, err := theContract()
+	require.NoError(t, err)
+	var all []operation
+	for path, item := range k.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			o := operation{name: method + " " + path, method: method, op: op, path: path}
+			o.params = append(append(o.params, item.Parameters...), op.Parameters...)
+			for name, value := range map[string]string{"{id}": "999", "{provider}": "sandbox", "{hash}": noImage} {
+				if strings.Contains(path, "/dead-letters/") {
+					value = "7-1794398400000-0"
+				}
+				o.path = strings.ReplaceAll(o.path, name, value)
+			}
+			if op.RequestBody != nil {
+				o.body = "a form" // of a multipart body, which the document cannot show
+				if kind := op.RequestBody.Value.Content["application/json"]; kind != nil {
+					text, err := json.Marshal(exampleOf(kind))
+					require.NoError(t, err)
+					o.body = string(text)
+				}
+			}
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// exampleOf returns an example of a body, the first by name.
+func exampleOf(m *openapi3.MediaType) any {
+	if m.Example != nil {
+		return m.Example
+	}
+	first := ""
+	for name := range m.Examples {
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	return m.Examples[first].Value.Value
+}
+
+func (o operation) has(in, name string) bool { return o.params.GetByInAndName(in, name) != nil }
+
+// invalidVariants returns the operation with one invalid part each.
+func (o operation) invalidVariants() []operation {
+	var all []operation
+	add := func(path string, body any) {
+		x := o
+		x.path, x.body = path, body
+		all = append(all, x)
+	}
+	if o.has("path", "id") && !strings.Contains(o.path, "/dead-letters/") {
+		add(strings.Replace(o.path, "999", "0", 1), o.body)
+	}
+	for _, p := range o.params {
+		if p.Value.In == "query" {
+			add(o.path+"?"+p.Value.Name+"=-", o.body)
+			add(o.path+"?"+p.Value.Name+"=999", o.body) // does not exist
+		}
+	}
+	if o.op.RequestBody != nil {
+		add(o.path, "[]")
+		add(o.path, nil)
+	}
+	return all
+}
+
+// generalCodes are the codes that depend on the state of the client or the server, not on that of an order or a voucher.
+var generalCodes = []string{
+	"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
+}
+
+// testedElsewhere has the codes of operations that TestDocumentListsReturnedCodes cannot provoke, and the tests that do.
+var testedElsewhere = map[string]string{
+	"forbidden POST /api/v1/auth/login":                      "TestSecondFactorSurvivesChangeOfSecret",
+	"idempotency_mismatch POST /api/v1/vouchers/{id}/orders": "TestKeyMismatch",
+	"unavailable GET /readyz":                                "TestReadyzReportsFailedChecks",
+	"unavailable POST /api/v1/auth/refresh":                  "TestStoreErrorsAreMapped",
+}
+
+// provoker sends operations and collects the general codes of their answers, with the names of the operations.
+type provoker struct {
+	e        *queueEnv
+	returned map[string]bool
+}
+
+func (p *provoker) try(c client, o operation) {
+	c.t.Helper()
+	if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
+		c = c.with("X-Seckill-Signature", signature(text, p.e.clock.now()))
+	}
+	a := c.bad().do(o.method, o.path, o.body)
+	if a.status < http.StatusBadRequest {
+		return
+	}
+	problem := decode[problemView](a)
+	assert.Equal(c.t, "/problems/"+problem.Code, problem.Type)
+	if slices.Contains(generalCodes, problem.Code) {
+		p.returned[problem.Code+" "+o.name] = true
+	}
+}
+
+// TestDocumentListsReturnedCodes provokes the general codes in every operation and compares them with those of the
+// document. Other tests cover the codes of single operations.
+func TestDocumentListsReturnedCodes(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	p := &provoker{e, map[string]bool{}}
+	all := operations(t)
+	old := e.admin()
+	e.clock.advance(16 * time.Minute)
+	admin, buyer := e.admin(), e.buyer(1)
+	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
+	admin = admin.with("X-Entry-Ticket", entry.NewTickets(keys).Issue(userID(t, admin), 999, 1))
+	for _, o := range all {
+		key := func(c client) client { return c }
+		if o.has("header", "Idempotency-Key") {
+			key = func(c client) client { return c.key("one for all") }
+			p.try(admin.key("ü"), o)
+		}
+		for _, x := range o.invalidVariants() {
+			p.try(admin, x)
+		}
+		callers := []client{e.guest(), old, buyer, admin, key(admin)}
+		switch {
+		case strings.HasPrefix(o.op.OperationID, "logout"), o.op.OperationID == "deleteMe": // would end the session of the following requests
+			callers = callers[:2]
+		case strings.HasPrefix(o.path, "/api/v1/admin/redeem"):
+			o.body = map[string]string{"code": domain.NewRedeemCodes(keys).Of(999)}
+		case o.op.OperationID == "paymentNotice":
+			x := o
+			x.path = strings.Replace(o.path, "sandbox", "elsewhere", 1)
+			p.try(admin, x)
+		case o.op.OperationID == "listVouchers":
+			o.path += "?status=off"
+		}
+		for _, c := range callers {
+			p.try(c, o)
+		}
+	}
+	e.store.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
+	require.NoError(t, e.rdb.Close())
+	for _, o := range all {
+		for _, x := range append(o.invalidVariants(), o) {
+			p.try(admin, x)
+		}
+	}
+
+	for name, test := range testedElsewhere {
+		assert.Contains(t, testNames(t), test)
+		assert.NotContains(t, p.returned, name, "no other test is needed")
+		p.returned[name] = true
+	}
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	documented := map[string]bool{}
+	for _, page := range pages {
+		for _, route := range page.Routes {
+			documented[page.Code+" "+route] = true
+		}
+	}
+	for _, o := range all {
+		if len(*o.op.Security) > 0 && o.op.OperationID != "paymentNotice" && o.op.OperationID != "showVoucher" { // answered from memory
+			assert.Contains(t, documented, "rate_limited "+o.name)
+		}
+		if o.has("header", "Idempotency-Key") { // possible while another request with the key is running
+			assert.Contains(t, documented, "order_in_progress "+o.name)
+			assert.Contains(t, documented, "overloaded "+o.name)
+		}
+	}
+	maps.DeleteFunc(documented, func(name string, _ bool) bool {
+		code, _, _ := strings.Cut(name, " ")
+		return !slices.Contains(generalCodes, code)
+	})
+	for name := range documented {
+		assert.True(t, p.returned[name], "documented and not returned: %s", name)
+	}
+	for name := range p.returned {
+		assert.True(t, documented[name], "returned and not documented: %s", name)
+	}
+}
+
+// testNames returns the names of the tests of this package.
+func testNames(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// otherTitles are the more specific titles of unauthenticated and forbidden.
+var otherTitles = []any{"The login code is wrong, used up or expired", "Only in demo mode"}
+
+// TestDocumentHasExamples: every request and response body has an example, and examples of problems have the titles of
+// the server.
+func TestDocumentHasExamples(t *testing.T) {
+	t.Parallel()
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	titles := map[any]string{}
+	for _, p := range pages {
+		titles[p.Code] = p.Title
+	}
+	for _, o := range operations(t) {
+		if o.op.RequestBody != nil {
+			assert.NotEqual(t, "null", o.body, "%s: the request", o.name)
+		}
+		for status, r := range o.op.Responses.Map() {
+			for kind, m := range r.Value.Content {
+				example := exampleOf(m)
+				if !assert.NotNil(t, example, "%s: %s %s", o.name, status, kind) || kind != "application/problem+json" {
+					continue
+				}
+				shown := map[any]bool{}
+				for _, x := range m.Examples {
+					p := x.Value.Value.(map[string]any)
+					shown[p["code"]] = true
+					if !slices.Contains(otherTitles, p["title"]) {
+						assert.Equal(t, titles[p["code"]], p["title"], o.name)
+					}
+				}
+				for _, code := range codesIn(m.Schema.Value) {
+					assert.True(t, shown[code], "%s: no example of %s", o.name, code)
+				}
+			}
+		}
+	}
+}
+
+// codesIn returns the codes that a problem's schema allows.
+func codesIn(s *openapi3.Schema) []string {
+	var all []string
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
+		all = append(all, codesIn(one.Value)...)
+	}
+	if code := s.Properties["code"]; code != nil {
+		for _, c := range code.Value.Enum {
+			all = append(all, c.(string))
+		}
+	}
+	return all
 }

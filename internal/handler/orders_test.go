@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
+	"seckill/test/testenv"
 )
 
 func userID(t testing.TB, c client) int64 {
@@ -236,4 +238,247 @@ func TestListOrders(t *testing.T) {
 		assert.Equal(t, newestFirst, list(buyer, "/api/v1/orders"))
 		assert.Equal(t, newestFirst[1:2], list(buyer, "/api/v1/orders?status=cancelled"))
 	})
+}
+
+// with returns a change of a voucher's body.
+func with(field string, value any) func(map[string]any) {
+	return func(b map[string]any) { b[field] = value }
+}
+
+// letExpire closes an order as the closer does at its payment deadline, and waits until purchases see that: they would use
+// an old snapshot of the sale if the database were slow.
+func (e *env) letExpire(o orderView) {
+	e.t.Helper()
+	id, err := strconv.ParseInt(o.ID, 10, 64)
+	require.NoError(e.t, err)
+	stored, err := e.store.Order(e.t.Context(), 0, id)
+	require.NoError(e.t, err)
+	closed, err := e.store.MoveOrder(e.t.Context(), domain.OrderMove{
+		Move: domain.MoveExpire, OrderID: id, By: domain.Actor{Kind: domain.ActorSystem}, At: stored.ExpiresAt,
+	})
+	require.NoError(e.t, err)
+	e.returns.Release(e.t.Context(), closed)
+	_, err = e.returns.Sales.Fresh(e.t.Context(), closed.VoucherID)
+	require.NoError(e.t, err)
+}
+
+// After an order has expired, its user gets neither a pass nor another order of the sale. A repeated request still
+// returns its order. Other users and other sales are not affected.
+func TestUnpaidLimit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, twice, free := e.passSale(9), e.passSale(9, with("unpaid_limit", 2)), e.passSale(9, with("unpaid_limit", 0))
+	user := e.buyer(1)
+	buyer := user.withPass(v)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	e.letExpire(decode[orderView](first))
+
+	const detail = "the user did not pay earlier orders of this sale in time"
+	p := buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, detail, p.Detail)
+	p = user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, detail, p.Detail)
+	buyer.key("k").post(v.orders(), nil).same(first)
+	buyer.key("l").post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	e.buyer(2).withPass(v).place(v)
+
+	for range 2 {
+		e.letExpire(user.withPass(twice).place(twice))
+	}
+	user.post(twice.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+	for range 3 {
+		e.letExpire(user.withPass(free).place(free))
+	}
+	assert.EqualValues(t, 8, e.stock(v.ID))
+	e.checkInvariants()
+}
+
+// In an open sale an explicit limit applies to purchases, also to those of the hm-dianping pages.
+func TestUnpaidLimitOfOpenSale(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, without, buyer := e.sale(9, with("unpaid_limit", 1)), e.sale(9), e.login("13800000001")
+	for _, sale := range []voucherView{v, without} {
+		e.letExpire(buyer.place(sale))
+	}
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	buyer.place(without)
+	e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("未支付的订单过多，暂不能参与该秒杀")
+	e.admin().patch(v.adminPath(), map[string]any{"unpaid_limit": 0}).want(http.StatusOK)
+	buyer.place(v)
+}
+
+// An order expires after its user's next purchase was checked and before the lane decides it. The new order would not
+// have been allowed a moment later, and is not placed.
+func TestOrderExpiresDuringPurchase(t *testing.T) {
+	t.Parallel()
+	var e *env
+	var expire *orderView
+	e = newEnv(t, func(s *setup) {
+		s.lane = func(l service.Lane) service.Lane {
+			return laneFunc(func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+				if expire != nil {
+					e.letExpire(*expire)
+				}
+				return l.Place(ctx, p)
+			})
+		}
+	})
+	v := e.passSale(9)
+	e.letExpire(e.buyer(2).withPass(v).place(v)) // from now on, purchases are checked
+	buyer := e.buyer(1).withPass(v)
+	userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
+	require.NoError(t, err)
+	now := e.clock.now()
+	placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
+		ID: 5, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Second),
+	}}})[0]
+	require.NoError(t, placed.Err)
+	expire = &orderView{ID: "5"}
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+}
+
+// laneFunc is a lane that calls a function.
+type laneFunc func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error)
+
+func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	return f(ctx, p)
+}
+
+// After each cancellation of an unpaid order, its user waits for the next pass and the next order of the sale.
+func TestPauseAfterCancellation(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, other := e.sale(9, with("entry", map[string]any{"mode": "pass", "pass_ttl": 3600})), e.passSale(9)
+	buyer := e.buyer(1).withPass(v)
+	var last answer
+	for i, pause := range []int{10, 20, 40} {
+		last = buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).want(http.StatusCreated)
+		buyer.post(decode[orderView](last).path()+"/cancel", nil).want(http.StatusOK)
+		e.clock.advance(time.Duration(pause)*time.Second - time.Second)
+		for _, path := range []string{v.orders(), v.path() + "/entry"} {
+			a := buyer.post(path, nil)
+			p := a.problem(http.StatusTooManyRequests, "rate_limited")
+			assert.Equal(t, "1", a.header.Get("Retry-After"))
+			assert.Contains(t, p.Detail, fmt.Sprintf("cancelled %d unpaid orders", i+1))
+		}
+		buyer.key(fmt.Sprint("k", i)).post(v.orders(), nil).same(last)
+		e.clock.advance(time.Second)
+	}
+	buyer.place(v)
+	e.buyer(1).withPass(other).place(other)
+	e.checkInvariants()
+}
+
+// Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
+func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
+	t.Parallel()
+	testenv.Full(t)
+	e := newEnv(t)
+	user := e.buyer(1)
+	first := user.place(e.sale(9))
+	for range 49 {
+		user.place(e.sale(9))
+	}
+	v := e.sale(9)
+	p := user.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Equal(t, "the user has too many unpaid orders: pay or cancel some first", p.Detail)
+	e.buyer(2).place(v)
+	user.post(first.path()+"/cancel", nil).want(http.StatusOK)
+	user.place(v)
+	user.post(e.sale(9).orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	e.checkInvariants()
+}
+
+// A user with five unpaid orders gets no pass, no place in a waiting room and no order of an open sale with a limit until
+// one of them is paid or cancelled.
+func TestUnpaidOrdersOverAllSales(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		v, user := e.passSale(9), e.buyer(1)
+		var orders []orderView
+		for range domain.MaxUnpaidOrders {
+			orders = append(orders, user.place(e.sale(9)))
+		}
+		p := user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+		assert.Equal(t, "the user has too many unpaid orders: pay or cancel some first", p.Detail)
+		// A room follows the clock of the database.
+		room := e.sale(9, with("entry", map[string]any{"mode": "room"}), with("begin_at", time.Now()), with("end_at", time.Now().Add(time.Hour)))
+		user.post(room.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+		e.buyer(2).post(room.path()+"/entry", nil).want(http.StatusAccepted)
+		user.post(e.sale(9, with("unpaid_limit", 1)).orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+		user.place(e.sale(9)) // open sales without a limit are not affected
+		user.withPass(e.passSale(9, with("unpaid_limit", 0)))
+		e.buyer(2).withPass(v)
+		user.post(orders[0].path()+"/cancel", nil).want(http.StatusOK)
+		user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
+		_, err := e.store.Pools()["write"].ExecContext(t.Context(), "UPDATE voucher_orders SET status = 2 WHERE id = ?", orders[1].ID)
+		require.NoError(t, err)
+		user.withPass(v)
+	})
+}
+
+// The sale's own time to pay replaces the server's, in a lane that answers after the commit.
+func TestPayTimeoutOfSale(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	type view struct {
+		PayTimeout  *int `json:"pay_timeout"`
+		UnpaidLimit *int `json:"unpaid_limit"`
+	}
+	settings := func(v voucherView) view { return decode[view](e.guest().get(v.path()).want(http.StatusOK)) }
+	v, plain, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.sale(9), e.admin()
+	ninety, three := 90, 3
+	assert.Equal(t, view{&ninety, &three}, settings(v))
+	assert.Equal(t, view{}, settings(plain))
+	assert.Equal(t, "2026-11-11T12:01:30Z", e.buyer(1).place(v).ExpiresAt)
+	assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(1).place(plain).ExpiresAt)
+
+	admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
+	assert.Equal(t, view{&ninety, &three}, settings(v))
+	changed := admin.patch(v.adminPath(), map[string]any{"pay_timeout": 3600, "unpaid_limit": 0}).want(http.StatusOK)
+	hour, off := 3600, 0
+	assert.Equal(t, view{&hour, &off}, decode[view](changed))
+	assert.Equal(t, "2026-11-11T13:00:00Z", e.buyer(2).place(v).ExpiresAt)
+	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", log[0].Detail)
+	for body, field := range map[string]string{
+		`{"pay_timeout":0}`: "pay_timeout", `{"pay_timeout":86401}`: "pay_timeout", `{"pay_timeout":"90"}`: "pay_timeout",
+		`{"unpaid_limit":-1}`: "unpaid_limit", `{"unpaid_limit":101}`: "unpaid_limit", `{"unpaid_limit":true}`: "unpaid_limit",
+	} {
+		p := admin.bad().patch(v.adminPath(), body).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{field}, p.fields(), body)
+	}
+}
+
+// A queued order keeps the time to pay that its sale had when it was admitted.
+func TestPayTimeoutOfQueuedOrder(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	v, buyer := e.sale(9, with("pay_timeout", 90)), e.buyer(1)
+	id := buyer.queue(v)
+	e.admin().patch(v.adminPath(), map[string]any{"pay_timeout": 60}).want(http.StatusOK)
+	shown := func() string { return decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)).ExpiresAt }
+	assert.Equal(t, "2026-11-11T12:01:30Z", shown())
+	e.work()
+	assert.Equal(t, "2026-11-11T12:01:30Z", shown())
+	later := e.buyer(2).queue(v)
+	e.work()
+	assert.Equal(t, "2026-11-11T12:01:00Z", decode[orderView](e.buyer(2).get(orderPath(later)).want(http.StatusOK)).ExpiresAt)
+}
+
+// In lane queue a refused user reserves no unit.
+func TestUnpaidLimitInQueue(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	v, buyer := e.passSale(9), e.buyer(1)
+	buyer = buyer.withPass(v)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusAccepted)
+	e.work()
+	e.letExpire(orderView{ID: decode[queuedView](first).OrderID})
+	buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+	assert.Empty(t, e.waiting())
+	buyer.key("k").post(v.orders(), nil).same(first)
+	e.buyer(2).withPass(v).queue(v)
 }

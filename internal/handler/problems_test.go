@@ -1,12 +1,16 @@
 package handler
 
 import (
+	"encoding/json"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -104,5 +108,35 @@ func TestForbiddenExplainsBothCauses(t *testing.T) {
 	}
 	for _, text := range []string{pages[i].Do, pages[i].DoZH} {
 		assert.Contains(t, text, "`seckill rush`")
+	}
+}
+
+// TestEveryOutcomeHasHmdpMessage: every error in the table, even a new one without its own message, yields a message
+// that is not empty.
+func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
+	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {
+		var got struct {
+			Success  *bool
+			ErrorMsg string
+		}
+		p, _ := o.problem(nil)
+		require.NoError(t, json.Unmarshal(hmdpBody(&p), &got), o.code)
+		require.NotNil(t, got.Success, o.code)
+		require.False(t, *got.Success, o.code)
+		require.NotEmpty(t, got.ErrorMsg, o.code)
+	}
+}
+
+// TestCostsHaveRoutes: a cost of a route that does not exist has no effect.
+func TestCostsHaveRoutes(t *testing.T) {
+	h, err := New(Config{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	routes := map[[2]string]bool{}
+	for _, r := range h.(*gin.Engine).Routes() {
+		routes[[2]string{r.Method, r.Path}] = true
+	}
+	for route, price := range costs {
+		assert.True(t, routes[route], "%s", route)
+		assert.LessOrEqual(t, price.tokens, userBurst, "%s", route)
 	}
 }

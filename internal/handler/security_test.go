@@ -257,3 +257,172 @@ func TestSecurityTxt(t *testing.T) {
 	assert.Equal(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"))
 	assert.Equal(t, "Contact: mailto:security@example.com\nExpires: 2027-05-10T00:00:00Z\nPreferred-Languages: en, zh\n", string(text))
 }
+
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	login := e.loginBrowser()
+	before := e.dump()
+	for name, headers := range map[string]map[string]string{
+		"fetch":             {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example", "Content-Type": "text/plain"},
+		"form":              {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Origin": "null"},
+		"subdomain":         {"Sec-Fetch-Site": "same-site", "Origin": "https://other.shop.example"},
+		"older browser":     {"Origin": "https://evil.example"},
+		"older, sandboxed":  {"Origin": "null"},
+		"forged forwarding": {"Origin": "https://evil.example", "X-Forwarded-Host": "evil.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := e.guest().in(t).bad().withCookie(login.cookie())
+			for k, v := range headers {
+				c = c.with(k, v)
+			}
+			send := func(method, path, body string) *http.Response {
+				req := c.request(e.url, method, path, body)
+				if headers["Content-Type"] != "" {
+					req.Header.Set("Content-Type", headers["Content-Type"])
+				}
+				res, err := e.http.Do(req)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				return res
+			}
+			for _, path := range []string{"/api/v1/auth/code", "/api/v1/auth/login", "/api/v1/auth/refresh", "/api/v1/vouchers/1/orders", "/nowhere", "/"} {
+				assert.Equal(t, http.StatusForbidden, send("POST", path, `{"phone":"13800000009"}`).StatusCode, path)
+			}
+			assert.Equal(t, http.StatusForbidden, send("PATCH", "/api/v1/admin/vouchers/1", "{}").StatusCode)
+			assert.Equal(t, http.StatusForbidden, send("DELETE", "/api/v1/admin/rush", "").StatusCode)
+			assert.Equal(t, http.StatusOK, send("GET", "/api/v1/vouchers", "").StatusCode, "links from other sites work")
+			page{c}.post("/user/code?phone=13800000009", nil).fails("请求来自其他网站，已拒绝")
+		})
+	}
+	p := e.guest().with("Origin", "https://evil.example").bad()
+	res, err := e.http.Do(p.request(e.url, "POST", "/api/v1/auth/code", `{"phone":"13800000009"}`))
+	require.NoError(t, err)
+	assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, before, e.dump())
+	assert.Empty(t, e.outbox.code("13800000009"), "no code was sent")
+}
+
+func TestRequestsOfThisOriginPass(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for _, headers := range map[string]map[string]string{
+		"curl, app or webhook": {}, "page": {"Sec-Fetch-Site": "same-origin", "Origin": e.url}, "older browser": {"Origin": e.url},
+		"page behind a proxy that changes Host": {"Sec-Fetch-Site": "same-origin", "Origin": "https://shop.example"},
+		"typed":                                 {"Sec-Fetch-Site": "none"},
+	} {
+		c := e.guest()
+		for k, v := range headers {
+			c = c.with(k, v)
+		}
+		c.post("/api/v1/auth/code", phoneBody(phone)).want(http.StatusOK)
+		page{c}.post("/user/code?phone="+phone, nil).none()
+	}
+}
+
+// TestDemoRefusesForeignHosts sends requests as a web page does whose name resolves to the demo's address.
+func TestDemoRefusesForeignHosts(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) {
+		s.demo, s.change = true, func(cfg *handler.Config) { cfg.LocalHosts = true }
+	})
+	send := func(host string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/auth/code", strings.NewReader(`{"phone":"13800000001"}`))
+		r.Host = host
+		w := httptest.NewRecorder()
+		e.engine.ServeHTTP(w, r)
+		return w
+	}
+	for _, host := range []string{"evil.example", "evil.example:8080", "EVIL.example.", "localhost.evil.example", "127.0.0.1.nip.io", "[evil.example]:80", "evil.notlocalhost"} {
+		a := send(host)
+		require.Equal(t, http.StatusForbidden, a.Code, host)
+		require.Empty(t, a.Header().Get("X-Demo-Code"), host)
+	}
+	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "shop.localhost:8080", "127.0.0.1:8080", "192.0.2.7", "[::1]:8080", "[::1]", "backend"} {
+		a := send(host)
+		require.Less(t, a.Code, 300, host)
+		require.NotEmpty(t, a.Header().Get("X-Demo-Code"), host)
+	}
+}
+
+// TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser. A proxy is believed if it is
+// trusted, and nobody else: neither the header of another client nor a request for another server's URL.
+func TestPagesHaveSchemeOfBrowser(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) {
+		s.change = func(c *handler.Config) {
+			c.TrustedProxies = []string{"192.0.2.1"}
+			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.URL.Scheme)
+			})}
+		}
+	})
+	for _, c := range []struct{ from, claimed, url, want string }{
+		{"192.0.2.1:1", "https", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
+		{"192.0.2.2:1", "https", "/", "http"}, {"192.0.2.2:1", "", "http://shop.example/", "http"}, {"192.0.2.2:1", "", "https://shop.example/", "https"},
+	} {
+		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
+		req.RemoteAddr = c.from
+		req.Header.Set("X-Forwarded-Proto", c.claimed)
+		rec := httptest.NewRecorder()
+		e.engine.ServeHTTP(rec, req)
+		assert.Equal(t, c.want, rec.Body.String(), "%+v", c)
+	}
+	req := httptest.NewRequest(http.MethodGet, "https://shop.example/", http.NoBody)
+	req.TLS = nil // only the request line says so
+	rec := httptest.NewRecorder()
+	e.engine.ServeHTTP(rec, req)
+	assert.Equal(t, "http", rec.Body.String())
+}
+
+// TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
+func TestPagesAreServedBesideAPI(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) {
+		s.change = func(c *handler.Config) {
+			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Security-Policy", "default-src 'self'")
+				_, _ = io.WriteString(w, "a page")
+			})}
+			c.MissingPage = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(http.StatusNotFound)
+			})
+		}
+	})
+	request := func(method, path string, accept ...string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, nil)
+		require.NoError(t, err)
+		req.Header["Accept"] = accept
+		res, err := e.http.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res, string(body)
+	}
+	for method, body := range map[string]string{http.MethodGet: "a page", http.MethodHead: ""} {
+		res, got := request(method, "/")
+		assert.Equal(t, http.StatusOK, res.StatusCode, method)
+		assert.Equal(t, body, got)
+		assert.Equal(t, "default-src 'self'", res.Header.Get("Content-Security-Policy"))
+		assert.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
+		assert.NotEmpty(t, res.Header.Get("X-Request-Id"))
+	}
+	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
+		res, _ := request(other[0], other[1])
+		assert.Equal(t, http.StatusNotFound, res.StatusCode, other)
+		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	}
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range [][3]string{
+		{http.MethodGet, "/other", "text/html"}, {http.MethodHead, "/other", "text/html"}, {http.MethodPost, "/other", "application/problem+json"},
+		{http.MethodGet, "/api/v1/other", "application/problem+json"},
+	} {
+		res, _ := request(c[0], c[1], browser)
+		assert.Equal(t, http.StatusNotFound, res.StatusCode, c)
+		assert.Equal(t, c[2], res.Header.Get("Content-Type"), c)
+	}
+}

@@ -1,0 +1,343 @@
+package handler_test
+
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"mime/multipart"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/test/testenv"
+)
+
+type shopView struct {
+	ID, Name, Area, Address string
+	TypeID                  string `json:"type_id"`
+	OpenHours               string `json:"open_hours"`
+	CreatedAt               string `json:"created_at"`
+	UpdatedAt               string `json:"updated_at"`
+}
+
+// newShop creates a shop.
+func (e *env) newShop(name string) shopView {
+	e.t.Helper()
+	return decode[shopView](e.admin().post("/api/v1/admin/shops", map[string]string{"name": name}).want(http.StatusCreated))
+}
+
+func TestShops(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	a := operator.key("a shop").post("/api/v1/admin/shops", `{"name":"桂花茶餐厅","area":"大关","address":"金华路 29 号","open_hours":"10:00-22:00"}`)
+	created := decode[shopView](a.want(http.StatusCreated))
+	want := shopView{
+		ID: "1", Name: "桂花茶餐厅", Area: "大关", Address: "金华路 29 号", TypeID: "1", OpenHours: "10:00-22:00",
+		CreatedAt: "2026-11-11T12:00:00Z", UpdatedAt: "2026-11-11T12:00:00Z",
+	}
+	require.Equal(t, want, created)
+	require.Equal(t, "/api/v1/shops/1", a.header.Get("Location"))
+	require.Equal(t, want, decode[shopView](e.guest().get("/api/v1/shops/1").want(http.StatusOK)))
+
+	e.clock.advance(time.Minute)
+	want.Address, want.UpdatedAt = "新址 1 号", "2026-11-11T12:01:00Z"
+	changed := operator.patch("/api/v1/admin/shops/1", map[string]string{"address": "新址 1 号"}).want(http.StatusOK)
+	require.Equal(t, want, decode[shopView](changed))
+	require.Equal(t, want, decode[shopView](e.guest().get("/api/v1/shops/1").want(http.StatusOK)), "a cached answer is dropped")
+	require.Equal(t, "新址 1 号", e.page().get("/shop/1").object()["address"], "the pages of hm-dianping show it, too")
+
+	second := e.newShop("second")
+	sizes, all := walk[shopView](e.guest(), "/api/v1/shops", 1)
+	require.Equal(t, []int{1, 1, 0}, sizes)
+	require.Equal(t, []shopView{second, want}, all, "newest first")
+
+	operator.patch("/api/v1/admin/shops/99", map[string]string{"name": "n"}).problem(http.StatusNotFound, "not_found")
+	e.guest().get("/api/v1/shops/99").problem(http.StatusNotFound, "not_found")
+	var log []string
+	for _, entry := range decode[listView[struct{ Action, Detail string }]](operator.get("/api/v1/admin/audit").want(http.StatusOK)).Items {
+		log = append(log, entry.Action+" "+entry.Detail)
+	}
+	require.Contains(t, log, `change_shop shop 1; address: "金华路 29 号" -> "新址 1 号"`)
+	require.Contains(t, log, `create_shop shop 2; name: "" -> "second"; type_id: "0" -> "1"`)
+}
+
+// TestShopCreatedOnce: a request that is repeated under its key, even by another run, creates one shop.
+func TestShopCreatedOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin := e.admin().key("once")
+	first := admin.post("/api/v1/admin/shops", map[string]string{"name": "a"}).want(http.StatusCreated)
+	e.exec("UPDATE idempotency_keys SET status = 0, locked_until = created_at") // as if the first run had died before its answer
+	again := admin.post("/api/v1/admin/shops", map[string]string{"name": "a"}).want(http.StatusCreated)
+	require.Equal(t, first.body, again.body)
+	_, all := walk[shopView](e.guest(), "/api/v1/shops", 9)
+	require.Len(t, all, 1)
+}
+
+func TestInvalidShop(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin := e.admin().bad()
+	for body, fields := range map[string][]string{
+		`{}`:          {"name"},
+		`{"name":""}`: {"name"},
+		`{"name":"n","area":"\u0000","open_hours":"` + strings.Repeat("x", 33) + `","type_id":"1001"}`: {"area", "open_hours", "type_id"},
+		`{"name":"\u202Efdp.exe"}`:  {"name"},
+		`{"name":"\u200B"}`:         {"name"},
+		`{"name":"n","score":"50"}`: {"score"},
+	} {
+		assert.Equal(t, fields, admin.post("/api/v1/admin/shops", body).problem(http.StatusBadRequest, "invalid_request").fields(), body)
+	}
+}
+
+const imagesPath = "/api/v1/admin/images"
+
+// noImage is the id of a picture that does not exist.
+var noImage = strings.Repeat("0", 64)
+
+type imageView struct {
+	ID, URL       string
+	Width, Height int
+}
+
+// form returns a multipart body with the parts, each of which has a file name, and its content type.
+func form(t testing.TB, files ...string) (body, kind string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for i, file := range files {
+		part, err := w.CreateFormFile([]string{"image", "second"}[i], "picture.png")
+		require.NoError(t, err)
+		_, err = part.Write([]byte(file))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return b.String(), w.FormDataContentType()
+}
+
+// upload sends a picture.
+func (c client) upload(file string) answer {
+	c.t.Helper()
+	body, kind := form(c.t, file)
+	return c.with("Content-Type", kind).post(imagesPath, body)
+}
+
+// aPicture returns a PNG file of the width.
+func aPicture(t testing.TB, width int) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 20))))
+	return b.String()
+}
+
+func TestPictureOfVoucher(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	a := operator.upload(aPicture(t, 30)).want(http.StatusCreated)
+	stored := decode[imageView](a)
+	require.Equal(t, []any{"/api/v1/images/" + stored.ID, 30, 20}, []any{stored.URL, stored.Width, stored.Height})
+	require.Equal(t, stored.URL, a.header.Get("Location"))
+	require.Equal(t, stored, decode[imageView](operator.upload(aPicture(t, 30)).want(http.StatusCreated)), "the same upload is the same picture")
+
+	for range 2 { // the second one from memory
+		shown := e.guest().get(stored.URL).want(http.StatusOK)
+		require.Equal(t, "image/jpeg", shown.header.Get("Content-Type"))
+		size, err := jpeg.DecodeConfig(bytes.NewReader(shown.body))
+		require.NoError(t, err)
+		require.Equal(t, 30, size.Width)
+	}
+	e.guest().get("/api/v1/images/"+noImage).problem(http.StatusNotFound, "not_found")
+	e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")
+
+	v := e.sale(1, func(b map[string]any) { b["image_id"] = stored.ID })
+	picture := func(path string) string {
+		return decode[struct {
+			ImageURL string `json:"image_url"`
+		}](operator.get(path).want(http.StatusOK)).ImageURL
+	}
+	require.Equal(t, stored.URL, picture(v.path()))
+	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"image_url":"`+stored.URL+`"`)
+	operator.patch(v.adminPath(), map[string]string{"title": "t"}).want(http.StatusOK)
+	require.Equal(t, stored.URL, picture(v.path()), "a change of another field keeps the picture")
+	require.Equal(t, []string{"image_id"}, operator.patch(v.adminPath(), map[string]string{"image_id": noImage}).problem(http.StatusBadRequest, "invalid_request").fields())
+	operator.patch(v.adminPath(), map[string]string{"image_id": ""}).want(http.StatusOK)
+	require.Empty(t, picture(v.path()))
+	body := e.saleBody(1)
+	body["image_id"] = noImage
+	require.Equal(t, []string{"image_id"}, operator.post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
+}
+
+// TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
+func TestHostileUploads(t *testing.T) {
+	t.Parallel()
+	testenv.Full(t)
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	bomb := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x06\x00\x00\x00\x1f\x21\xc8\xba" // 60000 × 60000
+	for name, file := range map[string]string{
+		"an SVG with a script": `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`,
+		"a page":               "<!doctype html><script>alert(1)</script>",
+		"a bomb":               bomb,
+		"20 MB":                aPicture(t, 3) + strings.Repeat("x", 20<<20),
+		"nothing":              "",
+	} {
+		p := operator.upload(file).problem(http.StatusBadRequest, "invalid_request")
+		require.Equal(t, []string{"image"}, p.fields(), name)
+	}
+	body, kind := form(t, aPicture(t, 3), "second")
+	operator.bad().with("Content-Type", kind).post(imagesPath, body).problem(http.StatusBadRequest, "invalid_request")
+	operator.bad().with("Content-Type", kind).post(imagesPath, body[:len(body)/2]).problem(http.StatusBadRequest, "invalid_request")
+	empty, kind := form(t)
+	operator.bad().with("Content-Type", kind).post(imagesPath, empty).problem(http.StatusBadRequest, "invalid_request")
+	operator.bad().post(imagesPath, "{}").problem(http.StatusBadRequest, "invalid_request")
+	require.Empty(t, e.dumpOf("images"))
+
+	stored := decode[imageView](operator.upload(aPicture(t, 3) + "<html><script>alert(1)</script>").want(http.StatusCreated))
+	shown := e.guest().get(stored.URL).want(http.StatusOK) // every answer has nosniff and a policy without scripts: checkEveryAnswer
+	_, err := jpeg.Decode(bytes.NewReader(shown.body))
+	require.NoError(t, err)
+	require.NotContains(t, string(shown.body), "script")
+}
+
+// draft creates the draft of a running sale.
+func (e *env) draft(change ...func(map[string]any)) voucherView {
+	e.t.Helper()
+	return e.sale(5, append(change, func(b map[string]any) { b["status"] = "draft" })...)
+}
+
+func inPass(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} }
+
+// TestDraftIsInvisible: buyers and guests find a draft on no route, in no list, and cannot order it, even if they guess
+// its id.
+func TestDraftIsInvisible(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin, buyer := e.admin(), e.buyer(1)
+	_, draft, pass := e.sale(5), e.draft(), e.draft(inPass)
+	require.Equal(t, "draft", draft.Status)
+	require.Equal(t, "ended", draft.State)
+
+	for _, c := range []client{e.guest(), buyer} {
+		c.get(draft.path()).problem(http.StatusNotFound, "not_found")
+		for _, query := range []string{"", "?status=on_sale", "?status=ended", "?status=on", "?shop_id=1", "?status=expired"} {
+			l := decode[listView[voucherView]](c.get(vouchersPath + query).want(http.StatusOK))
+			assert.NotContains(t, idsOf(l.Items), draft.ID, query)
+		}
+	}
+	e.guest().get(vouchersPath+"?status=draft").problem(http.StatusUnauthorized, "unauthenticated")
+	buyer.get(vouchersPath+"?status=draft").problem(http.StatusForbidden, "forbidden")
+	buyer.post(draft.orders(), nil).problem(http.StatusNotFound, "not_found")
+	buyer.post(pass.path()+"/entry", "{}").problem(http.StatusNotFound, "not_found")
+	page := e.page()
+	require.Len(t, page.get("/voucher/list/1").list(), 1, "only the sale that is on")
+	e.pageOf("13800000002").post("/voucher-order/seckill/"+draft.ID, nil).fails("优惠券不存在")
+	require.EqualValues(t, 5, e.stock(draft.ID))
+
+	l := decode[listView[voucherView]](admin.get(vouchersPath + "?status=draft").want(http.StatusOK))
+	require.Equal(t, []string{pass.ID, draft.ID}, idsOf(l.Items))
+	require.Equal(t, "draft", decode[voucherView](admin.get(draft.path()).want(http.StatusOK)).Status, "a preview")
+}
+
+// TestUnpublishedIsLikeMissing: a buyer cannot tell a draft, or a sale that was taken off, from an id that does not exist.
+// Ids are consecutive, so the answers would reveal how many sales are planned.
+func TestUnpublishedIsLikeMissing(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room", "challenge": "on"} }
+	off := func(change ...func(map[string]any)) voucherView {
+		v := e.sale(5, change...)
+		e.admin().patch(v.adminPath(), map[string]any{"status": "off"}).want(http.StatusOK)
+		e.admin().get(v.path()).want(http.StatusOK) // purchases see the change
+		return v
+	}
+	hidden := map[string]voucherView{
+		"a draft": e.draft(), "a draft with passes": e.draft(inPass), "a draft with a room": e.draft(room),
+		"off": off(), "off with passes": off(inPass), "off with a room": off(room),
+	}
+	missing := voucherView{ID: "999999"}
+	buyer, page := e.buyer(1).bad(), e.pageOf("13800000002")
+	forged := buyer.with("X-Entry-Pass", "forged").with("X-Entry-Ticket", "forged")
+	for name, send := range map[string]func(v voucherView) answer{
+		"show":                  func(v voucherView) answer { return buyer.get(v.path()) },
+		"show a guest":          func(v voucherView) answer { return e.guest().bad().get(v.path()) },
+		"show unless unchanged": func(v voucherView) answer { return buyer.with("If-None-Match", "*").get(v.path()) },
+		"order":                 func(v voucherView) answer { return buyer.post(v.orders(), nil) },
+		"order with a pass":     func(v voucherView) answer { return forged.post(v.orders(), nil) },
+		"order with a key":      func(v voucherView) answer { return buyer.with("Idempotency-Key", "key of "+v.ID).post(v.orders(), nil) },
+		"order and wait":        func(v voucherView) answer { return buyer.with("Prefer", "wait=1").post(v.orders(), nil) },
+		"enter":                 func(v voucherView) answer { return buyer.post(v.path()+"/entry", nil) },
+		"enter with a solution": func(v voucherView) answer { return buyer.post(v.path()+"/entry", map[string]any{"solution": "forged"}) },
+		"leave":                 func(v voucherView) answer { return forged.do(http.MethodDelete, v.path()+"/entry", nil) },
+		"hm-dianping":           func(v voucherView) answer { return page.post("/voucher-order/seckill/"+v.ID, nil).answer },
+	} {
+		without := func(a answer) string {
+			return regexp.MustCompile(`"request_id":"[A-Z2-7]+"`).ReplaceAllString(string(a.body), "")
+		}
+		want := send(missing)
+		assert.GreaterOrEqual(t, len(want.body), 2, name)
+		for what, v := range hidden {
+			got := send(v)
+			assert.Equal(t, want.status, got.status, "%s: %s", name, what)
+			assert.Equal(t, without(want), without(got), "%s: %s", name, what)
+		}
+	}
+}
+
+// TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	operator, buyer := e.staff("13900000002", domain.RoleOperator), e.buyer(1)
+	now := e.clock.now()
+	draft := e.draft(func(b map[string]any) {
+		b["shop_id"], b["pay_value"], b["stock"], b["currency"] = "7", 20000, 0, "XXX"
+		b["begin_at"], b["end_at"] = now.Add(-2*time.Hour).Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)
+	})
+	type checklist struct {
+		Problems, Warnings []struct{ Field string }
+	}
+	want := []string{"shop_id", "pay_value", "currency", "end_at", "stock"}
+	p := operator.post(draft.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
+	require.Equal(t, want, p.fields())
+	var listed []string
+	for _, f := range decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK)).Problems {
+		listed = append(listed, f.Field)
+	}
+	require.Equal(t, want, listed)
+	require.Equal(t, []string{"status"}, operator.patch(draft.adminPath(), map[string]string{"status": "on"}).problem(http.StatusBadRequest, "invalid_request").fields())
+	buyer.get(draft.path()).problem(http.StatusNotFound, "not_found")
+
+	draft = e.draft(func(b map[string]any) { b["limit_per_user"] = 3 })
+	e.newShop("shop")
+	e.guest().get(draft.path()).problem(http.StatusNotFound, "not_found") // in memory now
+	require.NotContains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"id":"`+draft.ID+`"`)
+	operator.patch(draft.adminPath(), map[string]any{"limit_per_user": 1}).want(http.StatusOK) // there are no orders yet
+	list := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
+	require.Empty(t, list.Problems)
+	require.Len(t, list.Warnings, 2, "no picture, and it begins at once")
+	published := decode[voucherView](operator.key("publish").post(draft.adminPath()+"/publish", nil).want(http.StatusOK))
+	require.Equal(t, "on", published.Status)
+	require.Equal(t, "on_sale", decode[voucherView](e.guest().get(draft.path()).want(http.StatusOK)).State)
+	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"id":"`+draft.ID+`"`)
+	require.Len(t, e.page().get("/voucher/list/1").list(), 1)
+	buyer.place(published)
+
+	again := decode[voucherView](operator.post(draft.adminPath()+"/publish", nil).want(http.StatusOK))
+	require.Equal(t, published.UpdatedAt, again.UpdatedAt, "publishing again changes nothing")
+	operator.patch(draft.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	operator.post(draft.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
+	off := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
+	require.Equal(t, list, off, "the same as before it was published")
+	operator.post("/api/v1/admin/vouchers/99/publish", nil).problem(http.StatusNotFound, "not_found")
+	log := decode[listView[struct{ Detail string }]](operator.get("/api/v1/admin/audit?voucher_id=" + draft.ID).want(http.StatusOK)).Items
+	require.Contains(t, log[1].Detail, "status: draft -> on")
+}

@@ -1,0 +1,469 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+	"seckill/internal/domain"
+	"seckill/internal/handler"
+	orderevents "seckill/internal/outbox"
+	"seckill/internal/reconcile"
+	"seckill/internal/webhook"
+)
+
+type deadLetterView struct {
+	ID, Reason string
+	OrderID    string `json:"order_id"`
+	UserID     string `json:"user_id"`
+	VoucherID  string `json:"voucher_id"`
+	Tries      int
+	Fields     map[string]string
+}
+
+const deadLettersPath = "/api/v1/admin/dead-letters"
+
+// TestDeadLetterRoutesRequireAdmin also checks the answers for unknown dead letters.
+func TestDeadLetterRoutesRequireAdmin(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	for _, request := range []func(client) answer{
+		func(c client) answer { return c.get(deadLettersPath) },
+		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/replay", nil) },
+		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/discard", nil) },
+	} {
+		request(e.guest().bad()).problem(http.StatusUnauthorized, "unauthenticated")
+		request(e.buyer(1)).problem(http.StatusForbidden, "forbidden")
+	}
+	assert.Empty(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items)
+	for _, id := range []string{"1-1-0", "99-1-0", "nonsense"} {
+		e.admin().post(deadLettersPath+"/"+id+"/replay", nil).problem(http.StatusNotFound, "not_found")
+		e.admin().post(deadLettersPath+"/"+id+"/discard", nil).problem(http.StatusNotFound, "not_found")
+	}
+	e.admin().get(deadLettersPath+"?cursor=nonsense").problem(http.StatusBadRequest, "invalid_request")
+}
+
+// TestDeadLetterPages reads dead letters of several shards page by page.
+func TestDeadLetterPages(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	want := map[string]bool{}
+	for i := range 5 {
+		want[e.buyer(i).queue(e.sale(1))] = true
+		e.deadLetter(fmt.Sprintf("poison %d", i))
+	}
+	for _, limit := range []int{1, 2, 5, 50} {
+		_, all := walk[deadLetterView](e.admin(), deadLettersPath, limit)
+		require.Len(t, all, 5)
+		for i, l := range all {
+			assert.True(t, want[l.OrderID], l.OrderID)
+			assert.Equal(t, l.OrderID, l.Fields["order"])
+			assert.Equal(t, 5, l.Tries)
+			assert.Equal(t, "poison "+strconv.Itoa(4-i), l.Reason, "newest first")
+		}
+	}
+}
+
+// TestReplayDeadLetter queues an order again, unless the sale is sold out or the buyer has another order.
+func TestReplayDeadLetter(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newQueueEnv(t, db)
+		v, buyer, other := e.sale(1), e.buyer(1), e.buyer(2)
+		id := buyer.queue(v)
+		e.deadLetter("poison")
+		letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
+		replay := func() answer { return e.admin().post(deadLettersPath+"/"+letter.ID+"/replay", nil) }
+
+		taken := other.queue(v)
+		replay().problem(http.StatusConflict, "sold_out")
+		e.work()
+		other.post(orderPath(taken)+"/cancel", nil).want(http.StatusOK)
+		again := buyer.queue(v)
+		assert.Equal(t, again, replay().problem(http.StatusConflict, "duplicate_order").OrderID)
+		e.work()
+		buyer.post(orderPath(again)+"/cancel", nil).want(http.StatusOK)
+		require.NoError(t, e.gate.Unload(t.Context(), v.number(t))) // the replay loads the gate
+
+		admin := e.admin()
+		type entry struct {
+			Actor, Action, Detail string
+			ActorID               string `json:"actor_id"`
+			VoucherID             string `json:"voucher_id"`
+		}
+		log := func() []entry {
+			return decode[listView[entry]](admin.get("/api/v1/admin/audit?order_id=" + id).want(http.StatusOK)).Items
+		}
+		assert.Empty(t, log(), "nothing was done")
+		assert.Equal(t, queuedView{OrderID: id, Status: "queued"}, decode[queuedView](replay().want(http.StatusAccepted)))
+		assert.Equal(t, []entry{{"admin", "replay_dead_letter", letter.ID, admin.login.User.ID, v.ID}}, log())
+		replay().problem(http.StatusNotFound, "not_found")
+		e.work()
+		assert.Equal(t, "pending_payment", decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)).Status)
+		e.checkInvariants()
+	})
+}
+
+// number returns the id as a number.
+func (v voucherView) number(t testing.TB) int64 {
+	t.Helper()
+	id, err := strconv.ParseInt(v.ID, 10, 64)
+	require.NoError(t, err)
+	return id
+}
+
+func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	stream := admission.Streams()[3]
+	entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
+	require.NoError(t, err)
+	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
+	letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
+	assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
+	path := deadLettersPath + "/" + letter.ID
+	e.admin().post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
+	e.admin().post(path+"/discard", nil).want(http.StatusNoContent)
+	e.admin().post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
+	log := string(e.admin().get("/api/v1/admin/audit").want(http.StatusOK).body)
+	assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
+	assert.NotContains(t, log, "replay_dead_letter")
+}
+
+// TestAlerts: the routes report violated invariants, dead letters and events that do not arrive.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newQueueEnv(t, db)
+		v := e.sale(5)
+		viewer := e.staff("13900000007", domain.RoleViewer)
+		type alerts struct {
+			Violations []struct {
+				VoucherID string `json:"voucher_id"`
+				Invariant string
+			}
+			CheckedAt     *time.Time `json:"checked_at"`
+			DeadLetters   *int64     `json:"dead_letters"`
+			FailingEvents int        `json:"failing_events"`
+		}
+		get := func() (a alerts) {
+			for try := 0; try < 20 && a.DeadLetters == nil; try++ { // it is absent if Redis does not answer in half a second
+				a = decode[alerts](viewer.get("/api/v1/admin/alerts").want(http.StatusOK))
+			}
+			return a
+		}
+		a := get()
+		require.Empty(t, a.Violations)
+		require.Nil(t, a.CheckedAt)
+		require.Zero(t, *a.DeadLetters)
+		require.Zero(t, a.FailingEvents)
+
+		e.buyer(1).queue(v)
+		e.deadLetter("poison")
+		e.exec("UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = " + v.ID)
+		for i, columns := range []string{ // status, tries, answered_at, repeated_at
+			"3, 9, '2026-11-10', NULL",         // given up
+			"1, 2, '2026-11-10', NULL",         // failing
+			"1, 1, NULL, NULL",                 // the first delivery is running
+			"1, 1, '2026-11-09', '2026-11-10'", // sent again, the delivery is running
+			"2, 1, '2026-11-10', NULL",         // delivered
+		} {
+			e.exec(fmt.Sprintf("INSERT INTO order_events (order_id, type, created_at, status, tries, answered_at, repeated_at) VALUES (%d, 'order.paid', '2026-11-09', %s)", i+1, columns))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { e.config.Reconciler.Run(ctx) })
+		defer func() { cancel(); running.Wait() }()
+		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, time.Minute, 20*time.Millisecond)
+		require.Equal(t, v.ID, a.Violations[0].VoucherID)
+		require.Equal(t, "I3", a.Violations[0].Invariant)
+		require.EqualValues(t, 1, *a.DeadLetters)
+		require.Equal(t, 2, a.FailingEvents)
+		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)
+		require.Contains(t, log, "/auth/login")
+		require.NotContains(t, log, "/admin/alerts", "polls fill no log")
+		e.staff("13900000004", domain.RoleRedeemer).get("/api/v1/admin/alerts").problem(http.StatusForbidden, "forbidden")
+	})
+}
+
+// fakeRusher is a domain.Rusher without buyers.
+type fakeRusher struct {
+	last    domain.Rush
+	started int
+}
+
+func (r *fakeRusher) Start(_ context.Context, _ *domain.Claim, _ int64, buyers int, stock int64) (domain.Rush, error) {
+	if r.last.State == domain.RushRunning {
+		return domain.Rush{}, domain.ErrInvalidState
+	}
+	r.started++
+	r.last = domain.Rush{State: domain.RushRunning, VoucherID: 7, Buyers: buyers, Stock: stock}
+	return r.last, nil
+}
+
+func (r *fakeRusher) Last() domain.Rush { return r.last }
+
+func (r *fakeRusher) Stop(context.Context) {
+	r.last = domain.Rush{
+		State: domain.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: time.Second, P50: 1234567, P99: 2e6,
+		Outcomes: map[string]int{"ok": 1}, Verdicts: []domain.Verdict{domain.NewVerdict("I1", true, "1 sold of 1")},
+	}
+}
+
+// TestRushRoutes covers the routes only, with a fake load simulation.
+func TestRushRoutes(t *testing.T) {
+	t.Parallel()
+	r := &fakeRusher{last: domain.Rush{State: domain.RushIdle}}
+	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
+	admin, path := e.admin(), "/api/v1/admin/rush"
+	assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
+	for _, body := range []string{
+		``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
+		`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
+	} {
+		admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")
+	}
+	assert.Zero(t, r.started)
+	body := map[string]any{"buyers": 5000, "stock": 10000}
+	once := admin.with("Idempotency-Key", "rush")
+	for range 2 {
+		got := decode[map[string]any](once.post(path, body).want(http.StatusAccepted))
+		assert.Equal(t, "running", got["state"])
+		assert.Equal(t, "7", got["voucher_id"])
+	}
+	assert.Equal(t, 1, r.started)
+	admin.post(path, body).problem(http.StatusConflict, "invalid_state")
+	admin.do(http.MethodDelete, path, nil).want(http.StatusNoContent)
+	done := decode[map[string]any](admin.get(path).want(http.StatusOK))
+	assert.InDelta(t, 1.23, done["p50_ms"], 0.001)
+	assert.Len(t, done["verdicts"], 1)
+}
+
+// TestRushRequiresDemoMode: outside demo mode, the answer names the setting.
+func TestRushRequiresDemoMode(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin := e.admin()
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		var body any
+		if method == http.MethodPost {
+			body = map[string]any{"buyers": 1, "stock": 1}
+		}
+		p := admin.do(method, "/api/v1/admin/rush", body).problem(http.StatusForbidden, "forbidden")
+		assert.Contains(t, p.Detail, "SECKILL_DEMO")
+	}
+}
+
+const reconcilePath = "/api/v1/admin/reconcile"
+
+type reconcileView struct {
+	Reports []struct {
+		VoucherID string    `json:"voucher_id"`
+		CheckedAt time.Time `json:"checked_at"`
+		Findings  []struct {
+			Kind   string
+			Count  int64
+			Orders []struct {
+				OrderID string `json:"order_id"`
+				UserID  string `json:"user_id"`
+			}
+			OldestAt   *time.Time `json:"oldest_at"`
+			Repairable bool
+			Repaired   bool
+		}
+	}
+	LeftOut int64 `json:"left_out"`
+}
+
+// gateKey returns a Redis key of the voucher's gate.
+func (v voucherView) gateKey(t testing.TB, name string) string {
+	return strings.TrimSuffix(admission.Streams()[v.number(t)%16], "orders") + v.ID + ":" + name
+}
+
+// TestReconcileRoutes reports drift of a gate and repairs it.
+func TestReconcileRoutes(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	v, other := e.sale(5), e.sale(5)
+	id := e.buyer(1).queue(v)
+	e.work()
+	me := decode[struct{ ID string }](e.buyer(1).get("/api/v1/me").want(http.StatusOK)).ID
+	get := func(query string) reconcileView {
+		return decode[reconcileView](e.admin().get(reconcilePath + query).want(http.StatusOK))
+	}
+	all := get("")
+	require.Len(t, all.Reports, 2)
+	assert.Equal(t, other.ID, all.Reports[0].VoucherID, "newest first")
+	assert.Zero(t, all.LeftOut)
+	for _, r := range all.Reports {
+		assert.Empty(t, r.Findings)
+		assert.Equal(t, e.clock.now(), r.CheckedAt)
+	}
+
+	require.NoError(t, e.rdb.HDel(t.Context(), v.gateKey(t, "buyers"), me).Err())
+	require.NoError(t, e.rdb.Incr(t.Context(), v.gateKey(t, "stock")).Err())
+	found := get("?voucher_id=" + v.ID).Reports[0].Findings
+	require.Len(t, found, 2)
+	assert.Equal(t, "stock_high", found[0].Kind)
+	assert.EqualValues(t, 1, found[0].Count)
+	assert.Empty(t, found[0].Orders)
+	assert.Nil(t, found[0].OldestAt)
+	assert.Equal(t, "buyer_missing", found[1].Kind)
+	require.Len(t, found[1].Orders, 1)
+	assert.Equal(t, id, found[1].Orders[0].OrderID)
+	assert.Equal(t, me, found[1].Orders[0].UserID)
+	assert.True(t, found[1].OldestAt.Equal(e.clock.now().Add(-time.Hour)))
+	assert.True(t, found[1].Repairable)
+	assert.False(t, found[1].Repaired)
+
+	before := e.dump()
+	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
+	found = repaired.Reports[1].Findings
+	require.Len(t, found, 2)
+	assert.True(t, found[0].Repaired && found[1].Repaired)
+	assert.Empty(t, get("?voucher_id=" + v.ID).Reports[0].Findings)
+	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
+	assert.Len(t, again.Reports, 1)
+	assert.Equal(t, id, e.buyer(1).post("/api/v1/vouchers/"+v.ID+"/orders", nil).problem(http.StatusConflict, "duplicate_order").OrderID)
+	assert.Equal(t, rows(before, "voucher_orders"), rows(e.dump(), "voucher_orders"), "the database is unchanged")
+}
+
+// rows returns the lines of one table.
+func rows(dump, table string) (kept []string) {
+	for line := range strings.Lines(dump) {
+		if strings.HasPrefix(line, table+" ") {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
+
+// TestReconcileErrors covers invalid requests, an unknown voucher and an outage of Redis.
+func TestReconcileErrors(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	admin := e.admin()
+	admin.bad().get(reconcilePath+"?voucher_id=nonsense").problem(http.StatusBadRequest, "invalid_request")
+	admin.bad().post(reconcilePath, map[string]any{"voucher_id": "x"}).problem(http.StatusBadRequest, "invalid_request")
+	admin.bad().post(reconcilePath, map[string]any{"what": 1}).problem(http.StatusBadRequest, "invalid_request")
+	admin.get(reconcilePath+"?voucher_id=999").problem(http.StatusNotFound, "not_found")
+	admin.post(reconcilePath, map[string]any{"voucher_id": "999"}).problem(http.StatusNotFound, "not_found")
+	v := e.sale(1)
+	require.NoError(t, e.rdb.Close())
+	admin.get(reconcilePath+"?voucher_id="+v.ID).problem(http.StatusServiceUnavailable, "unavailable")
+}
+
+// TestEveryFindingIsDocumented: the API document and docs/reconcile.md have every kind of finding.
+func TestEveryFindingIsDocumented(t *testing.T) {
+	t.Parallel()
+	k, err := theContract()
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/reconcile.md")
+	require.NoError(t, err)
+	var words []any
+	for _, kind := range reconcile.Kinds() {
+		words = append(words, string(kind))
+		assert.Contains(t, string(page), "`"+string(kind)+"`")
+	}
+	assert.Equal(t, words, k.doc.Components.Schemas["Finding"].Value.Properties["kind"].Value.Enum)
+}
+
+// eventReceiver is the receiver of events. It answers with status.
+type eventReceiver struct {
+	mu     sync.Mutex
+	status int
+	bodies []eventBody
+}
+
+type eventBody struct {
+	ID   string
+	Type string
+	Data orderView
+}
+
+func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == 0 {
+		return webhook.Answer{}, errors.New("connection refused")
+	}
+	var body eventBody
+	err := json.Unmarshal(text, &body)
+	r.bodies = append(r.bodies, body)
+	return webhook.Answer{Status: r.status, Body: []byte("noted")}, err
+}
+
+// TestOrderEvents: the events of an order are delivered in order, shown with their body and the last answer, and repeated
+// by an operator.
+func TestOrderEvents(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		e.store.RecordEvents()
+		r := &eventReceiver{}
+		sender := orderevents.New(orderevents.Config{
+			Store: e.store, Encode: handler.EncodeEvent, Post: r.post, Now: e.clock.now, Log: slog.New(slog.DiscardHandler),
+		})
+		v, buyer, admin := e.sale(1), e.buyer(1), e.admin()
+		p := buyer.paid(v)
+		buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+
+		type item struct {
+			ID, Status, Answer string
+			Tries              int
+			AnswerStatus       int `json:"answer_status"`
+			Payload            eventBody
+		}
+		list := func(query string) []item {
+			t.Helper()
+			return decode[struct{ Items []item }](admin.get("/api/v1/admin/events?" + query).want(http.StatusOK)).Items
+		}
+		require.ErrorContains(t, sender.SendDue(t.Context()), "connection refused")
+		pending := list("status=pending&order_id=" + p.Order.ID)
+		require.Len(t, pending, 4)
+		first := pending[3]
+		assert.Equal(t, []any{"pending", "connection refused", 1, 0}, []any{first.Status, first.Answer, first.Tries, first.AnswerStatus})
+		assert.Zero(t, pending[0].Tries, "the later events wait")
+
+		r.status = http.StatusAccepted
+		admin.post("/api/v1/admin/events/"+first.ID+"/repeat", nil).want(http.StatusNoContent)
+		require.NoError(t, sender.SendDue(t.Context()))
+		var types, statuses []string
+		for _, b := range r.bodies {
+			types, statuses = append(types, b.Type), append(statuses, b.Data.Status)
+			assert.Equal(t, p.Order.ID, b.Data.ID)
+			assert.Empty(t, b.Data.RedeemCode, "the code is the buyer's")
+		}
+		assert.Equal(t, []string{"order.created", "order.paid", "order.refunding", "order.refunded"}, types)
+		assert.Equal(t, []string{"pending_payment", "paid", "refunding", "refunded"}, statuses)
+		delivered := list("status=delivered&limit=2")
+		require.Len(t, delivered, 2)
+		assert.Equal(t, []any{"noted", http.StatusAccepted, r.bodies[3]}, []any{delivered[0].Answer, delivered[0].AnswerStatus, delivered[0].Payload})
+		assert.Empty(t, list("status=failed"))
+
+		admin.post("/api/v1/admin/events/"+first.ID+"/repeat", nil).want(http.StatusNoContent)
+		require.NoError(t, sender.SendDue(t.Context()))
+		require.Len(t, r.bodies, 5)
+		assert.Equal(t, r.bodies[0], r.bodies[4], "a repeated event has the same id and body")
+
+		admin.post("/api/v1/admin/events/12345/repeat", nil).problem(http.StatusNotFound, "not_found")
+		admin.bad().get("/api/v1/admin/events?status=lost").problem(http.StatusBadRequest, "invalid_request")
+		buyer.get("/api/v1/admin/events").problem(http.StatusForbidden, "forbidden")
+		e.staff("13900000005", domain.RoleViewer).post("/api/v1/admin/events/"+first.ID+"/repeat", nil).problem(http.StatusForbidden, "forbidden")
+	})
+}
