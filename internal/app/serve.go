@@ -53,6 +53,14 @@ const (
 	shutdownTimeout   = 20 * time.Second
 )
 
+// publicServer returns the server of the public port.
+func publicServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
 // migrateTimeout bounds the schema changes at the start, including the wait for another process that makes them.
 const migrateTimeout = 10 * time.Minute
 
@@ -300,10 +308,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		s.sales.Close()
 	}()
 
-	public := &http.Server{
-		Handler: s.public, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	public := publicServer(s.public, s.log)
 	failed := make(chan error, 2)
 	serve := func(srv *http.Server, l net.Listener) {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
