@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -315,5 +316,53 @@ func TestConcurrentBeginPayment(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, list, 1)
 		}
+	})
+}
+
+// Admins who change one sale at once lose no update: each change works on the result of the one before, of other fields too,
+// and the audit log has an unbroken chain of old and new values.
+func TestConcurrentChangesOfOneVoucher(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const admins = 4
+		v := newSale(t, s, 5, 1)
+		n := rounds(20)
+		var wg sync.WaitGroup
+		for i := range admins {
+			wg.Go(func() {
+				for range n {
+					_, err := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
+						switch i { // two admins change one field, the others each their own
+						case 2:
+							v.ActualValue++
+						case 3:
+							v.Sale.EndAt = v.Sale.EndAt.Add(time.Second)
+						default:
+							v.PayValue++
+							return fmt.Sprintf("price: %d -> %d", v.PayValue-1, v.PayValue), nil
+						}
+						return "", nil
+					})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		stored, err := s.Voucher(t.Context(), v.ID)
+		require.NoError(t, err)
+		require.Equal(t, v.PayValue+2*int64(n), stored.PayValue)
+		require.Equal(t, v.ActualValue+int64(n), stored.ActualValue)
+		require.Equal(t, v.Sale.EndAt.Add(time.Duration(n)*time.Second), stored.Sale.EndAt)
+
+		entries, err := s.AuditLog(t.Context(), domain.AuditFilter{VoucherID: v.ID, Page: domain.Page{Limit: 1 + admins*n}})
+		require.NoError(t, err)
+		prices := v.PayValue
+		for _, e := range slices.Backward(entries) {
+			var old, changed int64
+			if _, err := fmt.Sscanf(e.Detail, "price: %d -> %d", &old, &changed); err == nil {
+				require.Equal(t, []int64{prices, prices + 1}, []int64{old, changed})
+				prices = changed
+			}
+		}
+		require.Equal(t, stored.PayValue, prices)
 	})
 }
