@@ -210,9 +210,17 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 		return nil, nil
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if t, err := time.ParseInLocation(layout, *text, h.zone); err == nil {
-			return &t, nil
+		t, err := time.ParseInLocation(layout, *text, h.zone)
+		if err != nil {
+			continue
 		}
+
+		// Go moves a time that the start of summer time skips, up to an hour back: the sale would begin too early.
+		written, err := time.Parse(layout, *text)
+		if err != nil || t.Hour() != written.Hour() || t.Minute() != written.Minute() {
+			return nil, domain.Invalid(field, "does not exist in the zone %s", h.zone)
+		}
+		return &t, nil
 	}
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/handler"
 	"seckill/internal/picture"
 	"seckill/internal/service"
 	"seckill/internal/shop"
@@ -174,6 +175,33 @@ func TestHmdpPublishRefusals(t *testing.T) {
 	admin.post("/voucher/seckill", withField(late, "beginTime", `"2926-11-11T20:00:00"`)).fails("参数错误：beginTime")
 	require.Equal(t, before, e.dump())
 	admin.post("/voucher/seckill", withField(e.courseVoucher(), "beginTime", `"2026-11-11T20:00"`)).text()
+}
+
+// TestHmdpTimesOfSummerTime: a time that the start of summer time skips is refused, and one that its end repeats is the first
+// of both. What is stored is shown as it was written.
+func TestHmdpTimesOfSummerTime(t *testing.T) {
+	t.Parallel()
+	zone, err := time.LoadLocation("America/New_York")
+	require.NoError(t, err)
+	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Zone = zone } })
+	p, body := e.pageOf(adminPhone), e.courseVoucher()
+	body["endTime"] = "2026-12-01T00:00:00"
+	for begin, want := range map[string]string{
+		"2026-03-08T01:59:59": "2026-03-08T06:59:59Z", "2026-03-08T02:00:00": "", "2026-03-08T02:59": "", "2026-03-08T03:00": "2026-03-08T07:00:00Z",
+		"2026-11-01T00:59:59": "2026-11-01T04:59:59Z", "2026-11-01T01:00:00": "2026-11-01T05:00:00Z",
+		"2026-11-01T01:30:00": "2026-11-01T05:30:00Z", "2026-11-01T02:00:00": "2026-11-01T07:00:00Z",
+	} {
+		body["beginTime"] = begin
+		r := p.post("/voucher/seckill", body)
+		if want == "" {
+			r.fails("参数错误：beginTime")
+			continue
+		}
+		v := decode[voucherView](e.guest().get(vouchersPath + "/" + r.text()).want(http.StatusOK))
+		require.Equal(t, want, v.BeginAt, begin)
+		list := p.get("/voucher/list/1").list()
+		require.Contains(t, list[len(list)-1]["beginTime"], begin)
+	}
 }
 
 // TestHmdpVouchersOfShop: the list has the vouchers in yuan that are on and have not ended.
