@@ -389,3 +389,22 @@ func TestFiguresOfSale(t *testing.T) {
 		require.Equal(t, "2026-11-11T12:00:00Z", f.Curve[0].At.Format(time.RFC3339))
 	})
 }
+
+// TestSumsBeyondInt64: the orders of a sale can be worth more than an int64 only if a hundred million of them have the highest
+// price. There is no answer then, rather than a wrong one.
+func TestSumsBeyondInt64(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		v, admin := e.sale(9), e.admin()
+		for n := range 2 {
+			e.buyer(n).paid(v)
+		}
+		admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		e.exec("UPDATE voucher_orders SET amount = ?", int64(1)<<62)
+		admin.get(v.adminPath()+"/refunds").problem(http.StatusInternalServerError, "internal")
+		s := decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+		require.EqualValues(t, 7, *s.Stock.Database)
+		require.Nil(t, s.Figures)
+	})
+}
