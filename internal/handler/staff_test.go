@@ -293,8 +293,14 @@ func TestUnfinishedExport(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	viewer, v := e.staff("13900000003", domain.RoleViewer), e.sale(300)
-	for n := range domain.MaxPageSize + 1 {
-		e.buyer(n).place(v)
+	var orders []domain.NewOrder
+	for n := range int64(domain.MaxPageSize + 1) {
+		orders = append(orders, domain.NewOrder{Limit: 1, Order: domain.Order{
+			ID: 1 + n, UserID: 1000 + n, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: e.clock.now(), ExpiresAt: e.clock.now(),
+		}})
+	}
+	for _, placed := range e.store.PlaceOrders(t.Context(), orders) {
+		require.NoError(t, placed.Err)
 	}
 	for calls := int64(1); ; calls++ {
 		e.store.failFrom(calls)
