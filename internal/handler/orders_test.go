@@ -15,7 +15,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
-	"seckill/test/testenv"
 )
 
 func userID(t testing.TB, c client) int64 {
@@ -367,26 +366,6 @@ func TestPauseAfterCancellation(t *testing.T) {
 	}
 	buyer.place(v)
 	e.buyer(1).withPass(other).place(other)
-	e.checkInvariants()
-}
-
-// Sales without a limit of unpaid orders accept fifty of one user. One that is cancelled makes room for another.
-func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
-	t.Parallel()
-	testenv.Full(t)
-	e := newEnv(t)
-	user := e.buyer(1)
-	first := user.place(e.sale(9))
-	for range 49 {
-		user.place(e.sale(9))
-	}
-	v := e.sale(9)
-	p := user.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-	assert.Equal(t, "the user has too many unpaid orders: pay or cancel some first", p.Detail)
-	e.buyer(2).place(v)
-	user.post(first.path()+"/cancel", nil).want(http.StatusOK)
-	user.place(v)
-	user.post(e.sale(9).orders(), nil).problem(http.StatusConflict, "unpaid_limit")
 	e.checkInvariants()
 }
 

@@ -420,19 +420,6 @@ func TestAuthorizationHeader(t *testing.T) {
 	e.guest().bad().get("/api/v1/me?access_token="+token).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
-// TestAccessTokenExpires: an access token expires by the server's clock, and a refresh returns a valid one.
-func TestAccessTokenExpires(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	e.clock.advance(15*time.Minute - time.Second)
-	c.get("/api/v1/me").want(http.StatusOK)
-	e.clock.advance(time.Second)
-	c.get("/api/v1/me").problem(http.StatusUnauthorized, "token_expired")
-	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-	e.as(l.AccessToken).get("/api/v1/me").want(http.StatusOK)
-}
-
 // TestTokenOfDeletedUser: a user whose row is removed by hand cannot buy with a token that is still valid, nor watch an
 // order. Other users are not affected.
 func TestTokenOfDeletedUser(t *testing.T) {
