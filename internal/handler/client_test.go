@@ -135,7 +135,7 @@ func (c client) direct(method, path string, body any) answer {
 	c.t.Helper()
 	rec, req := httptest.NewRecorder(), c.request("", method, path, body)
 	req.RemoteAddr = "192.0.2.1:1234"
-	c.env.engine.ServeHTTP(rec, req)
+	c.env.handler.ServeHTTP(rec, req)
 	a := answer{t: c.t, what: method + " " + path, status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
 	c.check(c.request("", method, path, body), a)
 	return a
@@ -148,6 +148,11 @@ func (c client) check(req *http.Request, a answer) {
 	checkEveryAnswer(t, a)
 	k, err := theContract()
 	require.NoError(t, err)
+	if a.status == http.StatusMethodNotAllowed { // of a method that the document does not have
+		assert.NotContains(t, a.header.Get("Allow"), req.Method, a.what)
+		checkProblem(t, k, "MethodProblem", a)
+		return
+	}
 	route, params, err := k.router.FindRoute(req)
 	// The document's router ignores a trailing slash; the server does not.
 	if err != nil || strings.HasSuffix(req.URL.Path, "/") { // not in the document, so the answer must be 404

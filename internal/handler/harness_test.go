@@ -81,6 +81,7 @@ type env struct {
 	rooms   *entry.Rooms // do not run
 	config  handler.Config
 	engine  *gin.Engine
+	handler http.Handler
 	url     string
 	http    *http.Client
 }
@@ -240,7 +241,7 @@ func newEnv(t testing.TB, options ...option) *env {
 	e.config = cfg
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
-	e.engine = handler.Router(h)
+	e.engine, e.handler = handler.Router(h), h
 	t.Cleanup(func() { require.Empty(t, e.leaks(), "log or metrics have secrets") })
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)

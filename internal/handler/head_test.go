@@ -14,7 +14,7 @@ import (
 // TestHeadAndMethods: uptime monitors and previews ask by HEAD (gotify/server#687, thomiceli/opengist#773).
 func TestHeadAndMethods(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, sqlite)
+	e := newEnv(t)
 	admin := e.admin()
 	buyer := e.buyer(1)
 	sale := e.sale(3).ID

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -132,7 +131,7 @@ func TestCostsHaveRoutes(t *testing.T) {
 	h, err := New(Config{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	routes := map[[2]string]bool{}
-	for _, r := range h.(*gin.Engine).Routes() {
+	for _, r := range h.(server).router.Routes() {
 		routes[[2]string{r.Method, r.Path}] = true
 	}
 	for route, price := range costs {

@@ -163,7 +163,7 @@ func TestQueuedOrder(t *testing.T) {
 	v, buyer := e.sale(2), e.buyer(1)
 	a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
 	id := decode[queuedView](a).OrderID
-	assert.Equal(t, map[string]any{"order_id": id, "status": "queued"}, decode[map[string]any](a))
+	assert.Equal(t, map[string]any{"id": id, "order_id": id, "status": "queued"}, decode[map[string]any](a))
 	assert.Equal(t, orderPath(id), a.header.Get("Location"))
 
 	shown := orderView{

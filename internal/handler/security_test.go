@@ -411,9 +411,11 @@ func TestPagesAreServedBesideAPI(t *testing.T) {
 		assert.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
 		assert.NotEmpty(t, res.Header.Get("X-Request-Id"))
 	}
-	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
+	for other, status := range map[[2]string]int{
+		{http.MethodPost, "/"}: http.StatusMethodNotAllowed, {http.MethodGet, "/other"}: http.StatusNotFound,
+	} {
 		res, _ := request(other[0], other[1])
-		assert.Equal(t, http.StatusNotFound, res.StatusCode, other)
+		assert.Equal(t, status, res.StatusCode, other)
 		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 	}
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
