@@ -25,7 +25,7 @@ func TestCluster(t *testing.T) {
 
 	for _, k := range lockKinds {
 		t.Run(k.label, func(t *testing.T) {
-			const names, contenders = 12, 4
+			const names, contenders = 6, 3
 			var inside [names]atomic.Int64
 			for i := range names {
 				k.ready(t, clients[0], fmt.Sprint("{", i))

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"net"
 	"sync"
@@ -30,13 +31,7 @@ func TestMain(m *testing.M) {
 	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
 	_ = flag.Set("test.parallel", "16")
 
-	testenv.Main(m, func() error {
-		for len(idle) > 0 {
-			if err := (<-idle).Stop(); err != nil {
-				return err
-			}
-		}
-
+	testenv.Main(m, single.stop, clustered.stop, func() error {
 		// Undos of locks on dead servers continue for a while, by design.
 		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
@@ -55,30 +50,79 @@ func startServer(t testing.TB) string {
 	return startRedis(t)
 }
 
-// idle are the servers of tests that have ended, for others: to start one costs more than many a test.
-var idle = make(chan *servers.Redis, 64)
-
 // startRedis is startServer for what only a real Redis supports. A test that stops or configures its server calls
 // testenv.StartRedis.
 func startRedis(t testing.TB) string {
 	t.Helper()
+	server := single.take(t)
+	empty(t, server)
+	return server.Addr
+}
+
+// startCluster returns an address at which newClient and newLocks reach a whole cluster.
+func startCluster(t testing.TB) string {
+	t.Helper()
+	testenv.Full(t)
+	s := clustered.take(t)
+	empty(t, s.Nodes...)
+	cluster := &testenv.RedisCluster{RedisCluster: s}
+	for _, node := range s.Nodes {
+		cluster.Nodes = append(cluster.Nodes, &testenv.Redis{Redis: node})
+	}
+	clusters.Store(s.Nodes[0].Addr, cluster)
+	return s.Nodes[0].Addr
+}
+
+// A serverPool has the servers of tests that have ended, for others: to start one costs more than many a test.
+type serverPool[S interface{ Stop() error }] struct {
+	start func(ctx context.Context) (S, error)
+	idle  chan S
+}
+
+var (
+	single = serverPool[*servers.Redis]{
+		func(ctx context.Context) (*servers.Redis, error) { return servers.RunRedis(ctx) }, make(chan *servers.Redis, 64),
+	}
+	clustered = serverPool[*servers.RedisCluster]{
+		func(ctx context.Context) (*servers.RedisCluster, error) { return servers.RunRedisCluster(ctx, nil) },
+		make(chan *servers.RedisCluster, 64),
+	}
+)
+
+// take returns a server that belongs to the test until its end.
+func (p serverPool[S]) take(t testing.TB) S {
+	t.Helper()
 	testenv.Program(t, "redis-server") // or skips the test
-	var server *servers.Redis
+	var server S
 	select {
-	case server = <-idle:
+	case server = <-p.idle:
 	default:
 		var err error
-		server, err = servers.RunRedis(context.Background())
+		server, err = p.start(context.Background())
 		require.NoError(t, err)
 	}
-	t.Cleanup(func() { idle <- server })
+	t.Cleanup(func() { p.idle <- server })
+	return server
+}
 
-	rdb := redis.NewClient(servers.RedisOptions(server.Addr))
-	defer func() { _ = rdb.Close() }()
-	require.NoError(t, rdb.FlushAll(context.Background()).Err())
-	require.NoError(t, rdb.ScriptFlush(context.Background()).Err())
-	require.NoError(t, rdb.ConfigResetStat(context.Background()).Err())
-	return server.Addr
+// stop stops the servers after the last test.
+func (p serverPool[S]) stop() (err error) {
+	for len(p.idle) > 0 {
+		err = errors.Join(err, (<-p.idle).Stop())
+	}
+	return err
+}
+
+// empty removes what earlier tests have left on servers.
+func empty(t testing.TB, all ...*servers.Redis) {
+	t.Helper()
+	for _, server := range all {
+		rdb := redis.NewClient(servers.RedisOptions(server.Addr))
+		require.NoError(t, rdb.FlushAll(context.Background()).Err())
+		require.NoError(t, rdb.ScriptFlush(context.Background()).Err())
+		require.NoError(t, rdb.ConfigResetStat(context.Background()).Err())
+		require.NoError(t, rdb.Close())
+	}
 }
 
 // onEachServer runs test, which shows the principal rules of a kind of lock, on miniredis, a real Redis and a cluster.
@@ -265,18 +309,8 @@ func (c *counter) sent() int {
 	return len(c.names)
 }
 
-// clusters holds the running clusters by the address of their first node.
+// clusters holds the clusters by the address of their first node.
 var clusters sync.Map
-
-// startCluster returns an address at which newClient and newLocks reach the whole cluster.
-func startCluster(t testing.TB) string {
-	t.Helper()
-	c := testenv.StartRedisCluster(t)
-	addr := c.Nodes[0].Addr
-	clusters.Store(addr, c)
-	t.Cleanup(func() { clusters.Delete(addr) })
-	return addr
-}
 
 // newClusterClient returns a client of the cluster at that address, or nil if there is none.
 func newClusterClient(t testing.TB, addr string) *redis.ClusterClient {
