@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,25 +145,33 @@ func permitsOf(k permitKind) lockKind {
 }
 
 var (
-	leasedKinds = append(exclusiveKinds[:len(exclusiveKinds):len(exclusiveKinds)], rwSides[0], permitsOf(leasedPermitKind))
-	lockKinds   = append(leasedKinds[:len(leasedKinds):len(leasedKinds)], permitsOf(plainPermitKind))
-	// The latch as a lock: its waiters wait for it, and a hold of block is one count.
-	waitKinds = append(lockKinds[:len(lockKinds):len(lockKinds)], lockKind{
-		kind: latchKind, label: latchKind.name,
-		lock: func(c *Client, name string) Locker {
-			return loose(func(ctx context.Context, _ bool) error { return c.Latch(name).Wait(ctx) }, func(context.Context) error { return nil })
-		},
-		block: func(c *Client, name string) Locker {
-			return loose(func(ctx context.Context, _ bool) error {
+	leasedKinds = slices.Concat(exclusiveKinds, []lockKind{rwSides[0], permitsOf(leasedPermitKind)})
+	lockKinds   = slices.Concat(leasedKinds, []lockKind{permitsOf(plainPermitKind)})
+	waitKinds   = slices.Concat(lockKinds, []lockKind{latches})
+)
+
+// latches are latches as locks: lock waits for one, and a hold of block is one count.
+var latches = lockKind{
+	kind: latchKind, label: latchKind.name,
+	lock: func(c *Client, name string) Locker {
+		return looseLocker{
+			take: func(ctx context.Context, _ bool) error { return c.Latch(name).Wait(ctx) },
+			free: func(context.Context) error { return nil },
+		}
+	},
+	block: func(c *Client, name string) Locker {
+		return looseLocker{
+			take: func(ctx context.Context, _ bool) error {
 				_, err := c.Latch(name).TrySetCount(ctx, 1)
 				return err
-			}, c.Latch(name).CountDown)
-		},
-		claim: func(c *Client, name string, _ time.Duration) *claim {
-			return c.newClaim(latchKind, c.Latch(name).keys, unleased)
-		},
-	})
-)
+			},
+			free: c.Latch(name).CountDown,
+		}
+	},
+	claim: func(c *Client, name string, _ time.Duration) *claim {
+		return c.newClaim(latchKind, c.Latch(name).keys, unleased)
+	},
+}
 
 // A looseLocker makes a Locker of what has no holds.
 type looseLocker struct {
@@ -170,11 +179,10 @@ type looseLocker struct {
 	free func(ctx context.Context) error
 }
 
-func loose(take func(ctx context.Context, wait bool) error, free func(ctx context.Context) error) Locker {
-	return looseLocker{take, free}
+func (l looseLocker) Lock(ctx context.Context, _ ...Option) (*Hold, error) {
+	return l.hold(ctx, true)
 }
 
-func (l looseLocker) Lock(ctx context.Context, _ ...Option) (*Hold, error) { return l.hold(ctx, true) }
 func (l looseLocker) TryLock(ctx context.Context, _ ...Option) (*Hold, error) {
 	return l.hold(ctx, false)
 }
@@ -265,8 +273,10 @@ var (
 		},
 		locker: func(c *Client, name string, n int64) Locker {
 			s := c.Semaphore(name)
-			return loose(func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
-				func(ctx context.Context) error { return s.Release(ctx, n) })
+			return looseLocker{
+				take: func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
+				free: func(ctx context.Context) error { return s.Release(ctx, n) },
+			}
 		},
 	}
 	leasedPermitKind = permitKind{

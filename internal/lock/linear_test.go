@@ -2,8 +2,6 @@ package lock
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -203,7 +201,7 @@ func report(t *testing.T, h *history) {
 type mutant struct {
 	game, fault string
 	scripts     func(*kind) []**script // nil: the giveScript of the game
-	what, with  string                 // replaced text and its replacement
+	what, with  string                 // replaced text, of which a script has one at most, and its replacement
 }
 
 func acquiring(k *kind) []**script { return []**script{&k.acquire} }
@@ -212,7 +210,7 @@ func freeing(k *kind) []**script   { return []**script{&k.release} }
 func all(k *kind) []**script       { return []**script{&k.acquire, &k.renew, &k.release} }
 
 var mutants = []mutant{
-	{"mutex", "a second holder is admitted", acquiring, `'NX', `, ``},
+	{"mutex", "a second holder is admitted", acquiring, `ID, 'NX', 'PX'`, `ID, 'PX'`},
 	{"mutex", "one token for all", acquiring, "  return token\n", "  return 1\n"},
 	{"mutex", "every caller can renew", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
 	{"mutex", "every caller can free", freeing, `if holder then return 0 end`, ``},
@@ -222,9 +220,9 @@ var mutants = []mutant{
 	{"mutex", "no release frees", freeing, `redis.call('DEL', LOCK)`, ``},
 	{"mutex", "the lease is shorter than requested", acquiring, `'PX', LEASE)`, `'PX', 20)`},
 	{"fair", "a try ignores the holder", acquiring, `not holder and`, ``},
-	{"fair", "no waiter leaves the queue", all, `dequeue(ID)`, ``},
+	{"fair", "no waiter leaves the queue", all, `if redis.call('ZREM', QUEUE, id) == 1 then`, `if false then`},
 	{"reentrant", "any owner will do", acquiring, `owner ~= OWNER`, `false`},
-	{"reentrant", "each entry has a token of its own", acquiring, `if not owner then`, `if true then`},
+	{"reentrant", "each entry has a token of its own", acquiring, `if not owner then token = new_token() end`, `token = new_token()`},
 	{"reentrant", "one release frees all", freeing, `if next(holds) then`, `if false then`},
 	{"reentrant", "a release frees nothing while others hold", freeing, `redis.call('HDEL', LOCK, 'hold:' .. ID)`, ``},
 	{"reentrant", "holds are not distinguished", acquiring, `'hold:' .. ID`, `'hold:' .. owner`},
@@ -234,8 +232,8 @@ var mutants = []mutant{
 	{"reentrant", "the lock is handed over to another owner", freeing, `owner ~= '' and owner or ID`, `'another'`},
 	{"reentrant", "an expired hold renews", renewing, `if not holds[ID] then return 0 end`, `if not owner then return 0 end`},
 	{"rw", "readers do not see the writer", acquiring, `if taken and not mine then`, `if false then`},
-	{"rw", "writers do not see readers", acquiring, `last_deadline(READERS) or 0`, `0`},
-	{"rw", "writers do not see writers", acquiring, `last_deadline(LOCK) or 0`, `0`},
+	{"rw", "writers do not see readers", acquiring, `last_deadline(READERS) or 0, other`, `0, other`},
+	{"rw", "writers do not see writers", acquiring, `last_deadline(LOCK) or 0, last_deadline(READERS) or 0, other`, `last_deadline(READERS) or 0, other`},
 	{"rw", "one reader's release removes all readers", freeing, `set_hold(READERS, ms)`, `redis.call('DEL', READERS)`},
 	{"rw", "a new writer has the old token", acquiring, `new_token()` + "\nend\nset_write_hold", "end\nset_write_hold"},
 	{"rw", "the successor does not get the lock", freeing, `set_write_hold(LEASE)`, ``},
@@ -243,7 +241,7 @@ var mutants = []mutant{
 	{"rw", "the lock is handed over to another owner", freeing, `OWNER = owner ~= '' and owner or ID`, ``},
 	{"rw", "an owner can upgrade", acquiring, `return {-1, 0}`, `set_write_hold(LEASE) return {1, last_token()}`},
 	{"semaphore", "permits are not counted", acquiring, `set_held(held + n)`, ``},
-	{"semaphore", "one permit too many is granted", acquiring, `if free < n then return false end`, `if free < n - 1 then return false end`},
+	{"semaphore", "one permit too many is granted", acquiring, `if free < n then return false end` + "\n  local line", `if free < n - 1 then return false end` + "\n  local line"},
 	{"semaphore", "an undo releases permits that were not taken", freeing, `if taken then`, `if held >= n then`},
 	{"semaphore", "a release has no effect", nil, `set_held(held - n)`, ``},
 	{"semaphore", "a repeated release is executed twice", nil, `if answered then`, `if false then`},
@@ -259,10 +257,12 @@ func (m mutant) mutate(t *testing.T) *game {
 	g := list[slices.IndexFunc(list, func(g *game) bool { return g.name == m.game })]
 	found := false
 	infect := func(s **script) {
-		if *s != nil && strings.Contains((*s).source, m.what) {
-			found = true
-			*s = scriptOf(strings.ReplaceAll((*s).source, m.what, m.with))
+		if *s == nil || !strings.Contains((*s).source, m.what) {
+			return
 		}
+		require.Equal(t, 1, strings.Count((*s).source, m.what), "the text occurs more than once")
+		found = true
+		*s = rawScript(strings.Replace((*s).source, m.what, m.with, 1))
 	}
 	if m.scripts == nil {
 		infect(&g.giveScript)
@@ -277,12 +277,6 @@ func (m mutant) mutate(t *testing.T) *game {
 	}
 	require.True(t, found, "the script has changed; update the mutant")
 	return g
-}
-
-// scriptOf is newScript for a source that includes common.lua.
-func scriptOf(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
 // The checker detects every planted fault.
