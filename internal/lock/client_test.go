@@ -31,6 +31,7 @@ func TestNewValidates(t *testing.T) {
 		require.ErrorContains(t, err, test.want, what)
 		require.Nil(t, c, what)
 	}
+
 	c := newLocks(t, "127.0.0.1:1")
 	_, err := c.Mutex("a").Lock(context.Background(), WithLease(0))
 	require.ErrorContains(t, err, "lease")
@@ -65,16 +66,13 @@ func TestEveryRedisClientType(t *testing.T) {
 		c, err := New(rdb)
 		require.NoError(t, err, name)
 		c.exec.timeout = longTimeout
+
 		for _, k := range exclusiveKinds {
-			ctx := soon(t)
-			h, err := k.lock(c, "a").Lock(ctx)
-			require.NoError(t, err, name)
-			got := background(ctx, k.lock(c, "a"))
+			h := must(t)(k.lock(c, "a").Lock(soon(t)))
+			got := background(soon(t), k.lock(c, "a"))
 			queued(t, newClient(t, addr), k.name, "a", 1)
-			require.NoError(t, h.Release(ctx), name)
-			next := <-got
-			require.NoError(t, next.err, name)
-			require.NoError(t, next.hold.Release(ctx), name)
+			release(t, h)
+			release(t, arrived(t, got))
 		}
 		require.NoError(t, c.Close())
 		require.NoError(t, rdb.Close())
@@ -92,11 +90,13 @@ func TestWaitersRetryAfterReconnect(t *testing.T) {
 	require.NoError(t, err)
 	defer c.hub.leave("me", false)
 	<-confirmed
+
 	select {
 	case <-woken:
 		require.FailNow(t, "woken by the first confirmation")
 	default:
 	}
+
 	require.NoError(t, newClient(t, addr).Do(ctx, "client", "kill", "type", "pubsub").Err())
 	select {
 	case <-woken:

@@ -175,6 +175,7 @@ func TestFairTryRespectsTheQueue(t *testing.T) {
 	_, err := slow.acquireOnce(ctx, modeWait)
 	require.NoError(t, err)
 	stay(t, rdb, fairKind.name, "a", slow)
+
 	require.NoError(t, h.Release(ctx))
 	_, err = c.Fair("a").TryLock(ctx)
 	require.ErrorIs(t, err, ErrNotAcquired)

@@ -135,6 +135,7 @@ func TestServerOf(t *testing.T) {
 	failover := func() string {
 		return name(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}))
 	}
+
 	assert.Equal(t, single(0), single(0))
 	assert.NotEqual(t, single(0), single(1))
 	assert.Equal(t, cluster("a:1", "b:1"), cluster("b:1", "a:1"))

@@ -141,10 +141,12 @@ func TestHolderProcess(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
+
 	require.Equal(t, http.StatusOK, write("first"))
 	fmt.Println("held")
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	require.NoError(t, err)
+
 	fmt.Println(write("late"), "late")
 	<-h.Context().Done()
 	require.ErrorIs(t, context.Cause(h.Context()), ErrLost)

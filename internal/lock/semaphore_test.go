@@ -73,6 +73,7 @@ func TestSemaphore(t *testing.T) {
 		again, err = s.SetPermits(ctx, 9)
 		require.NoError(t, err)
 		require.False(t, again, "set again when all were taken")
+
 		require.NoError(t, three(ctx))
 		requireAvailable(t, s, 3)
 		require.NoError(t, two(ctx))
@@ -114,6 +115,7 @@ func TestSemaphoreBounds(t *testing.T) {
 		requireAvailable(t, s, MaxPermits)
 		all := grab(t, s, MaxPermits)
 		requireAvailable(t, s, 0)
+
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
 		requireAvailable(t, s, -MaxPermits)
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
@@ -222,6 +224,7 @@ func TestDrain(t *testing.T) {
 	requireAvailable(t, plainPermits{s}, 0)
 	drain(0)
 	require.ErrorIs(t, s.TryAcquire(ctx, 1), ErrNotAcquired)
+
 	require.NoError(t, s.AddPermits(ctx, -1))
 	drain(0)
 	requireAvailable(t, plainPermits{s}, -1)
@@ -277,6 +280,7 @@ func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 			requireIn(t, cl, false)
 		}
 		require.Empty(t, w.received())
+
 		set(t, s, 1)
 		require.Empty(t, w.received(), "the first wants 2")
 		require.NoError(t, s.AddPermits(ctx, 2))
@@ -402,10 +406,12 @@ func TestUndoIsIdempotent(t *testing.T) {
 		s := k.of(c, "a")
 		set(t, s, 4)
 		other := grab(t, s, 2)
+
 		cl := k.claim(c, "a", 2)
 		requireIn(t, cl, true)
 		requireIn(t, cl, true)
 		requireAvailable(t, s, 0)
+
 		require.NoError(t, cl.release(ctx))
 		require.ErrorIs(t, cl.release(ctx), ErrNotHeld)
 		requireAvailable(t, s, 2)
@@ -479,6 +485,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
 	eventually(t, "sent", func() bool { return p.Broken() > 0 })
+
 	require.NoError(t, c.Close())
 	err = <-done
 	require.ErrorIs(t, err, ErrUncertain)
@@ -499,6 +506,7 @@ func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 		s := k.of(c, "a")
 		set(t, s, 3)
 		giveBack := grab(t, s, 2)
+
 		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
 		requireAvailable(t, s, 0)
 		_, err := s.take(ctx, 1, false)
@@ -507,6 +515,7 @@ func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 		set(t, s, 3)
 		requireAvailable(t, s, 3)
 		giveBack = grab(t, s, 2)
+
 		require.NoError(t, rdb.FlushAll(ctx).Err())
 		set(t, s, 3)
 		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
