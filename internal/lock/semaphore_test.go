@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"seckill/test/testenv"
 )
 
 func set(t testing.TB, s permitSource, n int64) {
@@ -336,25 +334,6 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 		}
 		requireIn(t, newcomer, true)
 		requireAvailable(t, s, 0)
-	})
-}
-
-// The waiters behind it retry at the moment when it counts as dead, not later.
-func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
-	testenv.Full(t)
-	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
-		c := newLocks(t, addr)
-		set(t, k.of(c, "a"), 1)
-		requireIn(t, k.claim(c, "a", 2), false) // and never retries
-		behind := k.claim(c, "a", 1)
-		retriesInTime := false
-		eventually(t, "in", func() bool {
-			v, err := behind.acquireOnce(soon(t), modeWait)
-			require.NoError(t, err)
-			retriesInTime = retriesInTime || !v.ok && v.retry < recheck/2
-			return v.ok
-		})
-		require.True(t, retriesInTime)
 	})
 }
 

@@ -189,6 +189,34 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 	})
 }
 
+// The waiters behind a dead one retry at the moment when it counts as dead, not later.
+func TestWaitersBehindDeadOneRetryInTime(t *testing.T) {
+	testenv.Full(t)
+	queues := []lockKind{exclusiveKinds[1], rwSides[0], rwSides[1], permitsOf(plainPermitKind), permitsOf(leasedPermitKind)}
+	each(t, queues, func(t *testing.T, addr string, k lockKind) {
+		c, other := newLocks(t, addr), newLocks(t, addr)
+		k.ready(t, c, "a")
+		h := must(t)(k.block(c, "a").Lock(soon(t)))
+		dead := k.claim(other, "a", time.Minute)
+		if k.label == "read" {
+			dead = rwSides[1].claim(other, "a", time.Minute)
+		}
+		requireIn(t, dead, false) // and never retries
+		release(t, h)
+
+		behind := k.claim(c, "a", time.Minute)
+		retriesInTime := false
+		eventually(t, "in", func() bool {
+			v, err := behind.acquireOnce(soon(t), modeWait)
+			require.NoError(t, err)
+			retriesInTime = retriesInTime || !v.ok && v.retry < recheck/2
+			return v.ok
+		})
+		require.True(t, retriesInTime)
+		require.NoError(t, behind.release(soon(t)))
+	})
+}
+
 // Without waiters nothing is published, and nobody subscribes. A waiter is sent one message.
 func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
 	eachOnRedis(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
