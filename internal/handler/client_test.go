@@ -115,30 +115,50 @@ func (c client) request(url, method, path string, body any) *http.Request {
 
 // do sends a request and validates the exchange. It is safe for concurrent use.
 func (c client) do(method, path string, body any) answer {
-	t := c.t
-	t.Helper()
-	a := answer{t: t, what: method + " " + path}
-	res, err := c.env.http.Do(c.request(c.env.url, method, path, body))
-	if !assert.NoError(t, err, a.what) {
+	c.t.Helper()
+	a := c.send(c.request(c.env.url, method, path, body))
+	if a.status != 0 {
+		c.check(c.request("", method, path, body), a)
+	}
+	return a
+}
+
+// direct is do without a network, for tests with many requests per second.
+func (c client) direct(method, path string, body any) answer {
+	c.t.Helper()
+	a := c.serve(c.env.engine, c.request("", method, path, body))
+	c.check(c.request("", method, path, body), a)
+	return a
+}
+
+// send sends a request. The answer has no status if there is none.
+func (c client) send(req *http.Request) answer {
+	c.t.Helper()
+	a := answer{t: c.t, what: req.Method + " " + req.URL.RequestURI()}
+	res, err := c.env.http.Do(req)
+	if !assert.NoError(c.t, err, a.what) {
 		return a
 	}
 	defer func() { _ = res.Body.Close() }()
 	a.status, a.header = res.StatusCode, res.Header
 	a.body, err = io.ReadAll(res.Body)
-	assert.NoError(t, err, a.what)
-	c.check(c.request("", method, path, body), a)
+	assert.NoError(c.t, err, a.what)
 	return a
 }
 
-// direct calls the engine without a network, for tests with many requests per second.
-func (c client) direct(method, path string, body any) answer {
-	c.t.Helper()
-	rec, req := httptest.NewRecorder(), c.request("", method, path, body)
-	req.RemoteAddr = "192.0.2.1:1234"
-	c.env.handler.ServeHTTP(rec, req)
-	a := answer{t: c.t, what: method + " " + path, status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
-	c.check(c.request("", method, path, body), a)
-	return a
+// serve has a server answer a request without a network.
+func (c client) serve(server http.Handler, req *http.Request) answer {
+	rec := httptest.NewRecorder()
+	if req.RemoteAddr == "" {
+		req.RemoteAddr = "192.0.2.1:1234"
+	}
+	server.ServeHTTP(rec, req)
+	return answer{t: c.t, what: req.Method + " " + req.URL.RequestURI(), status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+}
+
+// raw is direct without the validation. The body is not decompressed.
+func (c client) raw(method, path string, body any) answer {
+	return c.serve(c.env.engine, c.request("", method, path, body))
 }
 
 // check validates one exchange against the document.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,8 +84,7 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 	)
 	for i := range 3 * 64 {
 		wg.Go(func() {
-			_, answer := rawExchange(t, e.engine, "GET", fmt.Sprintf("/shop/%d", 1000+i), "")
-			if answer["errorMsg"] == "操作太频繁，请稍后再试" {
+			if strings.Contains(string(e.guest().raw("GET", fmt.Sprintf("/shop/%d", 1000+i), nil).body), "操作太频繁，请稍后再试") {
 				refused.Add(1)
 			}
 		})
@@ -141,8 +139,7 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 	guest.direct("GET", vouchersPath, nil).want(http.StatusOK)
 	guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil).problem(http.StatusTooManyRequests, "rate_limited")
 	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/shop/of/type?typeId=1&x=120&y=0.5"} {
-		_, answer := rawExchange(t, e.engine, "GET", path, "")
-		assert.Equal(t, "操作太频繁，请稍后再试", answer["errorMsg"], path)
+		assert.Contains(t, string(e.guest().raw("GET", path, nil).body), "操作太频繁，请稍后再试", path)
 	}
 }
 
@@ -181,17 +178,9 @@ func elapse(t *testing.T, rdb *redis.Client, d time.Duration) {
 	}
 }
 
-// rawExchange sends a request to a server without validating it. The header is a list of names and values.
-func rawExchange(t *testing.T, server http.Handler, method, path, body string, header ...string) (status int, answer map[string]any) {
-	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	rec := httptest.NewRecorder()
-	server.ServeHTTP(rec, req)
-	_ = json.Unmarshal(rec.Body.Bytes(), &answer) // an answer may have no body
-	return rec.Code, answer
+// posting returns a client that sends a new key with each POST.
+func (e *env) posting(authorization string) client {
+	return e.guest().with("Authorization", authorization).with("Idempotency-Key", rand.Text())
 }
 
 // rowRoutes are the routes that store rows for a buyer.
@@ -207,11 +196,11 @@ func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 	e := newEnv(t, sharedLimits(rdb))
 	for _, route := range rowRoutes {
 		method, path, _ := strings.Cut(route, " ")
-		allowedBy := func(servers int, token string) (allowed int) {
+		allowedBy := func(servers int, c client) (allowed int) {
 			for range 4 {
 				for _, s := range e.servers(servers) {
 					for range 30 {
-						if status, _ := rawExchange(t, s, method, path, "", "Authorization", "Bearer "+token); status != http.StatusTooManyRequests {
+						if c.serve(s, c.request("", method, path, nil)).status != http.StatusTooManyRequests {
 							allowed++
 						}
 					}
@@ -222,7 +211,7 @@ func TestThreeServersAllowWhatOneDoes(t *testing.T) {
 		}
 		for servers := 1; servers <= 3; servers += 2 {
 			began := time.Now()
-			allowed := allowedBy(servers, e.buyer(servers).token)
+			allowed := allowedBy(servers, e.buyer(servers))
 			assert.GreaterOrEqual(t, allowed, 110, route) // 50 at once, and one per minute of Redis, including those that the test took
 			assert.LessOrEqual(t, allowed, 110+1+int(time.Since(began).Minutes()), route)
 		}
@@ -248,12 +237,13 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	for range steps {
 		token := e.buyer(1).token // the clock has advanced beyond the last one
 		for _, s := range e.servers(3) {
-			post := func(path, body string, header ...string) map[string]any {
-				_, answer := rawExchange(t, s, "POST", "/api/v1"+path, body, append(header, "Authorization", "Bearer "+token, "Idempotency-Key", rand.Text())...)
+			post := func(path string) (answer map[string]any) {
+				c := e.posting("Bearer " + token)
+				_ = json.Unmarshal(c.serve(s, c.request("", "POST", "/api/v1"+path, nil)).body, &answer) // an answer may have no body
 				return answer
 			}
 			order := func(v voucherView) string {
-				o := post("/vouchers/"+v.ID+"/orders", "")
+				o := post("/vouchers/" + v.ID + "/orders")
 				if id, ok := o["order_id"].(string); ok { // duplicate_order
 					return id
 				}
@@ -261,20 +251,21 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 			}
 			// pay begins a payment and reports its result.
 			pay := func(order string, succeeds bool) {
-				if p, ok := post("/orders/"+order+"/pay", "")["payment"].(map[string]any); ok {
+				if p, ok := post("/orders/" + order + "/pay")["payment"].(map[string]any); ok {
 					result := map[bool]string{true: "succeeded", false: "failed"}[succeeds]
 					e.notify(notice{"provider_ref": p["provider_ref"], "order_id": order, "status": result, "amount": p["amount"]}).want(http.StatusOK)
 				}
 			}
 			for range 30 {
-				post("/orders/"+order(cancelled)+"/cancel", "")
+				post("/orders/" + order(cancelled) + "/cancel")
 				pay(order(unpaid), false)
 				mine := order(refunded)
 				pay(mine, true)
-				post("/orders/"+mine+"/refund", "")
+				post("/orders/" + mine + "/refund")
 				require.NoError(t, e.payments.RefundDue(t.Context()))
-				ticket := fmt.Sprint(post("/vouchers/"+room.ID+"/entry", "")["ticket"])
-				rawExchange(t, s, "DELETE", "/api/v1/vouchers/"+room.ID+"/entry", "", "Authorization", "Bearer "+token, "X-Entry-Ticket", ticket)
+				ticket := fmt.Sprint(post("/vouchers/" + room.ID + "/entry")["ticket"])
+				leaver := e.as(token).with("X-Entry-Ticket", ticket)
+				leaver.serve(s, leaver.request("", "DELETE", room.path()+"/entry", nil))
 			}
 			own := strings.NewReplacer("/orders/:id", "/orders/"+order(unpaid), ":id", unpaid.ID, ":provider", "sandbox")
 			for _, route := range e.engine.Routes() {
@@ -284,8 +275,10 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 				e.clock.advance(time.Second) // refills the tokens of the user for these requests: refusals wait
 				for range 5 {
 					for _, auth := range []string{"Bearer " + token, token} {
-						rawExchange(t, s, "POST", own.Replace(route.Path), `{"phone":"13800000001","code":"000000"}`, "Authorization", auth, "Idempotency-Key", rand.Text())
-						rawExchange(t, s, "POST", own.Replace(route.Path), "", "Authorization", auth, "Idempotency-Key", rand.Text())
+						for _, body := range []string{`{"phone":"13800000001","code":"000000"}`, ""} {
+							c := e.posting(auth)
+							c.serve(s, c.request("", "POST", own.Replace(route.Path), body))
+						}
 					}
 				}
 			}

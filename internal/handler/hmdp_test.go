@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -347,12 +346,7 @@ func (p page) do(method, path string, body any) reply {
 	if token != "" {
 		req.Header.Set("authorization", token)
 	}
-	res, err := p.env.http.Do(req)
-	require.NoError(p.t, err)
-	defer func() { _ = res.Body.Close() }()
-	r := reply{answer: answer{t: p.t, what: method + " " + path, status: res.StatusCode, header: res.Header}}
-	r.body, err = io.ReadAll(res.Body)
-	require.NoError(p.t, err)
+	r := reply{answer: p.send(req)}
 	r.check()
 	return r
 }

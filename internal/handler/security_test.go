@@ -69,7 +69,7 @@ func TestSecurityEvents(t *testing.T) {
 		}},
 		"a wrong code": {"login_failed", func(e *env) { e.tryCode("13800000077", "123456").want(http.StatusUnauthorized) }},
 		"a wrong code, hm-dianping": {"login_failed", func(e *env) {
-			hmdpPost(e, "/user/login", `{"phone":"13800000077","code":"123456"}`)
+			e.page().post("/user/login", map[string]string{"phone": "13800000077", "code": "123456"})
 		}},
 		"codes without a pause": {"login_blocked", func(e *env) {
 			for range 3 {
@@ -111,12 +111,7 @@ func TestSecurityEvents(t *testing.T) {
 				want(http.StatusBadRequest)
 		}},
 		"a page of another site": {"cross_origin", func(e *env) {
-			req, err := http.NewRequest(http.MethodPost, e.url+"/user/code?phone=13800000077", nil)
-			require.NoError(e.t, err)
-			req.Header.Set("Sec-Fetch-Site", "cross-site")
-			res, err := e.http.Do(req)
-			require.NoError(e.t, err)
-			require.NoError(e.t, res.Body.Close())
+			page{e.guest().with("Sec-Fetch-Site", "cross-site")}.post("/user/code?phone=13800000077", nil)
 		}},
 		"a login without the second factor": {"totp_required", func(e *env) {
 			e.enroll(operatorPhone, domain.RoleOperator)
@@ -150,13 +145,6 @@ func TestSecurityEvents(t *testing.T) {
 	}
 }
 
-// hmdpPost sends a body to a route of hm-dianping.
-func hmdpPost(e *env, path, body string) {
-	res, err := e.http.Post(e.url+path, "application/json", strings.NewReader(body))
-	require.NoError(e.t, err)
-	require.NoError(e.t, res.Body.Close())
-}
-
 // Ordinary refusals of a sale are no security events.
 func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	t.Parallel()
@@ -180,9 +168,8 @@ func TestSecurityEventOfDisconnectedClient(t *testing.T) {
 	for event, c := range map[string]client{"token_refused": e.as("made up"), "admin_forbidden": e.as(token)} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		rec := httptest.NewRecorder()
-		e.engine.ServeHTTP(rec, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
-		assert.Empty(t, rec.Body.String(), "no answer is written")
+		a := c.serve(e.engine, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
+		assert.Empty(t, a.body, "no answer is written")
 		assert.Equal(t, 1, count(event), event)
 	}
 }
@@ -233,11 +220,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 	})
 	for _, path := range []string{"/", "/api/v1/openapi.json"} {
 		for scheme, want := range map[string]string{"https": "max-age=31536000", "http": "", "": ""} {
-			rec := httptest.NewRecorder()
-			req := e.guest().with("X-Forwarded-Proto", scheme).request("", http.MethodGet, path, nil)
-			req.RemoteAddr = "192.0.2.1:1234"
-			e.engine.ServeHTTP(rec, req)
-			assert.Equal(t, want, rec.Header().Get("Strict-Transport-Security"), "%s %s", path, scheme)
+			a := e.guest().with("X-Forwarded-Proto", scheme).raw(http.MethodGet, path, nil)
+			assert.Equal(t, want, a.header.Get("Strict-Transport-Security"), "%s %s", path, scheme)
 		}
 	}
 }
@@ -249,13 +233,9 @@ func TestSecurityTxt(t *testing.T) {
 	e := newEnv(t, func(s *setup) {
 		s.change = func(c *handler.Config) { c.SecurityContact = "mailto:security@example.com" }
 	})
-	res, err := e.http.Get(e.url + path)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	assert.Equal(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"))
-	assert.Equal(t, "Contact: mailto:security@example.com\nExpires: 2027-05-10T00:00:00Z\nPreferred-Languages: en, zh\n", string(text))
+	a := e.guest().raw(http.MethodGet, path, nil)
+	assert.Equal(t, "text/plain; charset=utf-8", a.header.Get("Content-Type"))
+	assert.Equal(t, "Contact: mailto:security@example.com\nExpires: 2027-05-10T00:00:00Z\nPreferred-Languages: en, zh\n", string(a.body))
 }
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
@@ -276,30 +256,19 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 			for k, v := range headers {
 				c = c.with(k, v)
 			}
-			send := func(method, path, body string) *http.Response {
-				req := c.request(e.url, method, path, body)
-				if headers["Content-Type"] != "" {
-					req.Header.Set("Content-Type", headers["Content-Type"])
-				}
-				res, err := e.http.Do(req)
-				require.NoError(t, err)
-				require.NoError(t, res.Body.Close())
-				return res
-			}
+			send := func(method, path, body string) int { return c.send(c.request(e.url, method, path, body)).status }
 			for _, path := range []string{"/api/v1/auth/code", "/api/v1/auth/login", "/api/v1/auth/refresh", "/api/v1/vouchers/1/orders", "/nowhere", "/"} {
-				assert.Equal(t, http.StatusForbidden, send("POST", path, `{"phone":"13800000009"}`).StatusCode, path)
+				assert.Equal(t, http.StatusForbidden, send("POST", path, `{"phone":"13800000009"}`), path)
 			}
-			assert.Equal(t, http.StatusForbidden, send("PATCH", "/api/v1/admin/vouchers/1", "{}").StatusCode)
-			assert.Equal(t, http.StatusForbidden, send("DELETE", "/api/v1/admin/rush", "").StatusCode)
-			assert.Equal(t, http.StatusOK, send("GET", "/api/v1/vouchers", "").StatusCode, "links from other sites work")
+			assert.Equal(t, http.StatusForbidden, send("PATCH", "/api/v1/admin/vouchers/1", "{}"))
+			assert.Equal(t, http.StatusForbidden, send("DELETE", "/api/v1/admin/rush", ""))
+			assert.Equal(t, http.StatusOK, send("GET", "/api/v1/vouchers", ""), "links from other sites work")
 			page{c}.post("/user/code?phone=13800000009", nil).fails("请求来自其他网站，已拒绝")
 		})
 	}
 	p := e.guest().with("Origin", "https://evil.example").bad()
-	res, err := e.http.Do(p.request(e.url, "POST", "/api/v1/auth/code", `{"phone":"13800000009"}`))
-	require.NoError(t, err)
-	assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
-	require.NoError(t, res.Body.Close())
+	a := p.send(p.request(e.url, "POST", "/api/v1/auth/code", `{"phone":"13800000009"}`))
+	assert.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
 	assert.Equal(t, before, e.dump())
 	assert.Empty(t, e.outbox.code("13800000009"), "no code was sent")
 }
@@ -327,22 +296,20 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 	e := newEnv(t, func(s *setup) {
 		s.demo, s.change = true, func(cfg *handler.Config) { cfg.LocalHosts = true }
 	})
-	send := func(host string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, "/api/v1/auth/code", strings.NewReader(`{"phone":"13800000001"}`))
+	send := func(host string) answer {
+		r := e.guest().request("", http.MethodPost, "/api/v1/auth/code", phoneBody(phone))
 		r.Host = host
-		w := httptest.NewRecorder()
-		e.engine.ServeHTTP(w, r)
-		return w
+		return e.guest().serve(e.engine, r)
 	}
 	for _, host := range []string{"evil.example", "evil.example:8080", "EVIL.example.", "localhost.evil.example", "127.0.0.1.nip.io", "[evil.example]:80", "evil.notlocalhost"} {
 		a := send(host)
-		require.Equal(t, http.StatusForbidden, a.Code, host)
-		require.Empty(t, a.Header().Get("X-Demo-Code"), host)
+		require.Equal(t, http.StatusForbidden, a.status, host)
+		require.Empty(t, a.header.Get("X-Demo-Code"), host)
 	}
 	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "shop.localhost:8080", "127.0.0.1:8080", "192.0.2.7", "[::1]:8080", "[::1]", "backend"} {
 		a := send(host)
-		require.Less(t, a.Code, 300, host)
-		require.NotEmpty(t, a.Header().Get("X-Demo-Code"), host)
+		require.Less(t, a.status, 300, host)
+		require.NotEmpty(t, a.header.Get("X-Demo-Code"), host)
 	}
 }
 
@@ -365,15 +332,11 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
 		req.RemoteAddr = c.from
 		req.Header.Set("X-Forwarded-Proto", c.claimed)
-		rec := httptest.NewRecorder()
-		e.engine.ServeHTTP(rec, req)
-		assert.Equal(t, c.want, rec.Body.String(), "%+v", c)
+		assert.Equal(t, c.want, string(e.guest().serve(e.engine, req).body), "%+v", c)
 	}
 	req := httptest.NewRequest(http.MethodGet, "https://shop.example/", http.NoBody)
 	req.TLS = nil // only the request line says so
-	rec := httptest.NewRecorder()
-	e.engine.ServeHTTP(rec, req)
-	assert.Equal(t, "http", rec.Body.String())
+	assert.Equal(t, "http", string(e.guest().serve(e.engine, req).body))
 }
 
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
@@ -391,40 +354,23 @@ func TestPagesAreServedBesideAPI(t *testing.T) {
 			})
 		}
 	})
-	request := func(method, path string, accept ...string) (*http.Response, string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, nil)
-		require.NoError(t, err)
-		req.Header["Accept"] = accept
-		res, err := e.http.Do(req)
-		require.NoError(t, err)
-		defer func() { _ = res.Body.Close() }()
-		body, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		return res, string(body)
-	}
 	for method, body := range map[string]string{http.MethodGet: "a page", http.MethodHead: ""} {
-		res, got := request(method, "/")
-		assert.Equal(t, http.StatusOK, res.StatusCode, method)
-		assert.Equal(t, body, got)
-		assert.Equal(t, "default-src 'self'", res.Header.Get("Content-Security-Policy"))
-		assert.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
-		assert.NotEmpty(t, res.Header.Get("X-Request-Id"))
+		a := e.guest().send(e.guest().request(e.url, method, "/", nil)).want(http.StatusOK)
+		assert.Equal(t, body, string(a.body))
+		assert.Equal(t, "default-src 'self'", a.header.Get("Content-Security-Policy"))
+		assert.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
+		assert.NotEmpty(t, a.header.Get("X-Request-Id"))
 	}
-	for other, status := range map[[2]string]int{
-		{http.MethodPost, "/"}: http.StatusMethodNotAllowed, {http.MethodGet, "/other"}: http.StatusNotFound,
-	} {
-		res, _ := request(other[0], other[1])
-		assert.Equal(t, status, res.StatusCode, other)
-		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
+		a := e.guest().raw(other[0], other[1], nil).want(http.StatusNotFound)
+		assert.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
 	}
-	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	browser := e.guest().with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	for _, c := range [][3]string{
 		{http.MethodGet, "/other", "text/html"}, {http.MethodHead, "/other", "text/html"}, {http.MethodPost, "/other", "application/problem+json"},
 		{http.MethodGet, "/api/v1/other", "application/problem+json"},
 	} {
-		res, _ := request(c[0], c[1], browser)
-		assert.Equal(t, http.StatusNotFound, res.StatusCode, c)
-		assert.Equal(t, c[2], res.Header.Get("Content-Type"), c)
+		a := browser.raw(c[0], c[1], nil).want(http.StatusNotFound)
+		assert.Equal(t, c[2], a.header.Get("Content-Type"), c)
 	}
 }

@@ -20,50 +20,39 @@ import (
 	"seckill/internal/service"
 )
 
-// fetch sends a GET to the engine without a network. The response is not decompressed.
-func (e *env) fetch(path string, headers map[string]string) *httptest.ResponseRecorder {
-	req := httptest.NewRequest(http.MethodGet, path, nil)
-	for name, value := range headers {
-		req.Header.Set(name, value)
-	}
-	rec := httptest.NewRecorder()
-	e.engine.ServeHTTP(rec, req)
-	return rec
-}
-
 // TestVouchersAreRevalidated: the ETag covers everything but server_time, which a 304 has in a header.
 func TestVouchersAreRevalidated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	v := e.sale(5)
 	for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
-		first := e.fetch(path, nil)
-		require.Equal(t, http.StatusOK, first.Code)
-		require.Equal(t, "no-cache", first.Header().Get("Cache-Control"))
-		etag := first.Header().Get("ETag")
+		first := e.guest().raw("GET", path, nil)
+		require.Equal(t, http.StatusOK, first.status)
+		require.Equal(t, "no-cache", first.header.Get("Cache-Control"))
+		etag := first.header.Get("ETag")
 		e.clock.advance(time.Second)
 		for _, tag := range []string{etag, `"x", ` + etag, etag[len("W/"):], "*"} {
-			again := e.fetch(path, map[string]string{"If-None-Match": tag})
-			require.Equal(t, http.StatusNotModified, again.Code, tag)
-			require.Empty(t, again.Body.String())
-			require.Equal(t, etag, again.Header().Get("ETag"))
-			require.Equal(t, "no-cache", again.Header().Get("Cache-Control"))
-			require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.Header().Get("X-Server-Time"))
+			again := e.guest().with("If-None-Match", tag).raw("GET", path, nil)
+			require.Equal(t, http.StatusNotModified, again.status, tag)
+			require.Empty(t, string(again.body))
+			require.Equal(t, etag, again.header.Get("ETag"))
+			require.Equal(t, "no-cache", again.header.Get("Cache-Control"))
+			require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.header.Get("X-Server-Time"))
 		}
-		other := e.fetch(path, map[string]string{"If-None-Match": `"x"`})
-		require.Equal(t, http.StatusOK, other.Code)
-		require.Contains(t, other.Body.String(), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
+		other := e.guest().with("If-None-Match", `"x"`).raw("GET", path, nil)
+		require.Equal(t, http.StatusOK, other.status)
+		require.Contains(t, string(other.body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
 
 		e.admin().patch(v.adminPath(), map[string]string{"title": "for " + path}).want(http.StatusOK)
-		changed := e.fetch(path, map[string]string{"If-None-Match": etag})
-		require.Equal(t, http.StatusOK, changed.Code, "a change by this server is effective at once")
-		require.Contains(t, changed.Body.String(), "for "+path)
+		changed := e.guest().with("If-None-Match", etag).raw("GET", path, nil)
+		require.Equal(t, http.StatusOK, changed.status, "a change by this server is effective at once")
+		require.Contains(t, string(changed.body), "for "+path)
 	}
-	tag := e.fetch(vouchersPath, nil).Header().Get("ETag")
+	tag := e.guest().raw("GET", vouchersPath, nil).header.Get("ETag")
 	e.clock.advance(time.Hour)
-	ended := e.fetch(vouchersPath, map[string]string{"If-None-Match": tag})
-	require.Equal(t, http.StatusOK, ended.Code, "the window ends by the clock, without another read")
-	require.Contains(t, ended.Body.String(), `"state":"ended"`)
+	ended := e.guest().with("If-None-Match", tag).raw("GET", vouchersPath, nil)
+	require.Equal(t, http.StatusOK, ended.status, "the window ends by the clock, without another read")
+	require.Contains(t, string(ended.body), `"state":"ended"`)
 }
 
 // TestVouchersAreCompressed: large answers are compressed for clients that accept gzip.
@@ -74,24 +63,24 @@ func TestVouchersAreCompressed(t *testing.T) {
 	for range 4 {
 		v = e.sale(5)
 	}
-	zipped := map[string]string{"Accept-Encoding": "br, gzip;q=0.8"}
-	small := e.fetch(v.path(), zipped)
-	require.Empty(t, small.Header().Get("Content-Encoding"))
-	require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
+	zipped := e.guest().with("Accept-Encoding", "br, gzip;q=0.8")
+	small := zipped.raw("GET", v.path(), nil)
+	require.Empty(t, small.header.Get("Content-Encoding"))
+	require.Equal(t, "Accept-Encoding", small.header.Get("Vary"))
 	for range 2 {
-		large := e.fetch(vouchersPath, zipped)
-		require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
-		require.Equal(t, fmt.Sprint(large.Body.Len()), large.Header().Get("Content-Length"))
-		r, err := gzip.NewReader(large.Body)
+		large := zipped.raw("GET", vouchersPath, nil)
+		require.Equal(t, "gzip", large.header.Get("Content-Encoding"))
+		require.Equal(t, fmt.Sprint(len(large.body)), large.header.Get("Content-Length"))
+		r, err := gzip.NewReader(bytes.NewReader(large.body))
 		require.NoError(t, err)
 		body, err := io.ReadAll(r)
 		require.NoError(t, err)
-		require.Equal(t, e.fetch(vouchersPath, nil).Body.String(), string(body))
+		require.Equal(t, string(e.guest().raw("GET", vouchersPath, nil).body), string(body))
 		require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
 		e.clock.advance(time.Second)
 	}
 	for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
-		require.Empty(t, e.fetch(vouchersPath, map[string]string{"Accept-Encoding": none}).Header().Get("Content-Encoding"), none)
+		require.Empty(t, e.guest().with("Accept-Encoding", none).raw("GET", vouchersPath, nil).header.Get("Content-Encoding"), none)
 	}
 }
 
@@ -163,7 +152,7 @@ func TestExcessReadsAreRefused(t *testing.T) {
 	answers := make(chan int, maxReads)
 	for range maxReads {
 		go func() {
-			answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
+			answers <- buyer.raw("GET", order.path(), nil).status
 		}()
 	}
 	for range maxReads {
@@ -192,14 +181,14 @@ func TestHmdpReadsAreSnapshots(t *testing.T) {
 		e.sale(5)
 	}
 	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/voucher/list/1"} {
-		first := e.fetch(path, nil)
-		require.Equal(t, "no-cache", first.Header().Get("Cache-Control"), path)
-		again := e.fetch(path, map[string]string{"If-None-Match": first.Header().Get("ETag")})
-		require.Equal(t, http.StatusNotModified, again.Code, path)
-		require.Empty(t, again.Body.String())
+		first := e.guest().raw("GET", path, nil)
+		require.Equal(t, "no-cache", first.header.Get("Cache-Control"), path)
+		again := e.guest().with("If-None-Match", first.header.Get("ETag")).raw("GET", path, nil)
+		require.Equal(t, http.StatusNotModified, again.status, path)
+		require.Empty(t, string(again.body))
 	}
-	large := e.fetch("/voucher/list/1", map[string]string{"Accept-Encoding": "gzip"})
-	require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
+	large := e.guest().with("Accept-Encoding", "gzip").raw("GET", "/voucher/list/1", nil)
+	require.Equal(t, "gzip", large.header.Get("Content-Encoding"))
 }
 
 // TestShopAnswersAreCached: repeated requests for the same shops cost at most one query per second.
@@ -212,7 +201,7 @@ func TestShopAnswersAreCached(t *testing.T) {
 	start := time.Now()
 	for range 50 {
 		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
-			require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
+			require.Contains(t, string(e.guest().raw("GET", path, nil).body), `"success":true`)
 		}
 	}
 	require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
@@ -257,10 +246,8 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 				})
 			}
 			began.Wait()
-			rec := httptest.NewRecorder()
-			e.engine.ServeHTTP(rec, c.request("", http.MethodGet, path, nil))
-			assert.Equal(t, http.StatusOK, rec.Code, rec.Body)
-			assert.NotContains(t, rec.Body.String(), `"success":false`)
+			a := c.raw(http.MethodGet, path, nil).want(http.StatusOK)
+			assert.NotContains(t, string(a.body), `"success":false`)
 		})
 	}
 }
