@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +23,6 @@ type adminOrderView struct {
 	Moves    []string
 	Reason   string
 	Payments []paymentView
-}
-
-func int64Of(t *testing.T, id string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(id, 10, 64)
-	require.NoError(t, err)
-	return n
 }
 
 func (c client) find(query string) (ids []string) {
@@ -235,7 +227,7 @@ func TestAdminMovesAreAudited(t *testing.T) {
 	v := e.sale(9)
 	unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
 	admin := e.admin()
-	sub, err := e.subscribers.Subscribe(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
+	sub, err := e.subscribers.Subscribe(mustID(t, unpaid.UserID), mustID(t, unpaid.ID))
 	require.NoError(t, err)
 	cancel := admin.with("Idempotency-Key", "cancel it")
 	for range 2 { // the second answer is a replay

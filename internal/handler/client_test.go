@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -297,6 +298,13 @@ func decode[T any](a answer) T {
 	return v
 }
 
+func mustID(t testing.TB, id string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(id, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
 // The fields of bodies that tests use. The complete bodies are validated against the document.
 
 type problemView struct {
@@ -340,6 +348,7 @@ type voucherView struct {
 func (v voucherView) path() string      { return "/api/v1/vouchers/" + v.ID }
 func (v voucherView) adminPath() string { return "/api/v1/admin/vouchers/" + v.ID }
 func (v voucherView) orders() string    { return v.path() + "/orders" }
+func (v voucherView) number() int64     { n, _ := strconv.ParseInt(v.ID, 10, 64); return n }
 
 type orderView struct {
 	ID, Status  string

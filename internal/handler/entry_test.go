@@ -46,7 +46,7 @@ func TestPurchaseNeedsPass(t *testing.T) {
 	for name, c := range map[string]client{
 		"no pass":         buyer,
 		"empty pass":      buyer.with("X-Entry-Pass", ""),
-		"forged pass":     buyer.with("X-Entry-Pass", forged.Issue(v.number(t), v.number(t), 0, 0, e.clock.now().Add(time.Hour))),
+		"forged pass":     buyer.with("X-Entry-Pass", forged.Issue(v.number(), v.number(), 0, 0, e.clock.now().Add(time.Hour))),
 		"long pass":       buyer.with("X-Entry-Pass", strings.Repeat("A", 4000)),
 		"another buyer's": buyer.with("X-Entry-Pass", e.buyer(2).withPass(v).header.Get("X-Entry-Pass")),
 		"another sale's":  buyer.withPass(other),

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -346,8 +345,7 @@ func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
 // stock returns the units left in the database.
 func (e *env) stock(voucherID string) int64 {
 	e.t.Helper()
-	id, err := strconv.ParseInt(voucherID, 10, 64)
-	require.NoError(e.t, err)
+	id := mustID(e.t, voucherID)
 	v, err := e.store.Voucher(context.Background(), id)
 	require.NoError(e.t, err)
 	return v.Sale.Stock

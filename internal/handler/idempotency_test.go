@@ -87,8 +87,7 @@ func keyedRequests(e *queueEnv) []keyed {
 // expireLeases ends all idempotency leases, as ten seconds would.
 func (e *env) expireLeases() {
 	e.t.Helper()
-	_, err := e.store.Pools()["write"].ExecContext(context.Background(), "UPDATE idempotency_keys SET locked_until = created_at")
-	require.NoError(e.t, err)
+	e.exec("UPDATE idempotency_keys SET locked_until = created_at")
 }
 
 func (e *env) count(table string) (n int) {
@@ -160,8 +159,7 @@ func TestKeyMismatch(t *testing.T) {
 		assert.NotEqual(t, decode[orderView](first).ID, decode[orderView](mine).ID, "keys are per user")
 
 		// The age at which the key of an order is forgotten by other routes is measured with the real clock.
-		_, err := e.store.Pools()["write"].ExecContext(t.Context(), "UPDATE voucher_orders SET created_at = ?", time.Now().UTC())
-		require.NoError(t, err)
+		e.exec("UPDATE voucher_orders SET created_at = ?", time.Now().UTC())
 		buyer.key("k").post(decode[orderView](first).path()+"/cancel", nil).problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
 	})
 }

@@ -2,7 +2,6 @@ package handler_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -262,11 +261,4 @@ func TestDeletionCanBeRepeated(t *testing.T) {
 	c.do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 	c.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusUnauthorized, "unauthenticated")
 	assert.EqualValues(t, 10, e.stock(v.ID))
-}
-
-func mustID(t testing.TB, id string) (n int64) {
-	t.Helper()
-	_, err := fmt.Sscan(id, &n)
-	require.NoError(t, err)
-	return n
 }

@@ -52,8 +52,7 @@ var reached = map[string]func(t *testing.T, c client, v voucherView) paidView{
 func (e *env) overdue(o orderView) {
 	e.t.Helper()
 	past := time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := e.store.Pools()["write"].ExecContext(e.t.Context(), "UPDATE voucher_orders SET expires_at = ? WHERE id = ?", past, o.ID)
-	require.NoError(e.t, err)
+	e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", past, o.ID)
 }
 
 // close closes overdue orders and returns their number.
@@ -101,7 +100,7 @@ var attempts = []attempt{
 	userAttempt("pay"), userAttempt("cancel"), userAttempt("refund"),
 	adminAttempt("cancel"), adminAttempt("refund"), adminAttempt("redeem"),
 	{"redeem by its code", func(t *testing.T, c client, p paidView, allowed bool) {
-		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(keys).Of(int64Of(t, p.Order.ID))}), allowed)
+		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(keys).Of(mustID(t, p.Order.ID))}), allowed)
 	}},
 	{"close as overdue", func(t *testing.T, c client, _ paidView, allowed bool) {
 		assert.Equal(t, allowed, c.env.close() > 0)

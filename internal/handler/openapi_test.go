@@ -259,7 +259,7 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 	e.clock.advance(16 * time.Minute)
 	admin, buyer := e.admin(), e.buyer(1)
 	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
-	admin = admin.with("X-Entry-Ticket", entry.NewTickets(keys).Issue(userID(t, admin), 999, 1))
+	admin = admin.with("X-Entry-Ticket", entry.NewTickets(keys).Issue(mustID(t, admin.login.User.ID), 999, 1))
 	for _, o := range all {
 		key := func(c client) client { return c }
 		if o.has("header", "Idempotency-Key") {

@@ -97,7 +97,7 @@ func TestReplayDeadLetter(t *testing.T) {
 		assert.Equal(t, again, replay().problem(http.StatusConflict, "duplicate_order").OrderID)
 		e.work()
 		buyer.post(orderPath(again)+"/cancel", nil).want(http.StatusOK)
-		require.NoError(t, e.gate.Unload(t.Context(), v.number(t))) // the replay loads the gate
+		require.NoError(t, e.gate.Unload(t.Context(), v.number())) // the replay loads the gate
 
 		admin := e.admin()
 		type entry struct {
@@ -116,14 +116,6 @@ func TestReplayDeadLetter(t *testing.T) {
 		assert.Equal(t, "pending_payment", decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)).Status)
 		e.checkInvariants()
 	})
-}
-
-// number returns the id as a number.
-func (v voucherView) number(t testing.TB) int64 {
-	t.Helper()
-	id, err := strconv.ParseInt(v.ID, 10, 64)
-	require.NoError(t, err)
-	return id
 }
 
 func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
@@ -291,7 +283,7 @@ type reconcileView struct {
 
 // gateKey returns a Redis key of the voucher's gate.
 func (v voucherView) gateKey(t testing.TB, name string) string {
-	return strings.TrimSuffix(admission.Streams()[v.number(t)%16], "orders") + v.ID + ":" + name
+	return strings.TrimSuffix(admission.Streams()[v.number()%16], "orders") + v.ID + ":" + name
 }
 
 // TestReconcileRoutes reports drift of a gate and repairs it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,13 +15,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/service"
 )
-
-func userID(t testing.TB, c client) int64 {
-	t.Helper()
-	id, err := strconv.ParseInt(c.login.User.ID, 10, 64)
-	require.NoError(t, err)
-	return id
-}
 
 // place buys one unit and returns the order.
 func (c client) place(v voucherView) orderView {
@@ -113,13 +105,13 @@ func TestOrderInProgress(t *testing.T) {
 	e := newEnv(t)
 	v, buyer := e.sale(5), e.buyer(1)
 	before := e.dump()
-	require.NoError(t, e.locks.take(userID(t, buyer)))
+	require.NoError(t, e.locks.take(mustID(t, buyer.login.User.ID)))
 	a := buyer.post(v.orders(), nil)
 	a.problem(http.StatusConflict, "order_in_progress")
 	assert.Equal(t, 1, a.retryAfter())
 	assert.Equal(t, before, e.dump())
 	e.buyer(2).place(v) // other users are not affected
-	e.locks.release(userID(t, buyer))
+	e.locks.release(mustID(t, buyer.login.User.ID))
 	buyer.place(v)
 }
 
@@ -248,8 +240,7 @@ func with(field string, value any) func(map[string]any) {
 // an old snapshot of the sale if the database were slow.
 func (e *env) letExpire(o orderView) {
 	e.t.Helper()
-	id, err := strconv.ParseInt(o.ID, 10, 64)
-	require.NoError(e.t, err)
+	id := mustID(e.t, o.ID)
 	stored, err := e.store.Order(e.t.Context(), 0, id)
 	require.NoError(e.t, err)
 	closed, err := e.store.MoveOrder(e.t.Context(), domain.OrderMove{
@@ -326,11 +317,10 @@ func TestOrderExpiresDuringPurchase(t *testing.T) {
 	v := e.passSale(9)
 	e.letExpire(e.buyer(2).withPass(v).place(v)) // from now on, purchases are checked
 	buyer := e.buyer(1).withPass(v)
-	userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
-	require.NoError(t, err)
+	userID := mustID(t, buyer.login.User.ID)
 	now := e.clock.now()
 	placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
-		ID: 5, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Second),
+		ID: 5, UserID: userID, VoucherID: v.number(), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Second),
 	}}})[0]
 	require.NoError(t, placed.Err)
 	expire = &orderView{ID: "5"}
@@ -392,8 +382,7 @@ func TestUnpaidOrdersOverAllSales(t *testing.T) {
 		e.buyer(2).withPass(v)
 		user.post(orders[0].path()+"/cancel", nil).want(http.StatusOK)
 		user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
-		_, err := e.store.Pools()["write"].ExecContext(t.Context(), "UPDATE voucher_orders SET status = 2 WHERE id = ?", orders[1].ID)
-		require.NoError(t, err)
+		e.exec("UPDATE voucher_orders SET status = 2 WHERE id = ?", orders[1].ID)
 		user.withPass(v)
 	})
 }

@@ -367,8 +367,7 @@ func TestRefund(t *testing.T) {
 // dueNow makes all refunds due.
 func (e *env) dueNow() {
 	e.t.Helper()
-	_, err := e.store.Pools()["write"].ExecContext(e.t.Context(), "UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")
-	require.NoError(e.t, err)
+	e.exec("UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")
 }
 
 func TestRedeem(t *testing.T) {

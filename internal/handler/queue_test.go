@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -357,10 +356,9 @@ func TestHolderAfterLossOfTheGate(t *testing.T) {
 	e := newQueueEnv(t)
 	v := e.sale(1)
 	buyer, now := e.buyer(1), e.clock.now()
-	userID, err := strconv.ParseInt(buyer.login.User.ID, 10, 64)
-	require.NoError(t, err)
+	userID := mustID(t, buyer.login.User.ID)
 	placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
-		ID: 4711, UserID: userID, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		ID: 4711, UserID: userID, VoucherID: v.number(), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 	}}})
 	require.NoError(t, placed[0].Err)
 	e.clock.advance(2 * time.Second)
@@ -439,8 +437,7 @@ func TestSaleOfSegments(t *testing.T) {
 		require.NoError(t, e.rdb.HIncrBy(t.Context(), meta, "lost", -15_000).Err())
 	}
 	e.buyer(11).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-	id, err := strconv.ParseInt(v.ID, 10, 64)
-	require.NoError(t, err)
+	id := mustID(t, v.ID)
 	level, err := e.gate.Level(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 8, 1}, []int64{level.Stock, level.Held, level.Queued})

@@ -296,7 +296,7 @@ func TestUnfinishedExport(t *testing.T) {
 	var orders []domain.NewOrder
 	for n := range int64(domain.MaxPageSize + 1) {
 		orders = append(orders, domain.NewOrder{Limit: 1, Order: domain.Order{
-			ID: 1 + n, UserID: 1000 + n, VoucherID: v.number(t), Status: domain.OrderPendingPayment, CreatedAt: e.clock.now(), ExpiresAt: e.clock.now(),
+			ID: 1 + n, UserID: 1000 + n, VoucherID: v.number(), Status: domain.OrderPendingPayment, CreatedAt: e.clock.now(), ExpiresAt: e.clock.now(),
 		}})
 	}
 	for _, placed := range e.store.PlaceOrders(t.Context(), orders) {

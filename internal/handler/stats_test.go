@@ -254,10 +254,6 @@ func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 	v, admin := e.sale(5), e.admin()
 	o := e.buyer(1).place(v)
 	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-	exec := func(query string, args ...any) {
-		_, err := e.store.Pools()["write"].ExecContext(t.Context(), query, args...)
-		require.NoError(t, err)
-	}
 	waitFor := func(want string) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
@@ -269,18 +265,18 @@ func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 	}
 	intact := "I1=true I2=true I3=true I5=true "
 	waitFor(intact)
-	exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
+	e.exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
 	waitFor("I1=true I2=true I3=false I5=true ")
-	exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
+	e.exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
 	waitFor("I1=true I2=true I3=false I5=false ")
-	exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
+	e.exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
 	waitFor(intact)
-	exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
+	e.exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
 	waitFor("I1=true I2=false I3=true I5=true ")
-	exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
-	exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
+	e.exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
+	e.exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
 	waitFor("I1=false I2=true I3=false I5=true ")
-	exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
+	e.exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
 	waitFor(intact)
 }
 

@@ -290,8 +290,7 @@ func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 	r.t.Helper()
 	tokens, err := auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now)
 	require.NoError(r.t, err)
-	id, err := strconv.ParseInt(r.userID, 10, 64)
-	require.NoError(r.t, err)
+	id := mustID(r.t, r.userID)
 	token, err := tokens.Access(auth.Identity{UserID: id, SessionID: session, Role: domain.RoleAdmin}, ttl)
 	require.NoError(r.t, err)
 	return token
