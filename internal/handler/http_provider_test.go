@@ -22,7 +22,8 @@ import (
 	"seckill/internal/webhook"
 )
 
-// eachProvider runs a test with a provider in the process and with one over HTTP, which is for tests of the calls to it.
+// eachProvider runs a test with a provider in the process and with one over HTTP. It is for tests of the calls to providers
+// and of their notices, not of what a payment does.
 func eachProvider(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()

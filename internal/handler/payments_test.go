@@ -198,63 +198,65 @@ func TestPayRefusals(t *testing.T) {
 
 func TestFailedPaymentCanBeRetried(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	for range 2 {
-		e.notify(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
-	}
-	assert.Equal(t, "pending_payment", buyer.status(p.Order))
-	again := buyer.pay(p.Order)
-	assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a new payment follows a failed one")
-	e.notify(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
-	assert.Equal(t, "paid", buyer.status(p.Order))
-	e.notify(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
-	assert.Equal(t, "paid", buyer.status(p.Order))
-	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
+	eachProvider(t, func(t *testing.T, e *env) {
+		v, buyer := e.sale(2), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		for range 2 {
+			e.notify(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
+		}
+		assert.Equal(t, "pending_payment", buyer.status(p.Order))
+		again := buyer.pay(p.Order)
+		assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a new payment follows a failed one")
+		e.notify(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
+		assert.Equal(t, "paid", buyer.status(p.Order))
+		e.notify(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
+		assert.Equal(t, "paid", buyer.status(p.Order))
+		assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
+	})
 }
 
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	other := e.buyer(2).pay(e.buyer(2).place(v))
-	good := e.noticeOf(p.Payment, p.Order, "succeeded")
-	text, err := json.Marshal(good)
-	require.NoError(t, err)
-	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
-	for name, signed := range map[string]string{
-		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
-		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
-		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
-	} {
-		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
-		assert.Equal(t, http.StatusUnauthorized, a.status, name)
-	}
-	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
-	change := func(field string, value any) notice {
-		n := notice{}
-		for k, v := range good {
-			n[k] = v
+	eachProvider(t, func(t *testing.T, e *env) {
+		v, buyer := e.sale(2), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		other := e.buyer(2).pay(e.buyer(2).place(v))
+		good := e.noticeOf(p.Payment, p.Order, "succeeded")
+		text, err := json.Marshal(good)
+		require.NoError(t, err)
+		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
+		for name, signed := range map[string]string{
+			"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
+			"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
+			"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
+		} {
+			a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
+			assert.Equal(t, http.StatusUnauthorized, a.status, name)
 		}
-		n[field] = value
-		return n
-	}
-	for _, bad := range []notice{
-		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
-		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
-	} {
-		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
-	}
-	unknown := change("status", "failed")
-	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
-	e.notify(unknown).problem(http.StatusNotFound, "not_found")
-	assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
-	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
-	rotated := "v1=00," + signature(body, now)
-	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
-	assert.Equal(t, "paid", buyer.status(p.Order))
+		e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
+		change := func(field string, value any) notice {
+			n := notice{}
+			for k, v := range good {
+				n[k] = v
+			}
+			n[field] = value
+			return n
+		}
+		for _, bad := range []notice{
+			change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+			change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
+		} {
+			e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
+		}
+		unknown := change("status", "failed")
+		unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
+		e.notify(unknown).problem(http.StatusNotFound, "not_found")
+		assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
+		assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+		rotated := "v1=00," + signature(body, now)
+		e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
+		assert.Equal(t, "paid", buyer.status(p.Order))
+	})
 }
 
 func asJSON(t *testing.T, v any) string {
