@@ -12,7 +12,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/picture"
-	"seckill/internal/service"
 	"seckill/internal/shop"
 )
 
@@ -286,23 +285,6 @@ func TestHmdpSessionOnOtherInstances(t *testing.T) {
 	restarted := other()
 	restarted.clock.advance(time.Hour)
 	at(restarted, p).get("/user/me").loggedOut()
-}
-
-// TestHmdpSessionSurvivesStoreOutage: a cached session remains valid while the store is down.
-func TestHmdpSessionSurvivesStoreOutage(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{domain.ErrSoldOut} } })
-	v, p := e.sale(5), e.pageOf(phone)
-	for range 2 { // caches the sale and its buyers
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
-	}
-	stranger := newEnv(t, func(s *setup) { s.store = e.store })
-	e.store.fail(func() error { return domain.ErrUnavailable })
-	e.clock.advance(20 * time.Minute)
-	p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
-	p.env = stranger
-	p.get("/user/me").broken(http.StatusServiceUnavailable)
-	require.Len(t, p.get("/shop-type/list").list(), 10)
 }
 
 // TestHmdpSessionOfDeletedUser: the session of a deleted user is invalid.

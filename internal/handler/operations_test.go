@@ -37,26 +37,6 @@ type deadLetterView struct {
 
 const deadLettersPath = "/api/v1/admin/dead-letters"
 
-// TestDeadLetterRoutesRequireAdmin also checks the answers for unknown dead letters.
-func TestDeadLetterRoutesRequireAdmin(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
-	for _, request := range []func(client) answer{
-		func(c client) answer { return c.get(deadLettersPath) },
-		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/replay", nil) },
-		func(c client) answer { return c.post(deadLettersPath+"/1-1-0/discard", nil) },
-	} {
-		request(e.guest().bad()).problem(http.StatusUnauthorized, "unauthenticated")
-		request(e.buyer(1)).problem(http.StatusForbidden, "forbidden")
-	}
-	assert.Empty(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items)
-	for _, id := range []string{"1-1-0", "99-1-0", "nonsense"} {
-		e.admin().post(deadLettersPath+"/"+id+"/replay", nil).problem(http.StatusNotFound, "not_found")
-		e.admin().post(deadLettersPath+"/"+id+"/discard", nil).problem(http.StatusNotFound, "not_found")
-	}
-	e.admin().get(deadLettersPath+"?cursor=nonsense").problem(http.StatusBadRequest, "invalid_request")
-}
-
 // TestDeadLetterPages reads dead letters of several shards page by page.
 func TestDeadLetterPages(t *testing.T) {
 	t.Parallel()
@@ -342,21 +322,6 @@ func rows(dump, table string) (kept []string) {
 		}
 	}
 	return kept
-}
-
-// TestReconcileErrors covers invalid requests, an unknown voucher and an outage of Redis.
-func TestReconcileErrors(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
-	admin := e.admin()
-	admin.bad().get(reconcilePath+"?voucher_id=nonsense").problem(http.StatusBadRequest, "invalid_request")
-	admin.bad().post(reconcilePath, map[string]any{"voucher_id": "x"}).problem(http.StatusBadRequest, "invalid_request")
-	admin.bad().post(reconcilePath, map[string]any{"what": 1}).problem(http.StatusBadRequest, "invalid_request")
-	admin.get(reconcilePath+"?voucher_id=999").problem(http.StatusNotFound, "not_found")
-	admin.post(reconcilePath, map[string]any{"voucher_id": "999"}).problem(http.StatusNotFound, "not_found")
-	v := e.sale(1)
-	require.NoError(t, e.rdb.Close())
-	admin.get(reconcilePath+"?voucher_id="+v.ID).problem(http.StatusServiceUnavailable, "unavailable")
 }
 
 // TestEveryFindingIsDocumented: the API document and docs/reconcile.md have every kind of finding.

@@ -94,22 +94,6 @@ func TestRoutesByCode(t *testing.T) {
 	}
 }
 
-// TestForbiddenExplainsBothCauses: the causes are a missing role and a server outside demo mode.
-func TestForbiddenExplainsBothCauses(t *testing.T) {
-	t.Parallel()
-	pages, err := Problems()
-	require.NoError(t, err)
-	i := slices.IndexFunc(pages, func(p Problem) bool { return p.Code == "forbidden" })
-	require.GreaterOrEqual(t, i, 0)
-	for _, text := range []string{pages[i].Means, pages[i].MeansZH} {
-		assert.Contains(t, text, "Only in demo mode")
-		assert.Contains(t, text, "`SECKILL_DEMO`")
-	}
-	for _, text := range []string{pages[i].Do, pages[i].DoZH} {
-		assert.Contains(t, text, "`seckill rush`")
-	}
-}
-
 // TestEveryOutcomeHasHmdpMessage: every error in the table, even a new one without its own message, yields a message
 // that is not empty.
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
