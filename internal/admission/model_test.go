@@ -51,19 +51,19 @@ type modelGate struct {
 
 var modelVouchers = []int64{voucher, neighbour, stranger}
 
-func TestGateMatchesModel(t *testing.T) { testModel(t, 4000, nil) }
+func TestGateMatchesModel(t *testing.T) { testModel(t, nil, 500, 4000) }
 
 // modelSegments are the numbers of segments in the tests of segments.
 var modelSegments = map[int64]int{voucher: 4, stranger: 16}
 
 // A gate of several segments makes the same decisions, whether a segment is empty, lost or waits for units that another
 // one has lent.
-func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, 500, modelSegments) }
+func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, modelSegments, 150, 500) }
 
-func testModel(t *testing.T, steps int, segments map[int64]int) {
+func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	testenv.NoRace(t, "it has one goroutine")
-	if !testenv.IsFull() {
-		steps = min(steps, 500)
+	if testenv.IsFull() {
+		steps = fullSteps
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		seed := rand.Uint64()

@@ -22,6 +22,10 @@ type storm struct {
 	g  *Gate
 	mu sync.Mutex
 	db *database
+
+	// working is held while a worker has entries in hand. A load after a flush cannot know what it will commit: see
+	// may_lack_admissions in common.lua.
+	working sync.Mutex
 }
 
 // read takes some time before and after its snapshot.
@@ -65,6 +69,8 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 // work commits the first entries of each stream and settles them. At random it retries admissions, leaves entries
 // unsettled, and settles twice.
 func (s *storm) work(ctx context.Context) error {
+	s.working.Lock()
+	defer s.working.Unlock()
 	segments, err := s.g.segments(ctx, voucher)
 	if err != nil {
 		return err
@@ -153,7 +159,7 @@ func (s *storm) addStock(ctx context.Context) error {
 // database and the stream.
 func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 1, 50, 200) }
 
-func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 8, 30) }
+func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 4, 30) }
 
 func testStorm(t *testing.T, segments, rounds, fullRounds int) {
 	if testenv.IsFull() {
@@ -190,7 +196,11 @@ func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
 			often(1, func() error { return s.g.Unload(ctx, voucher) })
 		}
 		if round%20 == 19 {
-			often(1, func() error { return rdb.FlushDB(ctx).Err() })
+			often(1, func() error {
+				s.working.Lock()
+				defer s.working.Unlock()
+				return rdb.FlushDB(ctx).Err()
+			})
 		}
 		require.NoError(t, group.Wait())
 		require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
