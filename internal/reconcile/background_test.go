@@ -93,16 +93,17 @@ func TestCounterDifferenceTriggersSnapshot(t *testing.T) {
 
 // TestSnapshotOnceAMinute finds wrong orders in a gate whose counters are right.
 func TestSnapshotOnceAMinute(t *testing.T) {
-	l := newRounds(t)
-	l.round()
-	l.view.Buyers[0], l.view.Buyers[1] = held(500, 9), held(501, 9)
-	l.round()
-	require.Equal(t, 1, l.snapshots)
-	w := l.states[testVoucher]
-	require.WithinDuration(t, time.Now().Add(snapshotInterval), w.nextSnapshot, 10*time.Second)
-	w.nextSnapshot = time.Time{}
-	l.round()
-	require.Equal(t, map[Kind]int{KindPhantom: 1, KindBuyerMissing: 1}, l.round().Repaired)
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		l.round()
+		l.view.Buyers[0], l.view.Buyers[1] = held(500, 9), held(501, 9)
+		time.Sleep(snapshotInterval - time.Second)
+		l.round()
+		require.Equal(t, 1, l.snapshots)
+		time.Sleep(time.Second)
+		l.round()
+		require.Equal(t, map[Kind]int{KindPhantom: 1, KindBuyerMissing: 1}, l.round().Repaired)
+	})
 }
 
 // TestSnapshotsOfLargeSaleUseBoundedTime: they take at most a hundredth of the time.
@@ -122,23 +123,24 @@ func TestSnapshotsOfLargeSaleUseBoundedTime(t *testing.T) {
 
 // TestRebuildsBackOffWhenIneffective: the finding is still reported in every round.
 func TestRebuildsBackOffWhenIneffective(t *testing.T) {
-	l := newRounds(t)
-	l.loadHasNoEffect = true
-	l.view.Level.Stock++
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		l.loadHasNoEffect = true
+		l.view.Level.Stock++
 		l.round()
-	}
-	require.Equal(t, 1, l.loads)
-	require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
-	w := l.states[testVoucher]
-	require.Equal(t, minRebuildBackoff, w.rebuildBackoff)
-	w.nextRebuild = time.Time{}
-	l.round()
-	require.Equal(t, 2, l.loads)
-	require.Equal(t, 2*minRebuildBackoff, w.rebuildBackoff)
-	l.loadHasNoEffect, w.nextRebuild = false, time.Time{}
-	require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
-	require.Zero(t, w.rebuildBackoff)
+		for _, loads := range []int{1, 2, 2, 3, 3} { // after 0 to 4 times the first pause; the second is twice as long
+			require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
+			require.Equal(t, loads, l.loads)
+			time.Sleep(minRebuildBackoff)
+		}
+		l.loadHasNoEffect = false
+		time.Sleep(4 * minRebuildBackoff)
+		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
+
+		l.view.Level.Stock++
+		l.round()
+		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired, "the next difference is repaired at once")
+	})
 }
 
 // TestFailedRebuildsUseBoundedTime: after a rebuild that fails, the next one waits for a multiple of its duration.
