@@ -41,13 +41,17 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 }
 
 // newOrders returns a service with one voucher. It allows maxInFlight concurrent purchases.
-func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc) *Orders {
-	return NewOrders(OrdersConfig{
+func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
+	cfg := OrdersConfig{
 		Unpaid: noLimits{},
 		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return v, nil }}),
 		Store:  &store{users: func() ([]int64, error) { return nil, nil }},
 		Lane:   lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return NewOrders(cfg)
 }
 
 func TestPlacePassesPurchaseToLane(t *testing.T) {
@@ -118,8 +122,9 @@ func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 			placed++
 			active = 1
 			return domain.Order{ID: 9}, nil
+		}, func(c *OrdersConfig) {
+			c.Store = &store{active: func() (int, int64, error) { return active, 9, nil }}
 		})
-		orders.cfg.Store = &store{active: func() (int, int64, error) { return active, 9, nil }}
 		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
 		require.NoError(t, place())
 		var dup *domain.DuplicateOrderError
