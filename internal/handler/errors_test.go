@@ -203,7 +203,7 @@ func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool
 // A stream that panics before its answer leaves no subscription, which would let no server stop.
 func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Entry = new(entry.Service) } })
+	e := newEnv(t, configured(func(c *handler.Config) { c.Entry = new(entry.Service) }))
 	e.buyer(1).with("X-Entry-Ticket", "x").get("/api/v1/vouchers/1/entry/events").problem(http.StatusInternalServerError, "internal")
 	require.Zero(t, e.config.RoomSubscribers.Count())
 }

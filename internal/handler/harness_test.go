@@ -112,6 +112,9 @@ var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
 // option changes the wiring.
 type option = func(*setup)
 
+// configured changes the configuration of the handlers.
+func configured(change func(*handler.Config)) option { return func(s *setup) { s.change = change } }
+
 // eachDatabase runs a test on SQLite, and at level full on each database server. It is for tests whose statements differ
 // between the databases, or race in them; the others use SQLite.
 func eachDatabase(t *testing.T, test func(t *testing.T, db option)) {

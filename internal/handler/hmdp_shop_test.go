@@ -179,7 +179,7 @@ func TestHmdpTimesOfSummerTime(t *testing.T) {
 	t.Parallel()
 	zone, err := time.LoadLocation("America/New_York")
 	require.NoError(t, err)
-	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Zone = zone } })
+	e := newEnv(t, configured(func(c *handler.Config) { c.Zone = zone }))
 	p, body := e.pageOf(adminPhone), e.courseVoucher()
 	body["endTime"] = "2026-12-01T00:00:00"
 	for begin, want := range map[string]string{

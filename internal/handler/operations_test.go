@@ -200,7 +200,7 @@ func (r *fakeRusher) Stop(context.Context) {
 func TestRushRoutes(t *testing.T) {
 	t.Parallel()
 	r := &fakeRusher{last: domain.Rush{State: domain.RushIdle}}
-	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
+	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Rush = r }))
 	admin, path := e.admin(), "/api/v1/admin/rush"
 	assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
 	for _, body := range []string{

@@ -24,9 +24,7 @@ import (
 func securityEnv(t *testing.T, options ...option) (*env, func(event string) int) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	e := newEnv(t, append(options, func(s *setup) {
-		s.change = func(c *handler.Config) { c.Metrics = reg }
-	})...)
+	e := newEnv(t, append(options, configured(func(c *handler.Config) { c.Metrics = reg }))...)
 	return e, func(event string) int {
 		t.Helper()
 		families, err := reg.Gather()
@@ -212,12 +210,10 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 // The header is sent only to browsers that use TLS, as a trusted proxy reports.
 func TestStrictTransportSecurity(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.change = func(c *handler.Config) {
-			c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
-			c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
-		}
-	})
+	e := newEnv(t, configured(func(c *handler.Config) {
+		c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
+		c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
+	}))
 	for _, path := range []string{"/", "/api/v1/openapi.json"} {
 		for scheme, want := range map[string]string{"https": "max-age=31536000", "http": "", "": ""} {
 			a := e.guest().with("X-Forwarded-Proto", scheme).raw(http.MethodGet, path, nil)
@@ -230,9 +226,7 @@ func TestSecurityTxt(t *testing.T) {
 	t.Parallel()
 	const path = "/.well-known/security.txt"
 	newEnv(t).guest().get(path).problem(http.StatusNotFound, "not_found")
-	e := newEnv(t, func(s *setup) {
-		s.change = func(c *handler.Config) { c.SecurityContact = "mailto:security@example.com" }
-	})
+	e := newEnv(t, configured(func(c *handler.Config) { c.SecurityContact = "mailto:security@example.com" }))
 	a := e.guest().raw(http.MethodGet, path, nil)
 	assert.Equal(t, "text/plain; charset=utf-8", a.header.Get("Content-Type"))
 	assert.Equal(t, "Contact: mailto:security@example.com\nExpires: 2027-05-10T00:00:00Z\nPreferred-Languages: en, zh\n", string(a.body))
@@ -317,14 +311,12 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 // trusted, and nobody else: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.change = func(c *handler.Config) {
-			c.TrustedProxies = []string{"192.0.2.1"}
-			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.WriteString(w, r.URL.Scheme)
-			})}
-		}
-	})
+	e := newEnv(t, configured(func(c *handler.Config) {
+		c.TrustedProxies = []string{"192.0.2.1"}
+		c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, r.URL.Scheme)
+		})}
+	}))
 	for _, c := range []struct{ from, claimed, url, want string }{
 		{"192.0.2.1:1", "https", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
 		{"192.0.2.2:1", "https", "/", "http"}, {"192.0.2.2:1", "", "http://shop.example/", "http"}, {"192.0.2.2:1", "", "https://shop.example/", "https"},
@@ -342,18 +334,16 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
 func TestPagesAreServedBesideAPI(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.change = func(c *handler.Config) {
-			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Security-Policy", "default-src 'self'")
-				_, _ = io.WriteString(w, "a page")
-			})}
-			c.MissingPage = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				w.WriteHeader(http.StatusNotFound)
-			})
-		}
-	})
+	e := newEnv(t, configured(func(c *handler.Config) {
+		c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Security-Policy", "default-src 'self'")
+			_, _ = io.WriteString(w, "a page")
+		})}
+		c.MissingPage = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusNotFound)
+		})
+	}))
 	for method, body := range map[string]string{http.MethodGet: "a page", http.MethodHead: ""} {
 		a := e.guest().send(e.guest().request(e.url, method, "/", nil)).want(http.StatusOK)
 		assert.Equal(t, body, string(a.body))

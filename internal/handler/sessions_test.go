@@ -190,9 +190,7 @@ func TestSessionFromEarlierVersion(t *testing.T) {
 // browser cannot use the session of a client without cookies either.
 func TestTossedCookieIsIgnored(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }
-	})
+	e := newEnv(t, configured(func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }))
 	tls := e.browser().with("X-Forwarded-Proto", "https")
 	refresh := func(cookies ...*http.Cookie) answer {
 		return tls.withCookie(cookies...).direct("POST", "/api/v1/auth/refresh", nil)

@@ -44,9 +44,7 @@ func TestRolesAsDocumented(t *testing.T) {
 		want[m[1]+" /api/v1/admin"+m[2]] = roles
 	}
 
-	e := newEnv(t, func(s *setup) {
-		s.change = func(cfg *handler.Config) { cfg.Rush = &fakeRusher{last: domain.Rush{State: domain.RushIdle}} }
-	})
+	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Rush = &fakeRusher{last: domain.Rush{State: domain.RushIdle}} }))
 	clients := map[domain.Role]client{domain.RoleBuyer: e.buyer(1)}
 	for i, role := range staffRoles {
 		clients[role] = e.staff("1390000100"+string(rune('0'+i)), role).bad()
@@ -161,9 +159,7 @@ func TestAdminRequestsAreRecorded(t *testing.T) {
 // and other reads are answered.
 func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.change = func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }
-	})
+	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }))
 	v := e.saleBody(9)
 	admin := e.admin()
 	admin.post("/api/v1/admin/vouchers", v).problem(http.StatusServiceUnavailable, "unavailable")

@@ -355,7 +355,7 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 // TestAggregatorIsOptional: purchases work without counters.
 func TestAggregatorIsOptional(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Aggregator = nil } })
+	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Aggregator = nil }))
 	e.buyer(1).place(e.sale(1))
 }
 
