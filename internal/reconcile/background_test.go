@@ -137,9 +137,14 @@ func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 		time.Sleep(4 * minRebuildBackoff)
 		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
 
+		l.loadHasNoEffect = true
 		l.view.Level.Stock++
 		l.round()
-		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired, "the next difference is repaired at once")
+		for _, loads := range []int{5, 6} { // the first pause is short again
+			l.round()
+			require.Equal(t, loads, l.loads)
+			time.Sleep(minRebuildBackoff)
+		}
 	})
 }
 
