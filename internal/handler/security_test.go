@@ -351,8 +351,10 @@ func TestPagesAreServedBesideAPI(t *testing.T) {
 		assert.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 		assert.NotEmpty(t, a.header.Get("X-Request-Id"))
 	}
-	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
-		a := e.guest().raw(other[0], other[1], nil).want(http.StatusNotFound)
+	for other, status := range map[[2]string]int{
+		{http.MethodPost, "/"}: http.StatusMethodNotAllowed, {http.MethodGet, "/other"}: http.StatusNotFound,
+	} {
+		a := e.guest().raw(other[0], other[1], nil).want(status)
 		assert.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
 	}
 	browser := e.guest().with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
