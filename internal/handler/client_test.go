@@ -127,7 +127,7 @@ func (c client) do(method, path string, body any) answer {
 // direct is do without a network, for tests with many requests per second.
 func (c client) direct(method, path string, body any) answer {
 	c.t.Helper()
-	a := c.serve(c.env.engine, c.request("", method, path, body))
+	a := c.serve(c.env.handler, c.request("", method, path, body))
 	c.check(c.request("", method, path, body), a)
 	return a
 }
@@ -159,7 +159,7 @@ func (c client) serve(server http.Handler, req *http.Request) answer {
 
 // raw is direct without the validation. The body is not decompressed.
 func (c client) raw(method, path string, body any) answer {
-	return c.serve(c.env.engine, c.request("", method, path, body))
+	return c.serve(c.env.handler, c.request("", method, path, body))
 }
 
 // check validates one exchange against the document.

@@ -252,7 +252,7 @@ func checkVoucherBody(t *testing.T, c client, body, id string) {
 		c.direct("GET", created.header.Get("Location"), nil).want(http.StatusOK)
 	}
 	changed := httptest.NewRecorder() // an id with a slash is another route, which the document does not have
-	c.env.engine.ServeHTTP(changed, c.request("", "PATCH", "/api/v1/admin/vouchers/"+url.PathEscape(id), body))
+	c.env.handler.ServeHTTP(changed, c.request("", "PATCH", "/api/v1/admin/vouchers/"+url.PathEscape(id), body))
 	require.Less(t, changed.Code, http.StatusInternalServerError, "%q %q: %s", id, body, changed.Body)
 }
 

@@ -166,7 +166,7 @@ func TestSecurityEventOfDisconnectedClient(t *testing.T) {
 	for event, c := range map[string]client{"token_refused": e.as("made up"), "admin_forbidden": e.as(token)} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		a := c.serve(e.engine, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
+		a := c.serve(e.handler, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
 		assert.Empty(t, a.body, "no answer is written")
 		assert.Equal(t, 1, count(event), event)
 	}
@@ -293,7 +293,7 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 	send := func(host string) answer {
 		r := e.guest().request("", http.MethodPost, "/api/v1/auth/code", phoneBody(phone))
 		r.Host = host
-		return e.guest().serve(e.engine, r)
+		return e.guest().serve(e.handler, r)
 	}
 	for _, host := range []string{"evil.example", "evil.example:8080", "EVIL.example.", "localhost.evil.example", "127.0.0.1.nip.io", "[evil.example]:80", "evil.notlocalhost"} {
 		a := send(host)
@@ -324,11 +324,11 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
 		req.RemoteAddr = c.from
 		req.Header.Set("X-Forwarded-Proto", c.claimed)
-		assert.Equal(t, c.want, string(e.guest().serve(e.engine, req).body), "%+v", c)
+		assert.Equal(t, c.want, string(e.guest().serve(e.handler, req).body), "%+v", c)
 	}
 	req := httptest.NewRequest(http.MethodGet, "https://shop.example/", http.NoBody)
 	req.TLS = nil // only the request line says so
-	assert.Equal(t, "http", string(e.guest().serve(e.engine, req).body))
+	assert.Equal(t, "http", string(e.guest().serve(e.handler, req).body))
 }
 
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.

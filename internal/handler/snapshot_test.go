@@ -242,7 +242,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 			for range readers {
 				began.Add(1)
 				ended.Go(func() {
-					e.engine.ServeHTTP(&stalled{ResponseWriter: httptest.NewRecorder(), began: &began, resume: resume}, c.request("", http.MethodGet, path, nil))
+					e.handler.ServeHTTP(&stalled{ResponseWriter: httptest.NewRecorder(), began: &began, resume: resume}, c.request("", http.MethodGet, path, nil))
 				})
 			}
 			began.Wait()
