@@ -5,7 +5,8 @@ value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el
 function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){return`${what}\
 -${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,has:()=>has,language:()=>language,languageOf:()=>languageOf,
 languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,stamp:()=>stamp,
-t:()=>t,use:()=>use,zone:()=>zone});function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
+t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency2=>PLACES[currency2]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
 emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();const timer2=setTimeout(done,ms);function done(){clearTimeout(timer2);signal?.removeEventListener(
 "abort",done);resolve()}signal?.addEventListener("abort",done)})}function backoff(n,first,most){const full2=Math.min(most,
@@ -197,8 +198,7 @@ t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
 action,detail}){if(action==="change_stock")return[detail];const changes4=[...detail.matchAll(change)];const rest=detail.
 replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
-change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
-UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits2=currency2=>PLACES[currency2]??2;var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -275,9 +275,9 @@ min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=
 form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
 "form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
 function currency(input){const code=input.toUpperCase();if(!/^[A-Z]{3}$/.test(code))reject("form.currency");return code}
-var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits2(currency2());const[,units,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
+var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits(currency2());const[,units,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
 exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decimals",{places});const n=Number(units+fraction.
-padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits2(
+padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits(
 currency2);const all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
 function time2(input){const at=new Date(input);if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)
 reject("form.time");return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(

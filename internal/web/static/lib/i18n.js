@@ -1,5 +1,6 @@
 // Texts, numbers and times in the visitor's language: the one chosen on the page, which is remembered, or the browser's.
 
+import { digits } from "./currency.js";
 import { topic } from "./events.js";
 
 const REMEMBERED = "seckill.language";
