@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"bufio"
 	"bytes"
 	"encoding/json"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 const apiFile = "../../docs/api.http"
@@ -209,7 +209,7 @@ func TestAPIFile(t *testing.T) {
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
 		vars := maps.Clone(f.vars)
-		vars["base"] = p.Url
+		vars["base"] = p.URL
 		run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
 		for i := range f.requests {
 			run.check(&f.requests[i])

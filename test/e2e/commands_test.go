@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"errors"
 	"net/http"
 	"os"
@@ -19,6 +17,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/doctor"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 
@@ -356,7 +355,7 @@ func TestRushCommand(t *testing.T) {
 	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
-			code, out := s.Run(t, "rush", "--url", p.Url, "--buyers", "300", "--stock", "50")
+			code, out := s.Run(t, "rush", "--url", p.URL, "--buyers", "300", "--stock", "50")
 			require.Zero(t, code, out)
 			require.Contains(t, out, "50 durable orders")
 			require.Contains(t, out, "p99")
@@ -365,7 +364,7 @@ func TestRushCommand(t *testing.T) {
 		})
 		t.Run("simulated by the server", func(t *testing.T) { // without access to the database
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out := elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "40", "--stock", "20")
+			code, out := elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "40", "--stock", "20")
 			require.Zero(t, code, out)
 			require.Contains(t, out, "the server simulates 40 buyers of 20 units")
 			require.Contains(t, out, "I1 No oversell           holds  20 active of 20")
@@ -379,7 +378,7 @@ func TestRushCommand(t *testing.T) {
 			code, out := s.Run(t, "seed", "--users", "30", "--tokens", file)
 			require.Zero(t, code, out)
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out = elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "30", "--stock", "10",
+			code, out = elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "30", "--stock", "10",
 				"--tokens", file, "--admin-token", p.Admin(t))
 			require.Zero(t, code, out)
 			require.Contains(t, out, "10 durable orders")
@@ -398,7 +397,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, app.SecretFile), []byte(strings.Repeat("x", 40)), 0o600))
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
-			code, out := elsewhere.Run(t, "rush", "--url", p.Url, "--buyers", "3", "--stock", "2")
+			code, out := elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "3", "--stock", "2")
 			require.Zero(t, code, out) // its buyers logged in instead
 			files, err := os.ReadDir(dir)
 			require.NoError(t, err)
@@ -429,7 +428,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	nodes[1].Kill()
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.Url+"/readyz"), "lock nodes")
+	require.Contains(t, body503(t, p.URL+"/readyz"), "lock nodes")
 	s.RequireNoStart(t, "a majority of the lock nodes does not answer")
 }
 
@@ -457,9 +456,9 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	require.Contains(t, out, "in ZooKeeper")
 
 	ensemble.Leader(t).Kill()
-	rig.Eventually(t, "the server is not ready", func() bool { return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable })
+	rig.Eventually(t, "the server is not ready", func() bool { return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable })
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.Url+"/readyz"), "lock nodes")
+	require.Contains(t, body503(t, p.URL+"/readyz"), "lock nodes")
 	s.RequireNoStart(t, "ZooKeeper, which has the user locks, does not answer")
 
 	require.NoError(t, first.Restart())
@@ -523,8 +522,8 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 	require.Equal(t, http.StatusOK, rig.Get(t, "http://"+addr+"/debug/pprof/cmdline"))
-	require.Equal(t, http.StatusNotFound, rig.Get(t, p.Url+"/metrics"))
-	require.Equal(t, http.StatusNotFound, rig.Get(t, p.Url+"/debug/pprof/"))
+	require.Equal(t, http.StatusNotFound, rig.Get(t, p.URL+"/metrics"))
+	require.Equal(t, http.StatusNotFound, rig.Get(t, p.URL+"/debug/pprof/"))
 }
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bufio"
 	"fmt"
 	"net"
@@ -13,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestConnectionsAreLimited: a server whose process may open 256 files serves up to 192 connections and refuses further
@@ -28,10 +28,10 @@ func TestConnectionsAreLimited(t *testing.T) {
 	p := s.Spawn(t, "")
 	var open []net.Conn
 	connect := func() int {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Url[len("http://"):])
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.URL[len("http://"):])
 		require.NoError(t, err)
 		open = append(open, c)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Url+"/healthz", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/healthz", http.NoBody)
 		require.NoError(t, err)
 		require.NoError(t, req.Write(c))
 		res, err := http.ReadResponse(bufio.NewReader(c), req)
@@ -43,7 +43,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		require.Equal(t, http.StatusOK, connect())
 	}
 	require.Equal(t, http.StatusServiceUnavailable, connect())
-	p.Scrape()
+	p.Scrape(t)
 	require.Contains(t, p.Metrics, `seckill_connections_refused_total{limit="total"} 1`)
 	require.Contains(t, p.Metrics, "seckill_connections 192")
 	for _, c := range open {

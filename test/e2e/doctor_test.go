@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/doctor"
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 

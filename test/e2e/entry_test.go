@@ -1,12 +1,12 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // TestPasses checks that a sale in mode pass sells only to buyers with a pass, on every server, and that

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -14,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // next returns the next event of a stream, or false at its end.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"errors"
 	"net/http"
@@ -13,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
@@ -151,8 +150,8 @@ func requireUnavailable(t *testing.T, p *rig.Server, token, sale string) {
 
 func requireNotReady(t *testing.T, p *rig.Server) {
 	t.Helper()
-	require.Equal(t, http.StatusServiceUnavailable, rig.Get(t, p.Url+"/readyz"))
-	require.Equal(t, http.StatusOK, rig.Get(t, p.Url+"/healthz"))
+	require.Equal(t, http.StatusServiceUnavailable, rig.Get(t, p.URL+"/readyz"))
+	require.Equal(t, http.StatusOK, rig.Get(t, p.URL+"/healthz"))
 }
 
 // body returns the body of a URL and requires status 200.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -17,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // browser sends requests as the pages of hm-dianping do: with a bare token, a timeout of 2 s, and the result taken from
@@ -107,7 +106,7 @@ func (b *browser) login(phone string) error {
 }
 
 // at returns the browser with the same token at another server.
-func (b browser) at(p *rig.Server) *browser { b.url = p.Url; return &b }
+func (b browser) at(p *rig.Server) *browser { b.url = p.URL; return &b }
 
 // retryTimeouts repeats a test until it succeeds without errPageTimeout or errServer, which can occur on a busy machine: the
 // server gives up shortly before the page does.

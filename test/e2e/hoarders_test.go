@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 )
 
 // TestHoarders lets 60 accounts that never pay compete for 50 units with 100 paying people. The accounts press first

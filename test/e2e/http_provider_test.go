@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bytes"
 	"io"
 	"net/http"
@@ -18,6 +15,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 const httpSecret = "3f7a0c91d25be8846a1b9c07e5d2f4386b90ae17"
@@ -89,7 +89,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	line := &noticeLine{lose: 1}
 	s = s.With("SECKILL_PAYMENT_URL="+startProvider(t, line), "SECKILL_PAYMENT_SECRET="+httpSecret)
 	p := s.Serve(t)
-	line.shop = p.Url
+	line.shop = p.URL
 	tokens := s.Tokens(t, 3)
 	sale := p.Sale(t, 3)
 	orders, pages := make([]string, len(tokens)), make([]string, len(tokens))

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"context"
 	"math"
 	"net/http"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 	"seckill/test/servers"
 )
 
@@ -45,7 +44,7 @@ func postConcurrently(t *testing.T, n int, k rig.KeyedPost, servers ...*rig.Serv
 	for i := range n {
 		wg.Go(func() {
 			for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(20 * time.Millisecond) {
-				replies[i], errs[i] = rig.Post(context.Background(), servers[i%len(servers)].Url, k)
+				replies[i], errs[i] = rig.Post(context.Background(), servers[i%len(servers)].URL, k)
 				if errs[i] != nil || replies[i].Status != http.StatusServiceUnavailable && !replies[i].InProgress() {
 					return
 				}
@@ -71,7 +70,7 @@ func postConcurrently(t *testing.T, n int, k rig.KeyedPost, servers ...*rig.Serv
 // answered, and returns it with its URL.
 func dropReplies(t *testing.T, p *rig.Server) (d *servers.Proxy, url string) {
 	t.Helper()
-	d, err := servers.StartProxy(t.Context(), strings.TrimPrefix(p.Url, "http://"))
+	d, err := servers.StartProxy(t.Context(), strings.TrimPrefix(p.URL, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(d.Close)
 	d.Inject(servers.DropReply, "", math.MaxInt)

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
@@ -218,7 +217,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 			require.Zero(t, p.Stop(t))
 			doomed := s.With(rig.EnvKillKeys+"=1").Spawn(t, "")
 			rig.Eventually(t, "the server is killed", func() bool { // at the first answer that is stored, which one of 503 is not
-				_, err := rig.Post(t.Context(), doomed.Url, c.send)
+				_, err := rig.Post(t.Context(), doomed.URL, c.send)
 				return err != nil
 			})
 			<-doomed.Done
@@ -255,7 +254,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range posts {
 				posts[i] = rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[i], Key: fmt.Sprint("round ", round)}
-				wg.Go(func() { _, errs[i] = rig.Post(context.Background(), p.Url, posts[i]) })
+				wg.Go(func() { _, errs[i] = rig.Post(context.Background(), p.URL, posts[i]) })
 			}
 			time.Sleep(rand.N(150 * time.Millisecond))
 			p.Kill()

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bytes"
 	"io"
 	"net/http"
@@ -11,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestPlantedLeaksAreFound: the search at the end of each server finds a secret in its log and in its metrics, even in a
@@ -20,7 +20,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
 	p.Admin(t)
-	p.Scrape()
+	p.Scrape(t)
 	require.Contains(t, p.Metrics, "seckill_security_events_total")
 	search := func(log, metrics string) []string {
 		planted := &rig.Server{Log: &rig.Buffer{}, Metrics: p.Metrics + metrics}
@@ -73,7 +73,7 @@ func TestNothingPersonalIsLogged(t *testing.T) {
 // request sends a request whose answer does not matter.
 func request(t *testing.T, p *rig.Server, method, path, token, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, p.Url+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(t.Context(), method, p.URL+path, bytes.NewReader([]byte(body)))
 	require.NoError(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)

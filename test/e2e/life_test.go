@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"errors"
 	"net/http"
@@ -14,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestOrderFromPurchaseToRefund buys, pays through the sandbox and refunds an order. Its unit is then bought on another

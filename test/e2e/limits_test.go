@@ -1,15 +1,15 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestLimitsHoldOverServers checks that a caller that has used up a limit on one server is refused by another one,

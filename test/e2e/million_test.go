@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -16,6 +13,8 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/test/dbtest"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 const million = 1_000_000

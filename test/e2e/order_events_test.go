@@ -1,14 +1,14 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestEventsSurviveKill kills servers with SIGKILL between the moves of orders and the delivery of their events, while
@@ -18,7 +18,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t)
 	r := rig.StartEventReceiver(t)
-	s = s.In("queue").With("SECKILL_EVENTS_URL="+r.Url, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
+	s = s.In("queue").With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	r.Hang = true
 	const n = 12
 	tokens := s.Tokens(t, n)

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"os"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 
@@ -37,7 +36,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			before := old.Spawn(t, rig.FreeAddr(t))
 			tokens := old.Seed(t, 1201)
 			addr := rig.FreeAddr(t)
-			proxy, front := newReadinessProxy(t, []string{before.Url, "http://" + addr})
+			proxy, front := newReadinessProxy(t, []string{before.URL, "http://" + addr})
 			c := rig.BuyersOf(before.Sale(t, 1000), 1000, tokens[:1200])
 			through, err := rush.NewClient(front, 256)
 			require.NoError(t, err)
@@ -58,7 +57,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			rig.RequireReady(t, again)
 			sale := after.Sale(t, 1)
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			o := orderers{client: client, url: again.Url + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[1200:]}
+			o := orderers{client: client, url: again.URL + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[1200:]}
 			require.NoError(t, o.place(0))
 			rig.RequireSettled(t, s)
 			s.Verify(t)

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"net/http"
 	"slices"
@@ -14,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"math"
 	"net/http"
 	"regexp"
@@ -17,6 +14,8 @@ import (
 
 	"seckill/internal/idgen"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // unusedOrderID is an order id of some hours ago that was never issued.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +21,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // envRollouts is the number of restarts in TestRollingRestarts. The short default is for the suite.
@@ -220,7 +220,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	servers, urls := make([]*rig.Server, 3), make([]string, 3)
 	for i := range servers {
 		servers[i] = s.Spawn(t, rig.FreeAddr(t))
-		urls[i] = servers[i].Url
+		urls[i] = servers[i].URL
 	}
 	sale := servers[0].Sale(t, 10_000)
 	path := "/api/v1/vouchers/" + sale + "/orders"
@@ -244,7 +244,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	for i := range restarts {
 		p := servers[i%len(servers)]
 		require.Zero(t, p.Stop(t))
-		p = s.Spawn(t, strings.TrimPrefix(p.Url, "http://"))
+		p = s.Spawn(t, strings.TrimPrefix(p.URL, "http://"))
 		rig.RequireReady(t, p)
 		servers[i%len(servers)] = p
 		rig.Eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
@@ -272,11 +272,11 @@ func TestSecondSignalEndsTheDrain(t *testing.T) {
 	p := s.Spawn(t, "")
 	sale, token := p.Sale(t, 1), s.Tokens(t, 1)[0]
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
-	rig.Eventually(t, "/readyz is red", func() bool { return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable })
-	require.Contains(t, body503(t, p.Url+"/readyz"), "not ready: shutdown")
-	require.Equal(t, http.StatusOK, rig.Get(t, p.Url+"/healthz"))
+	rig.Eventually(t, "/readyz is red", func() bool { return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable })
+	require.Contains(t, body503(t, p.URL+"/readyz"), "not ready: shutdown")
+	require.Equal(t, http.StatusOK, rig.Get(t, p.URL+"/healthz"))
 	require.NoError(t, (&orderers{
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.Url + "/api/v1/vouchers/" + sale + "/orders",
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.URL + "/api/v1/vouchers/" + sale + "/orders",
 		tokens: []string{token},
 	}).place(0))
 	rig.Eventually(t, "the process ends", func() bool {

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"context"
 	"errors"
 	"net/http"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 )
 
 // balancer sends each request to the next of its servers, so a purchase always reaches another server than the answer
@@ -146,7 +145,7 @@ func TestRoomSurvivesRestarts(t *testing.T) {
 				} else {
 					require.Zero(t, p.Stop(t))
 				}
-				servers[i] = s.Spawn(t, strings.TrimPrefix(p.Url, "http://"))
+				servers[i] = s.Spawn(t, strings.TrimPrefix(p.URL, "http://"))
 				b.servers[i].Store(servers[i])
 			}
 		})

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -14,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestRoomIsFairToPeople: bots press 600 times a second from one address, from before the sale until it is sold out,

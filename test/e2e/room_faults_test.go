@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"context"
 	"fmt"
 	"net/http"
@@ -16,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestRoomSurvivesFaults: while a room is full, Redis loses its data, one of four servers is killed, and the clocks of two
@@ -58,7 +57,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 		for _, p := range servers {
 			a, err := p.TryEntry(ctx, http.MethodGet, w.Token, sale, w.Ticket)
 			if err != nil || a.Pass == "" {
-				t.Errorf("%s: no pass: %v %+v", p.Url, err, a)
+				t.Errorf("%s: no pass: %v %+v", p.URL, err, a)
 			}
 			w.Note(a)
 		}
@@ -67,7 +66,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 		}
 		p := servers[i%len(servers)]
 		if _, err := p.PlaceWith(ctx, w.Token, sale, w.Pass()); err != nil {
-			t.Errorf("%s: %v", p.Url, err)
+			t.Errorf("%s: %v", p.URL, err)
 		}
 	})
 	s.VerifyRoom(t, sale)

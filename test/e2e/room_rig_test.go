@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // enter gives each token a place in a room, on the servers in turn.

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"database/sql"
 	"net/http"
 	"sync"
@@ -10,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // TestRoomTickets: concurrent requests of an account on two servers get one place. Forged, borrowed, lost and expired

@@ -1,12 +1,12 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
 )
 
 // TestAdminRush starts the load simulation through the admin API. Its buyers pass the rate limits, appear in the sale

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"errors"
 	"io"
 	"net/http"
@@ -17,6 +14,8 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestServeRefusesUnsafeSettings starts the program with the settings of a trial on a real database.
@@ -116,7 +115,7 @@ func newHolder(t *testing.T, p *rig.Server, r *rig.CodeReceiver, sale, phone str
 	t.Helper()
 	login := r.Login(t, p, phone)
 	h := holder{token: login["access_token"].(string), refresh: login["refresh_token"].(string)}
-	b := browser{t: t, url: p.Url}
+	b := browser{t: t, url: p.URL}
 	retryTimeouts(t, func() error {
 		if _, _, err := b.call(http.MethodPost, "/user/code?phone="+phone, nil); err != nil {
 			return err
@@ -152,7 +151,7 @@ func (h holder) requireSession(t *testing.T, p *rig.Server, valid bool) {
 	a = p.Reply(t, http.MethodPost, "/auth/refresh", "", map[string]string{"refresh_token": h.refresh})
 	require.Equal(t, want, a.Status, "refresh token")
 	retryTimeouts(t, func() error {
-		_, _, err := (&browser{t: t, url: p.Url, token: h.idle}).call(http.MethodGet, "/user/me", nil)
+		_, _, err := (&browser{t: t, url: p.URL, token: h.idle}).call(http.MethodGet, "/user/me", nil)
 		if !valid && errors.Is(err, errLogin) {
 			return nil
 		}

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"net/http"
 	"testing"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 )
 
 // TestSaleStatsOfAllServers: every server reports the purchases of all servers exactly, and the seconds add up to the

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bytes"
 	"encoding/hex"
 	"io"
@@ -17,6 +14,9 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // traceStore is a receiver of OTLP over HTTP.
@@ -90,7 +90,7 @@ func traceOrder(t *testing.T, lane string, want []string) bool {
 		return false
 	}
 
-	p.Scrape()
+	p.Scrape(t)
 	for _, histogram := range []string{"seckill_http_request_seconds", "seckill_order_seconds"} {
 		require.Regexp(t, `(?m)^`+histogram+`_bucket\{.*\} \d+ # \{trace_id="`+traceID+`"\}`, p.Metrics)
 	}

@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // soldInQueue starts a server in lane queue with a sale of which one unit is sold.

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-
 	"context"
 	"database/sql"
 	_ "embed"
@@ -16,6 +14,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/test/e2e/rig"
 )
 
 //go:embed testdata/previous.sql
@@ -116,7 +115,7 @@ func TestPreviousSchema(t *testing.T) {
 	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	o := orderers{client: client, url: servers[0].Url + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
+	o := orderers{client: client, url: servers[0].URL + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
 	require.NoError(t, o.place(0), "the key of an order of the previous version")
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
-
 	"bufio"
 	"encoding/json"
 	"errors"
@@ -15,10 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/app"
-
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
 )
 
 // TestWaitingBuyersCostFewCommands: 5,000 buyers that wait for their queued orders, with Prefer or on an event stream,
@@ -46,7 +45,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
-		waiting.Go(func() { followUntil("pending_payment", p.Url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
+		waiting.Go(func() { followUntil("pending_payment", p.URL+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
 	}
 	for range buyers {
 		require.Equal(t, "queued", <-seen)

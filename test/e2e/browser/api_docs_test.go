@@ -54,7 +54,7 @@ func TestDocs(t *testing.T) {
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Stock: 3})
 
-	v := visit(t, browser, p.Url, "en")
+	v := visit(t, browser, p.URL, "en")
 	v.do(chromedp.EmulateViewport(390, 844))
 	v.goTo("/docs")
 	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
@@ -115,7 +115,7 @@ type problemView struct{ Type, Code string }
 // problemOf requests a path that does not exist and returns the problem.
 func problemOf(t *testing.T, p *rig.Shop, path string) problemView {
 	t.Helper()
-	res, err := http.Get(p.Url + path)
+	res, err := http.Get(p.URL + path)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.Equal(t, http.StatusNotFound, res.StatusCode)

@@ -28,7 +28,7 @@ func TestBuyWithChallenge(t *testing.T) {
 		return sale
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
-	v := visit(t, startBrowser(t), p.Url, "en")
+	v := visit(t, startBrowser(t), p.URL, "en")
 	v.intercept()
 	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
 		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
@@ -86,7 +86,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	require.Equal(t, 1, entries(never))
 
 	// The page above has loaded its modules one by one. The bundle finds the worker as well.
-	bundled := visit(t, startBrowser(t), p.Url, "en")
+	bundled := visit(t, startBrowser(t), p.URL, "en")
 	bundled.goTo("/")
 	bundled.buy(late, rig.NewPhone())
 	bundled.reads(card(late), "Reserved for you")

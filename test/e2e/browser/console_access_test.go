@@ -34,7 +34,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
 	order := c.Buy(t, token, sale)
-	v := c.visit(c.Url, "zh-CN,zh")
+	v := c.visit(c.URL, "zh-CN,zh")
 	v.enter("/console", c.phone)
 	latin := `(() => {
 		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -84,7 +84,7 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, longOffer)
 	order := c.Buy(t, token, sale)
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.goTo("/console")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open]")`)

@@ -28,7 +28,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 		}
 	}
 	require.NotEmpty(t, normal, "the demo has a voucher without a sale")
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/sales/"+normal+"/edit", c.phone)
 	v.fill("change", "sub_title", "changed here")
 	v.submit("change")
@@ -39,7 +39,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 // editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
 func editsKept(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Stock: 5})
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.before(`{
 		const original = window.fetch;
 		window.fetch = async (url, options) => {
@@ -99,7 +99,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 // staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.
 func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Stock: 5})
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.before(`{
 		const parse = JSON.parse;
 		window.updates = 0;
@@ -179,7 +179,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 
 // adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
 func adminRevoked(t *testing.T, c *consoleTest) {
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.before(`{
 		const original = window.fetch;
 		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")

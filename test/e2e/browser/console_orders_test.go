@@ -30,7 +30,7 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
 	code := c.Must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/orders?voucher_id="+sale, c.phone)
 	v.reads(".listing tbody tr", "Paid")
 	v.fill("redeem", "code", strings.ToLower(code))
@@ -60,7 +60,7 @@ func searchOrders(t *testing.T, c *consoleTest) {
 	phone, title := rig.NewPhone(), "Picnic "+rig.NewPhone()
 	sale := c.Publish(t, rig.Offer{Title: title, Stock: 5})
 	o, _ := c.paidOrder(t, phone, sale)
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/orders", c.phone)
 	search := func(field, value string) {
 		t.Helper()
@@ -104,7 +104,7 @@ func searchOrders(t *testing.T, c *consoleTest) {
 func filesInBrowser(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.before(`{
 		window.files = {};
 		const create = URL.createObjectURL;
@@ -139,7 +139,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 		o, token := c.paidOrder(t, rig.NewPhone(), sale)
 		orders, tokens = append(orders, o), append(tokens, token)
 	}
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.reads("h1", "Cancelled event")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="refund-all"]').checkVisibility()`), "the units would be sold again")

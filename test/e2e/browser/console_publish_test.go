@@ -64,7 +64,7 @@ func TestConsolePublish(t *testing.T) {
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins()
 	p := s.Serve(t).Shop(t)
-	publishInBrowser(t, p, visit(t, browser, p.Url, "en"), visit(t, browser, p.Url, "en"))
+	publishInBrowser(t, p, visit(t, browser, p.URL, "en"), visit(t, browser, p.URL, "en"))
 	s.Verify(t)
 }
 
@@ -221,7 +221,7 @@ func lasts(t *testing.T, voucher map[string]any) time.Duration {
 func nonsenseShown(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Title: strings.Repeat("word ", 12), PayValue: 500, ActualValue: 300, Stock: 1})
 	c.Change(t, sale, map[string]any{"shop_id": "99"})
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.do(chromedp.EmulateViewport(390, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	v.enter("/console/sales/"+sale, c.phone)
 	v.checks("price", "broken")

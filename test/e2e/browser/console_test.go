@@ -170,7 +170,7 @@ type consoleTest struct {
 // accessControl checks that the console shows its content only to admins, and again after a reload, but not after a
 // logout.
 func accessControl(t *testing.T, c *consoleTest) {
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.goTo("/console/orders")
 	v.reads("[data-gate]", "The console is for staff")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
@@ -181,7 +181,7 @@ func accessControl(t *testing.T, c *consoleTest) {
 	v.leave(`main a[href="/"]`, "Flash sales")
 	require.NotContains(t, v.text("#nav"), "Console")
 
-	a := c.visit(c.Url, "en")
+	a := c.visit(c.URL, "en")
 	a.enter("/console/orders", c.phone)
 	a.reads("h1", "Orders")
 	a.until(`document.querySelector("form[data-form=search]")`)
@@ -196,9 +196,9 @@ func accessControl(t *testing.T, c *consoleTest) {
 
 // saleLifecycle creates a sale, changes it, changes its stock and unpublishes it. The open page of a buyer follows.
 func saleLifecycle(t *testing.T, c *consoleTest) {
-	buyer := c.visit(c.Url, "en")
+	buyer := c.visit(c.URL, "en")
 	buyer.goTo("/")
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console", c.phone)
 	v.click(`a[href="/console/new"]`)
 	v.reads("h1", "New sale")
@@ -353,7 +353,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	masked := domain.MaskPhone(phone)
 	token := c.LoginToken(t, phone)
 	kept, unwanted := c.Buy(t, token, first), c.Buy(t, token, second)
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/orders", c.phone)
 	v.fill("search", "phone", "12")
 	v.submit("search")
@@ -429,7 +429,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	order, deadLetter := rig.PlacePoisoned(t, p.Server, sale, tokens[0], p.Token)
 	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 
-	v := c.visit(p.Url, "en")
+	v := c.visit(p.URL, "en")
 	v.enter("/console/dead-letters", c.phone)
 	v.reads("table", "poison")
 	v.click(`tbody a[href*="user_id"]`)
@@ -467,7 +467,7 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	p := s.Serve(t).Shop(t)
 	l := &rig.LiveSale{Stack: s, P: p.Server, Sale: p.Publish(t, rig.Offer{Stock: 5}), Rdb: s.Client(t)}
 	l.Order(t, s.Tokens(t, 1)[0])
-	v := c.visit(p.Url, "en")
+	v := c.visit(p.URL, "en")
 	v.enter("/console/reconcile", c.phone)
 	v.reads(".summary", "No differences")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="apply"]').checkVisibility()`))

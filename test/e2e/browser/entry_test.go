@@ -20,7 +20,7 @@ func orderWithPass(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 		p.Must(t, http.MethodPatch, "/admin/vouchers/"+sales[i], p.Token, rig.PassMode)
 	}
 	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	press := func(sale, done string) (entries, orders int) {
 		v.until(canBuy(sale))
@@ -55,7 +55,7 @@ func orderWithPass(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // passesInConsole creates a sale with passes, changes it and revokes its passes.
 func passesInConsole(t *testing.T, c *consoleTest) {
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/new", c.phone)
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "pass")
 	for field, value := range map[string]string{

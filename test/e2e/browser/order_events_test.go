@@ -13,10 +13,10 @@ import (
 func eventsInBrowser(t *testing.T, c *consoleTest) {
 	r := rig.StartEventReceiver(t)
 	r.Refuse = true
-	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.Url, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
+	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	p := s.Serve(t).Shop(t)
 	order := p.Buy(t, s.Tokens(t, 1)[0], p.Publish(t, rig.Offer{Stock: 5})).ID
-	v := c.visit(p.Url, "en")
+	v := c.visit(p.URL, "en")
 	v.enter("/console/events", c.phone)
 	rig.Eventually(t, "the answer of the receiver", func() bool {
 		v.click(`[data-do="refresh"]`)

@@ -20,7 +20,7 @@ import (
 // languages covers the language of the browser and the choice of another one.
 func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Title: "火锅 Hot pot", Stock: 5})
-	zh := visit(p.Url, "zh-TW,zh")
+	zh := visit(p.URL, "zh-TW,zh")
 	zh.goTo("/")
 	zh.reads("h1", "限时秒杀")
 	zh.reads(buyOf(sale), "立即抢购")
@@ -38,7 +38,7 @@ func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visi
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
-	other := visit(p.Url, "de-DE,de")
+	other := visit(p.URL, "de-DE,de")
 	other.goTo("/")
 	other.reads("h1", "Flash sales")
 }
@@ -46,7 +46,7 @@ func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visi
 // keyboardOnly completes a purchase without a mouse.
 func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.key(kb.Tab)
@@ -106,7 +106,7 @@ func (b *tab) tabTo(selector string) {
 // in English.
 func narrow(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, longOffer)
-	v := visit(p.Url, "zh-CN")
+	v := visit(p.URL, "zh-CN")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.fitsPhone(t, "sales")
@@ -158,7 +158,7 @@ func accessible(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 	p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	over := p.Publish(t, rig.Offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
 	sale := p.Publish(t, longOffer)
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.click(`[data-do="past"]`)
@@ -214,7 +214,7 @@ func (b *tab) legible(t *testing.T, what string) {
 
 // texts requires the same texts in both languages, and a text for every error code of the API.
 func texts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	all := evaluate[map[string]map[string]string](v.tab,
 		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
@@ -273,7 +273,7 @@ func codesOf(document any) map[string]bool {
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
 // shop, console and documentation.
 func demoAccounts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.Url, "zh-CN")
+	v := visit(p.URL, "zh-CN")
 	v.goTo("/")
 	choose := func(role string) {
 		v.click(`[data-do="login"]`)

@@ -168,7 +168,7 @@ func notStartedYet(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // endedMeanwhile: the page shows why a purchase failed, even if it still showed stock.
 func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	// The next reads never end, so the page keeps its old stock.
 	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
@@ -186,7 +186,7 @@ func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // queuedOrderFails: the card of a sale says that a queued order takes long, and that it has failed.
 func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`window.order = { id: "77", voucher_id: %q, user_id: await me(), status: "queued", ahead: 0, created_at: new Date((await load("lib/clock.js")).now() - 11_000) }; window.answer = (a) =>
 		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
@@ -201,7 +201,7 @@ func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
 func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
@@ -222,7 +222,7 @@ func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) 
 
 // logoutOfOldToken: a logout with an expired access token is repeated and ends the session on the server.
 func logoutOfOldToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.endsWith("/auth/logout") && count("/auth/logout") === 1 && problem(401, "token_expired")`)
 	v.click(`[data-do="logout"]`)
@@ -233,7 +233,7 @@ func logoutOfOldToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
 // later.
 func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	v.run(`window.answer = (a, o, real) => {
 		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
@@ -264,7 +264,7 @@ func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // streamOfExpiredToken: the page reopens the stream at once where it ended, and shows no event of its own.
 func streamOfExpiredToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	v.run(`window.seen = []; window.resumed = []; window.end = new AbortController();
 		window.answer = (a, o) => {
@@ -287,7 +287,7 @@ func streamOfExpiredToken(t *testing.T, p *rig.Shop, visit func(string) *visitor
 // buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
 func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	two := v.newTab()
 	two.intercept()
@@ -304,7 +304,7 @@ func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // clockAfterSleep: performance.now() may stop while a device sleeps; the next answer corrects the clock.
 func clockAfterSleep(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	for name, observe := range map[string]string{
 		"an answer": `c.observe(new Date(at + 3600_000).toISOString(), now - 200, now)`,
@@ -322,7 +322,7 @@ func clockAfterSleep(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // truncatedResponse: a response that never ends is treated as lost and repeated.
 func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
@@ -333,7 +333,7 @@ func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // orderMissing: a queued order has not failed if it is missing for less than 5 seconds, and recovers if it appears
 // after that.
 func orderMissing(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`window.mine = await load("shop/mine.js"); window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() }`)
 	require.True(t, evaluate[bool](v.tab, `(async () => {
@@ -349,7 +349,7 @@ func orderMissing(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // lateRefusal: the refusal of a renewal does not end a session that began after it.
 func lateRefusal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	phone := rig.NewPhone()
 	v.run(`const { session } = await load("lib/session.js");
@@ -367,7 +367,7 @@ func lateRefusal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // purchaseExpires: a purchase is not retried after the device has slept too long.
 func purchaseExpires(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
 		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
@@ -401,7 +401,7 @@ func reloadDuringPurchase(t *testing.T, p *rig.Shop, visit func(string) *visitor
 // codeBeforeReload: a code that was sent before a reload can still be entered.
 func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	phone := rig.NewPhone()
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
@@ -426,11 +426,11 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
 func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	for path, refusal := range map[string]string{
 		"/user/code?phone=" + rig.NewPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
 	} {
-		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.Url, path)
+		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.URL, path)
 		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
 		v.click("button")
 		v.until(`document.body.innerText.includes(%q)`, refusal)
@@ -439,7 +439,7 @@ func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.
 func failedReadNotRepeated(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	v.run(`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
 		const { one } = await load("shop/sales.js");
@@ -449,7 +449,7 @@ func failedReadNotRepeated(t *testing.T, p *rig.Shop, visit func(string) *visito
 
 // streamsForPendingChanges: event streams are opened for orders with a pending change and for pinned orders only.
 func streamsForPendingChanges(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
 		window.answer = (a, o) => a.endsWith("/events") && never(o);
@@ -464,7 +464,7 @@ func streamsForPendingChanges(t *testing.T, p *rig.Shop, visit func(string) *vis
 // orderUnreadable: the page of an order shows an error and recovers without a reload.
 func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.goTo("/")
 	v.buy(sale, rig.NewPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
@@ -483,7 +483,7 @@ func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // jitter: pages that receive the same information at the same moment spread their next requests.
 func jitter(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.before(`Math.random = () => 0`)
 	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
 	v.goTo("/")

@@ -26,7 +26,7 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 	browser := startBrowser(t)
 	rig.Core("lock/embedded").Full("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
-		buyInBrowser(t, s, p, visit(t, browser, p.Url, "en"))
+		buyInBrowser(t, s, p, visit(t, browser, p.URL, "en"))
 	})
 }
 
@@ -119,7 +119,7 @@ func TestPages(t *testing.T) {
 // twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
 func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	one, two := v.tab, v.newTab()
 	one.goTo("/")
 	two.goTo("/")
@@ -157,7 +157,7 @@ func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 
 // startsWhileOpen: the button is enabled when the sale begins by the server's clock, without a reload.
 func startsWhileOpen(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v.goTo("/")
@@ -178,7 +178,7 @@ func startsWhileOpen(t *testing.T, p *rig.Shop, visit func(url, language string)
 // backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it.
 func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
-	first, second := visit(p.Url, "en"), visit(p.Url, "en")
+	first, second := visit(p.URL, "en"), visit(p.URL, "en")
 	second.goTo("/")
 	second.until(canBuy(sale))
 	first.goTo("/")
@@ -291,7 +291,7 @@ func answerLost(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 func markupInTexts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
 	sale := p.Publish(t, rig.Offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	require.Equal(t, evil, v.text(card(sale)+" h2"))
@@ -306,7 +306,7 @@ func markupInTexts(t *testing.T, p *rig.Shop, visit func(url, language string) *
 // refund: after a refund, the unit can be bought again without a reload.
 func refund(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
@@ -322,7 +322,7 @@ func refund(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor
 // windowMoved: open pages show changes of a sale's window and status.
 func windowMoved(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.reads(card(sale), "Upcoming")
 	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)})
@@ -339,7 +339,7 @@ func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *vi
 	for _, token := range s.Tokens(t, 3) {
 		p.Queue(t, token, sale)
 	}
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
@@ -359,7 +359,7 @@ func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *vi
 func paymentRefused(t *testing.T, shared *rig.Shop, visit func(url, language string) *visitor) {
 	p := shared.Stack.Fresh(t).With("SECKILL_SANDBOX=fail").Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
@@ -372,7 +372,7 @@ func paymentRefused(t *testing.T, shared *rig.Shop, visit func(url, language str
 // logoutEverywhere ends the session of another browser as well.
 func logoutEverywhere(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	phone := rig.NewPhone()
-	one, two := visit(p.Url, "en"), visit(p.Url, "zh")
+	one, two := visit(p.URL, "en"), visit(p.URL, "zh")
 	for _, v := range []*visitor{one, two} {
 		v.goTo("/")
 		v.click(`[data-do="login"]`)
@@ -389,7 +389,7 @@ func logoutEverywhere(t *testing.T, p *rig.Shop, visit func(url, language string
 // account downloads a visitor's data and deletes the account from the dialog behind the phone number.
 func account(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale, phone := p.Publish(t, rig.Offer{Stock: 3}), rig.NewPhone()
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.buy(sale, phone)
 	v.click(`[data-do="account"]`)

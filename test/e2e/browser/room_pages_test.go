@@ -57,7 +57,7 @@ func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *vi
 	})
 	buyers := map[string]*visitor{}
 	for language, texts := range textsOfRoom {
-		v := visit(p.Url, language)
+		v := visit(p.URL, language)
 		buyers[language] = v
 		v.goTo("/")
 		v.collectsAnnouncements()
@@ -119,7 +119,7 @@ func (b *tab) collectsAnnouncements() {
 // stream is left. The sale has a challenge, which the page solves to join.
 func roomInTwoTabs(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	one, two := v.tab, v.newTab()
 	two.intercept()
@@ -174,7 +174,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 		"opens_at": time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339),
 	})
 	sale := p.Room(t, rig.Offer{Stock: 5}, nil)
-	v := visit(p.Url)
+	v := visit(p.URL)
 	v.loginNewUser()
 	v.reads(card(later)+" .note", "The waiting room opens in 00:0")
 	require.False(t, evaluate[bool](v.tab, canBuy(later)))
@@ -214,7 +214,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // roomInConsole publishes a sale with a waiting room and acts on it while a buyer waits.
 func roomInConsole(t *testing.T, c *consoleTest) {
-	v := c.visit(c.Url, "en")
+	v := c.visit(c.URL, "en")
 	v.enter("/console/new", c.phone)
 	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
@@ -241,7 +241,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 		"mode": "room", "pass_ttl": 120.0, "rate": 7.0, "opens_at": begin.Add(-10 * time.Minute).UTC().Format(time.RFC3339),
 	}, entry())
 
-	buyer := c.visit(c.Url, "en")
+	buyer := c.visit(c.URL, "en")
 	buyer.intercept()
 	buyer.goTo("/")
 	buyer.until(canBuy(sale))

@@ -20,15 +20,15 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
 	p.As(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", map[string]any{"delta": 5, "reason": "more"}, http.StatusOK, &struct{}{})
 
-	res, err := http.Get(p.Url + "/sales/" + sale) //nolint:noctx // a test
+	res, err := http.Get(p.URL + "/sales/" + sale) //nolint:noctx // a test
 	require.NoError(t, err)
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅 · Osmanthus Tea House">`)
-	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.Url+"/sales/"+sale+`">`)
+	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/sales/" + sale)
 	v.until(canBuy(sale))
 	v.reads("h1", "Breakfast in the harbour")
@@ -51,7 +51,7 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	v.reads("h1", "Breakfast in the harbour")
 
 	for path, heading := range map[string]string{"/sales/999999": "Page not found", "/nope": "Page not found", "/console/nope": "Page not found"} {
-		v.do(chromedp.Navigate(p.Url + path))
+		v.do(chromedp.Navigate(p.URL + path))
 		v.reads("h1", heading)
 	}
 	v.click(`nav a[href="?lang=zh"]`)
@@ -64,7 +64,7 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 // readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
 func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/sales/" + sale)
 	v.reads(buyOf(sale), "Log in to be ready")
 	v.click(buyOf(sale))
@@ -82,7 +82,7 @@ func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 // expiredOrder: an order that was not paid in time says so, and leads back to the sale.
 func expiredOrder(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
@@ -101,7 +101,7 @@ func expiredOrder(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 // limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
 func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2})
-	v := visit(p.Url, "en")
+	v := visit(p.URL, "en")
 	v.goTo("/")
 	v.reads(card(sale), "Limit per customer: 2")
 	v.buy(sale, rig.NewPhone())

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"seckill/test/e2e/rig"
-
 	"context"
 	"slices"
 	"strconv"
@@ -17,6 +15,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/redisconn"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 

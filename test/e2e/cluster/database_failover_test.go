@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"seckill/test/e2e/rig"
-
 	"database/sql"
 	"fmt"
 	"net"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 

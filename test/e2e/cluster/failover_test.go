@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"seckill/test/e2e/rig"
-
 	"errors"
 	"net/http"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"seckill/internal/admission/schema"
 	"seckill/internal/app"
 	"seckill/internal/rush"
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 
@@ -82,7 +81,7 @@ func TestCounterMasterDown(t *testing.T) {
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
 		rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
-			return rig.Get(t, p.Url+"/readyz") == http.StatusServiceUnavailable
+			return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable
 		})
 	})
 }

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"seckill/test/e2e/rig"
-
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
 

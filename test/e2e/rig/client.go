@@ -48,7 +48,7 @@ func (p *Server) SendBody(t *testing.T, method, path, token, body string, header
 
 // trySend is sendBody for requests that may fail.
 func (p *Server) trySend(ctx context.Context, method, path, token, body string, header ...string) (a Answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.Url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, p.URL+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
 	}
@@ -80,7 +80,7 @@ func (p *Server) Answered(t *testing.T, method, path, token string, header ...st
 	t.Helper()
 	Eventually(t, "an answer other than 503", func() bool {
 		a = p.Do(t, method, path, token, header...)
-		return a.Status != http.StatusServiceUnavailable
+		return !forgive503(a.Status)
 	})
 	return a
 }
@@ -105,6 +105,7 @@ func RequireQueued(t *testing.T, a Answer) string {
 	return id
 }
 
+// RequireProblem requires an answer with a status and a code.
 func RequireProblem(t *testing.T, status int, code string, a Answer) {
 	t.Helper()
 	require.Equal(t, status, a.Status, a.Body)
@@ -197,7 +198,7 @@ func Post(ctx context.Context, base string, k KeyedPost) (Reply, error) {
 // Post sends a request and requires a response.
 func (p *Server) Post(t *testing.T, k KeyedPost) Reply {
 	t.Helper()
-	r, err := Post(context.WithoutCancel(t.Context()), p.Url, k)
+	r, err := Post(context.WithoutCancel(t.Context()), p.URL, k)
 	require.NoError(t, err)
 	return r
 }
@@ -207,9 +208,9 @@ func (p *Server) PostUntilAnswered(t *testing.T, k KeyedPost) Reply {
 	t.Helper()
 	var last Reply
 	Eventually(t, k.Path+" is answered", func() bool {
-		r, err := Post(t.Context(), p.Url, k)
+		r, err := Post(t.Context(), p.URL, k)
 		last = r
-		return err == nil && r.Status < 500 && !r.InProgress()
+		return err == nil && !forgive503(r.Status) && r.Status < 500 && !r.InProgress()
 	})
 	return last
 }
@@ -220,6 +221,7 @@ func (p *Server) SaleOf(t *testing.T, stock, limit int) string {
 	return p.PostUntilAnswered(t, KeyedPost{"/api/v1/admin/vouchers", p.Admin(t), rand.Text(), SaleText(stock, limit)}).Field(t, "id")
 }
 
+// SaleText is the body of a request for a sale that runs.
 func SaleText(stock, limit int) string {
 	now := time.Now().UTC()
 	text, _ := json.Marshal(map[string]any{
@@ -229,6 +231,7 @@ func SaleText(stock, limit int) string {
 	return string(text)
 }
 
+// OrdersOf is the path of the purchases of a sale.
 func OrdersOf(sale string) string { return "/api/v1/vouchers/" + sale + "/orders" }
 
 // ExpireLeases ends all idempotency leases, which otherwise last 10 s.
@@ -266,7 +269,7 @@ func (p *Server) Call(ctx context.Context, method, path, token string, body any)
 			return Answer{}, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, p.Url+"/api/v1"+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, p.URL+"/api/v1"+path, bytes.NewReader(text))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -291,7 +294,7 @@ func (p *Server) Reply(t *testing.T, method, path, token string, body any) (a An
 		var err error
 		a, err = p.Call(t.Context(), method, path, token, body)
 		require.NoError(t, err)
-		return a.Status != http.StatusServiceUnavailable
+		return !forgive503(a.Status)
 	})
 	return a
 }
@@ -387,7 +390,7 @@ func (p *Server) ChangeStock(t *testing.T, admin, sale string, delta int) (a Ans
 	key, body := rand.Text(), fmt.Sprintf(`{"delta":%d,"reason":"counted again"}`, delta)
 	Eventually(t, "the stock is changed or the change is refused", func() bool {
 		a = p.SendBody(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", admin, body, "Idempotency-Key", key)
-		return a.Status != http.StatusServiceUnavailable && a.Body["code"] != "order_in_progress"
+		return !forgive503(a.Status) && a.Body["code"] != "order_in_progress"
 	})
 	return a
 }
@@ -443,14 +446,14 @@ func (p *Shop) Sell(t *testing.T, sale string, n int) {
 // openEvents opens an event stream, again after an answer of 503. The stream lasts until the end of the test.
 func (p *Server) openEvents(t *testing.T, path, token string) (stream io.Reader) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Url+"/api/v1"+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/api/v1"+path, nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	Eventually(t, "an answer other than 503", func() bool {
 		res, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = res.Body.Close() })
-		if res.StatusCode == http.StatusServiceUnavailable {
+		if forgive503(res.StatusCode) {
 			return false
 		}
 		require.Equal(t, http.StatusOK, res.StatusCode)
@@ -493,7 +496,7 @@ func (p *Server) QueueUp(ctx context.Context, token, sale string) (id string, er
 		case err != nil:
 		case id != "" && (a.Status == http.StatusAccepted || a.Status == http.StatusConflict && code == "duplicate_order"):
 			return id, nil
-		case a.Status != http.StatusServiceUnavailable || code != "unavailable" && code != "overloaded" || a.Header.Get("Retry-After") == "":
+		case !forgive503(a.Status) || code != "unavailable" && code != "overloaded" || a.Header.Get("Retry-After") == "":
 			return "", fmt.Errorf("answered %d: %v", a.Status, a.Body)
 		}
 	}

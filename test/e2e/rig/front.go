@@ -53,7 +53,7 @@ func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // StartFront starts a front of the server.
 func (p *Server) StartFront(t *testing.T) *front {
 	t.Helper()
-	target, err := url.Parse(p.Url)
+	target, err := url.Parse(p.URL)
 	require.NoError(t, err)
 	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -168,6 +168,7 @@ type Shop struct {
 	Stack *Stack // of the server, if the test that started it sets this
 }
 
+// Shop returns the server with the token of the demo's admin.
 func (p *Server) Shop(t *testing.T) *Shop {
 	t.Helper()
 	return &Shop{Server: p, Token: p.Admin(t)}
@@ -207,7 +208,7 @@ func (p *Shop) As(t *testing.T, method, path string, in any, want int, out any) 
 	var status int
 	var text []byte
 	Eventually(t, "an answer other than 503", func() bool {
-		req, err := http.NewRequestWithContext(t.Context(), method, p.Url+path, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, p.URL+path, bytes.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+p.Token)
 		if method == http.MethodPost {
@@ -219,7 +220,7 @@ func (p *Shop) As(t *testing.T, method, path string, in any, want int, out any) 
 		text, err = io.ReadAll(res.Body)
 		require.NoError(t, err)
 		status = res.StatusCode
-		return status != http.StatusServiceUnavailable && !strings.Contains(string(text), "order_in_progress")
+		return !forgive503(status) && !strings.Contains(string(text), "order_in_progress")
 	})
 	require.Equal(t, want, status, string(text))
 	require.NoError(t, json.Unmarshal(text, out))

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"regexp"
@@ -40,32 +41,37 @@ var opsAddr = regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)
 
 // Scrape stores the metrics of a server before it ends. Those of a server that the test has killed or paused, or that
 // has no ops address, are not available.
-func (p *Server) Scrape() {
+func (p *Server) Scrape(t *testing.T) {
+	t.Helper()
 	addr := opsAddr.FindStringSubmatch(p.Log.String())
 	if addr == nil {
 		return
 	}
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
-	if err != nil {
-		return
-	}
+
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
+	require.NoError(t, err)
 	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5") // as Prometheus does
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
+		t.Log("no metrics:", err)
 		return
 	}
 	defer res.Body.Close()
-	if text, err := io.ReadAll(res.Body); err == nil {
-		p.Metrics += string(text)
+
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Log("no metrics:", err)
+		return
 	}
+	p.Metrics = string(text)
 }
 
 // ReportsOnlyMasked requires the failed login of a phone in the metrics and, masked, in the log of a server in production
 // mode. The search for secrets follows when the server ends.
 func (p *Server) ReportsOnlyMasked(t *testing.T) {
 	t.Helper()
-	p.Scrape()
+	p.Scrape(t)
 	require.Contains(t, p.Metrics, `seckill_security_events_total{event="login_failed"}`)
 	p.Logs(t, "phone=138****0001")
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Main runs the tests of a package, or the program if a test has started this binary as a server. After the tests it runs
-// cleanup, and fails if goroutines are left.
+// cleanup, prints what the helpers forgave, and fails if goroutines are left.
 func Main(m *testing.M, cleanup ...func()) {
 	if os.Getenv(EnvRunMain) != "" {
 		os.Exit(runBroken())
@@ -40,6 +40,7 @@ func Main(m *testing.M, cleanup ...func()) {
 		for _, f := range cleanup {
 			f()
 		}
+		forgiven.report()
 		return goroutines()
 	})
 }

@@ -33,6 +33,7 @@ type CodeReceiver struct {
 
 const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 
+// StartCodeReceiver starts a receiver of login codes.
 func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	t.Helper()
 	r := &CodeReceiver{codes: map[string]string{}, apps: map[string]string{}}
@@ -114,7 +115,7 @@ func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]a
 
 // eventReceiver is the merchant's system behind SECKILL_EVENTS_URL. While it hangs, it takes events without answering.
 type eventReceiver struct {
-	Url string
+	URL string
 
 	Mu      sync.Mutex
 	Hang    bool
@@ -125,6 +126,7 @@ type eventReceiver struct {
 	Repeats int                 // events that were sent again after an answer
 }
 
+// StartEventReceiver starts a receiver of the events of orders.
 func StartEventReceiver(t *testing.T) *eventReceiver {
 	t.Helper()
 	r := &eventReceiver{types: map[string][]string{}, bodies: map[string]string{}}
@@ -159,7 +161,7 @@ func StartEventReceiver(t *testing.T) *eventReceiver {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(server.Close)
-	r.Url = server.URL
+	r.URL = server.URL
 	return r
 }
 

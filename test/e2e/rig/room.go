@@ -43,7 +43,7 @@ var entryClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Trans
 
 // Entry sends a request to the entry of a sale.
 func (p *Server) Entry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.Url+"/api/v1/vouchers/"+sale+"/entry", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, p.URL+"/api/v1/vouchers/"+sale+"/entry", http.NoBody)
 	if err != nil {
 		return a, err
 	}
@@ -79,6 +79,7 @@ func (p *Server) TryEntry(ctx context.Context, method, token, sale, ticket strin
 		if err != nil || !a.Busy() || Sleep(ctx, 20*time.Millisecond) != nil {
 			return a, err
 		}
+		forgiven.add(forgivenAnswer)
 	}
 }
 
@@ -170,7 +171,7 @@ func (w *Waiter) Pass() string {
 
 // Watch follows the event stream of the place and returns the code of its end.
 func (w *Waiter) Watch(ctx context.Context) (code string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.P.Url+"/api/v1/vouchers/"+w.Sale+"/entry/events", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.P.URL+"/api/v1/vouchers/"+w.Sale+"/entry/events", http.NoBody)
 	if err != nil {
 		return "", err
 	}
@@ -204,6 +205,7 @@ type roomLog struct {
 	id    int64
 }
 
+// RoomLog reads the log of a waiting room.
 func (s *Stack) RoomLog(t *testing.T, sale string) *roomLog {
 	t.Helper()
 	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
@@ -302,6 +304,7 @@ func (p *Server) PlaceWith(ctx context.Context, token, sale, pass string) (o rus
 		if !Busy(err) || Sleep(ctx, 20*time.Millisecond) != nil {
 			return o, err
 		}
+		forgiven.add(forgivenAnswer)
 	}
 }
 
@@ -349,6 +352,7 @@ func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
 // PassMode is the change of a sale that then needs passes, which are valid for an hour.
 var PassMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
 
+// HasCode reports whether an error is an answer with this code.
 func HasCode(err error, code string) bool {
 	var p *rush.Problem
 	return errors.As(err, &p) && p.Code == code

@@ -194,9 +194,10 @@ func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 	RequireStock(t, c.Clients[0], c.VoucherID, 0)
 }
 
+// RequireReady waits until a server is ready.
 func RequireReady(t *testing.T, p *Server) {
 	t.Helper()
-	Eventually(t, "/readyz returns 200", func() bool { return Get(t, p.Url+"/readyz") == http.StatusOK })
+	Eventually(t, "/readyz returns 200", func() bool { return Get(t, p.URL+"/readyz") == http.StatusOK })
 }
 
 // Get returns the HTTP status of a URL.
@@ -206,6 +207,7 @@ func Get(t *testing.T, url string) int {
 	return status
 }
 
+// RequireCode requires that an error is an answer with this code.
 func RequireCode(t *testing.T, code string, err error) {
 	t.Helper()
 	var problem *rush.Problem
@@ -213,6 +215,7 @@ func RequireCode(t *testing.T, code string, err error) {
 	require.Equal(t, code, problem.Code)
 }
 
+// Fetch requests a URL and returns the status and the body.
 func Fetch(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	client := &http.Client{Timeout: 30 * time.Second}

@@ -61,6 +61,8 @@ type Stack struct {
 	// killRedis and restartRedis are nil if Redis is inside the server.
 	KillRedis    func()
 	RestartRedis func() error
+
+	mayRefuse bool // see MayRefuse
 }
 
 // TestSecret signs the tokens of all test servers.
@@ -262,6 +264,7 @@ func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
 	return s
 }
 
+// ServerStack has a database with the newest schema, named by its DSN, and a Redis that the test may kill.
 func ServerStack(t *testing.T, dsn string) *Stack {
 	rds := testenv.StartRedis(t)
 	return &Stack{
@@ -371,6 +374,7 @@ func (s *Stack) Run(t *testing.T, args ...string) (code int, output string) {
 		if try == 5 || !dialTimeout.MatchString(out.String()) {
 			return code, out.String()
 		}
+		forgiven.add(forgivenDial)
 	}
 }
 
@@ -425,14 +429,15 @@ func (s *Stack) Tokens(t *testing.T, n int) []string {
 // Server is a running server.
 type Server struct {
 	*rush.Client
-	Url       string
+	URL       string
 	Log       *Buffer
 	interrupt func() error // has the effect of SIGTERM
 	Cmd       *exec.Cmd    // nil inside the test's process
 	Done      chan struct{}
 	code      int // exit code after done
 
-	Metrics string // all that scrape read
+	Metrics string // the last that Scrape read
+	stack   *Stack
 }
 
 // Logs waits for a text in the log, which may arrive after the answer that it belongs to.
@@ -450,7 +455,7 @@ func (s *Stack) Serve(t *testing.T) *Server {
 		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKill), "%s needs a process", e)
 	}
 	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Server{Log: &Buffer{}, Done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
+	p := &Server{stack: s, Log: &Buffer{}, Done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
 	stdout, out := io.Pipe()
 	go func() {
 		defer close(p.Done)
@@ -475,7 +480,7 @@ func (s *Stack) Serve(t *testing.T) *Server {
 func (s *Stack) Spawn(t *testing.T, addr string) *Server {
 	t.Helper()
 	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
-	p := &Server{Log: &Buffer{}, Done: make(chan struct{}), Cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
+	p := &Server{stack: s, Log: &Buffer{}, Done: make(chan struct{}), Cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
 	cmd.Stderr = p.Log
 	stdout, out := io.Pipe()
 	cmd.Stdout = out
@@ -488,7 +493,7 @@ func (s *Stack) Spawn(t *testing.T, addr string) *Server {
 	}()
 	t.Cleanup(func() {
 		if p.running() {
-			p.Scrape()
+			p.Scrape(t)
 		}
 		p.Kill()
 		require.NotContains(t, p.Log.String(), "DATA RACE")
@@ -503,25 +508,29 @@ func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	t.Helper()
 	lines := bufio.NewScanner(stdout)
 	if lines.Scan() {
-		p.Url, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
+		p.URL, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
 	}
 	go func() { _, _ = io.Copy(io.Discard, stdout) }() // so that the server does not block
-	require.NotEmpty(t, p.Url, "the server did not start:\n%s", p.Log)
+	require.NotEmpty(t, p.URL, "the server did not start:\n%s", p.Log)
+	forgiven.addServer()
 	var err error
-	p.Client, err = rush.NewClient(p.Url, 256)
+	p.Client, err = rush.NewClient(p.URL, 256)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 }
 
-// examine searches the log and the metrics of a server that has ended.
+// examine searches the log and the metrics of a server that has ended for secrets, and the metrics for too many refusals.
 func (s *Stack) examine(t *testing.T, p *Server) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("log of server %s:\n%s", p.Url, p.Log)
+			t.Logf("log of server %s:\n%s", p.URL, p.Log)
 		}
 	}()
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
+	if !s.mayRefuse {
+		require.NoError(t, judgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
+	}
 }
 
 // running reports whether the server has not ended.
@@ -543,7 +552,7 @@ func (p *Server) Kill() {
 // Stop does what SIGTERM does, waits up to a minute and returns the exit code.
 func (p *Server) Stop(t *testing.T) int {
 	t.Helper()
-	p.Scrape()
+	p.Scrape(t)
 	require.NoError(t, p.interrupt())
 	select {
 	case <-p.Done:
@@ -561,6 +570,7 @@ func Answered[T any](t *testing.T, call func() (T, error)) (result T) {
 		var err error
 		result, err = call()
 		if Busy(err) {
+			forgiven.add(forgivenAnswer)
 			return false
 		}
 		require.NoError(t, err)
@@ -695,6 +705,7 @@ func (s *Stack) RequireNoStart(t *testing.T, want string) {
 			return
 		}
 		require.Less(t, try, 5, out)
+		forgiven.add(forgivenCommand)
 	}
 }
 
