@@ -1,5 +1,6 @@
-// Package deploy_test checks the deployment files without a container engine.
-package deploy_test
+// Package check_test compares the files beside the program with it and with each other: deployment files, without a container
+// engine, and documents.
+package check_test
 
 import (
 	"encoding/json"
@@ -29,7 +30,7 @@ import (
 )
 
 // root is the root of the repository. Tests run in the directory of their package.
-const root = ".."
+const root = "../.."
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
@@ -44,7 +45,7 @@ func compose(t *testing.T) *types.Project { t.Helper(); return composeWith(t, "d
 // composeWith is compose with these arguments of env.sh.
 func composeWith(t *testing.T, args ...string) *types.Project {
 	t.Helper()
-	dotenv, err := exec.Command("sh", append([]string{"env.sh"}, args...)...).Output()
+	dotenv, err := exec.Command("sh", append([]string{filepath.Join(root, "deploy/env.sh")}, args...)...).Output()
 	require.NoError(t, err)
 	envFile := filepath.Join(t.TempDir(), ".env")
 	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
@@ -334,57 +335,4 @@ func configured(t *testing.T) map[string]bool {
 		})
 	}
 	return known
-}
-
-func TestDockerfile(t *testing.T) {
-	text := read(t, "Dockerfile")
-	_, runtime, _ := strings.Cut(text, " AS runtime\n")
-	runtime, images, _ := strings.Cut(runtime, "\nFROM runtime AS release\n")
-	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(runtime)
-	require.NotNil(t, user, "the images have no numeric user")
-	assert.NotEqual(t, "0", user[1])
-	assert.NotEqual(t, "0", user[2])
-	assert.Contains(t, runtime, "\nHEALTHCHECK ")
-	assert.Equal(t, 2, strings.Count(images, "/seckill /usr/local/bin/seckill\n"), "both images contain the program")
-	assert.Contains(t, images, "\nFROM runtime\n", "the last stage is the image of compose")
-	assert.NotContains(t, images, "USER")
-
-	// The image has the required toolchain and does not download another one.
-	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
-	assert.Contains(t, text, "golang:"+wanted+".")
-}
-
-// TestReleaseSetsVersion: the linker ignores an unknown variable silently.
-func TestReleaseSetsVersion(t *testing.T) {
-	require.Contains(t, read(t, "internal/version/version.go"), "\nvar release string\n")
-	for _, file := range []string{"Dockerfile", ".goreleaser.yaml"} {
-		assert.Contains(t, read(t, file), "-s -w -X seckill/internal/version.release=", file)
-	}
-	assert.Contains(t, read(t, ".goreleaser.yaml"), "flags: [--target=release]\n")
-}
-
-func TestDockerfileCopiesAllPackages(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/seckill")
-	list.Dir = root
-	out, err := list.Output()
-	require.NoError(t, err)
-	text, ignore := read(t, "Dockerfile"), read(t, ".dockerignore")
-	for _, path := range strings.Fields(string(out)) {
-		inside, ours := strings.CutPrefix(path, "seckill/")
-		if !ours {
-			continue
-		}
-		folder, _, _ := strings.Cut(inside, "/")
-		assert.Contains(t, text, "\nCOPY "+folder+" "+folder+"\n")
-		assert.Contains(t, ignore, "\n!"+folder+"\n")
-	}
-	for _, replaced := range regexp.MustCompile(`=> \./(\S+)`).FindAllStringSubmatch(read(t, "go.mod"), -1) {
-		assert.Less(t, strings.Index(text, "COPY "+replaced[1]), strings.Index(text, "go mod download"),
-			"%s must be copied before modules are downloaded", replaced[1])
-		assert.Contains(t, text, "COPY "+replaced[1])
-	}
-}
-
-func TestWorkflowUsesTheSameMySQL(t *testing.T) {
-	assert.Contains(t, read(t, ".github/workflows/ci.yml"), "image: "+compose(t).Services["mysql"].Image+"\n")
 }
