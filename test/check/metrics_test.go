@@ -29,7 +29,7 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	p.Must(t, http.MethodPost, "/orders/"+order.ID+"/pay", token, nil)
 	_, err := p.Place(t.Context(), token, sale)
 	require.Error(t, err, "the second order of a user")
-	p.Scrape()
+	p.Scrape(t)
 
 	names := map[string]bool{"up": true, "instance": true, "job": true} // from Prometheus
 	for _, m := range regexp.MustCompile(`(?m)^(\w+)[{ ]|(\w+)="`).FindAllStringSubmatch(p.Metrics, -1) {

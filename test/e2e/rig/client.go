@@ -100,7 +100,7 @@ func RequireQueued(t *testing.T, a Answer) string {
 	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
 	id, _ := a.Body["order_id"].(string)
 	require.NotEmpty(t, id)
-	require.Equal(t, map[string]any{"order_id": id, "status": "queued"}, a.Body)
+	require.Equal(t, map[string]any{"id": id, "order_id": id, "status": "queued"}, a.Body)
 	require.Equal(t, "/api/v1/orders/"+id, a.Header.Get("Location"))
 	return id
 }
