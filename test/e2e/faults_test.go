@@ -177,6 +177,7 @@ func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t)
+	s.MayRefuse() // while the database is frozen
 	p := s.Serve(t)
 	soldOut, open, tokens := p.Sale(t, 1), p.Sale(t, 1000), s.Tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {
