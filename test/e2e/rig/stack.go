@@ -275,7 +275,7 @@ func ServerStack(t *testing.T, dsn string) *Stack {
 			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps, "SECKILL_DRAIN=0s",
 		},
 		Flush: func() error {
-			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr})
+			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr, ReadTimeout: time.Minute}) // for a million orders
 			defer rdb.Close()
 			return rdb.FlushAll(context.Background()).Err()
 		},
