@@ -53,6 +53,7 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t)
 	p := s.Serve(t)
+	p.MayRefuse() // after the database is killed
 	sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
 	s.Database.Kill()
 	requireUnavailable(t, p, tokens[0], sale)
@@ -67,6 +68,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 			s = s.OwnDatabase(t)
 		}
 		p := s.Serve(t)
+		p.MayRefuse() // while Redis or the database is down
 		tokens := s.Tokens(t, 801)
 		outsider := tokens[800]
 		c := rig.BuyersOf(p.Sale(t, 600), 600, tokens[:800], p)
@@ -114,6 +116,7 @@ func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 		t.Parallel()
 		s := rig.RealStack(t).OwnDatabase(t).In(lane)
 		p := s.Serve(t)
+		p.MayRefuse() // while the dependency is frozen
 		sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
 		_, err := p.Voucher(t.Context(), sale)
 		require.NoError(t, err)
@@ -177,8 +180,8 @@ func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t)
-	s.MayRefuse() // while the database is frozen
 	p := s.Serve(t)
+	p.MayRefuse() // while the database is frozen
 	soldOut, open, tokens := p.Sale(t, 1), p.Sale(t, 1000), s.Tokens(t, 300)
 	for _, sale := range []string{soldOut, open} {
 		p.MustPlace(t, tokens[0], sale)

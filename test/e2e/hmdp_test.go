@@ -265,6 +265,7 @@ func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 			t.Parallel()
 			s := rig.RealStack(t).OwnDatabase(t).In(tc.lane)
 			p := s.Serve(t)
+			p.MayRefuse() // while a dependency is frozen
 			b := (&browser{t: t}).at(p)
 			retryTimeouts(t, func() error { return b.login("13800000001") })
 			warm, sale := p.Sale(t, 1), p.Sale(t, 10)

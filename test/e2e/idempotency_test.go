@@ -301,6 +301,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 			t.Parallel()
 			s := rig.RealStack(t).OwnDatabase(t).In(lane)
 			p := s.Serve(t)
+			p.MayRefuse() // while the database is down
 			sale, token := p.SaleOf(t, 20, 5), s.Tokens(t, 1)[0]
 			k := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: token, Key: "k"}
 			_, err := p.Voucher(t.Context(), sale)

@@ -97,6 +97,9 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_PAY_TIMEOUT=10s", "SECKILL_SANDBOX=delay=10200ms,repeat=1")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	for _, p := range servers {
+		p.MayRefuse() // while the database is down
+	}
 	tokens := s.Tokens(t, 40)
 	sale := servers[0].Sale(t, 40)
 	var mu sync.Mutex
@@ -143,6 +146,7 @@ func TestPaymentWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)
+	p.MayRefuse() // while Redis is down
 	tokens := s.Tokens(t, 7)
 	sale := p.Sale(t, 4)
 	refund, cancel, expire, keep := p.Buy(t, tokens[0], sale), p.Buy(t, tokens[1], sale), p.Buy(t, tokens[2], sale), p.Buy(t, tokens[3], sale)

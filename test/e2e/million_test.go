@@ -26,8 +26,8 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	testenv.Full(t)
 	s := rig.WithoutBackgroundRepair(rig.RealStack(t).OwnDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
-	s.MayRefuse() // while a million orders are loaded
 	p := s.Serve(t)
+	p.MayRefuse() // while a million orders are loaded
 	tokens := s.Tokens(t, 2000)
 	buy := func() rig.Answer {
 		token := tokens[0]

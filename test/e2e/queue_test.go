@@ -97,6 +97,7 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	const room, buyers = 50, 80
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_QUEUE_BACKLOG=50")
 	p := s.Serve(t)
+	p.MayRefuse() // while the database is down
 	sale, tokens := p.Sale(t, 200), s.Tokens(t, buyers+1)
 	first := p.Queue(t, tokens[buyers], sale) // caches the sale and loads the gate
 	rig.RequireOrdered(t, p, tokens[buyers], first)

@@ -52,6 +52,7 @@ func TestCounterMasterDown(t *testing.T) {
 		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
 		node := cluster.Nodes[down]
 		p := s.Serve(t)
+		p.MayRefuse() // while a node is down
 		sale := func() string {
 			for {
 				id := p.Sale(t, 100)
@@ -217,6 +218,9 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	const units = 240
 	c := rig.BuyersOf(servers[0].SegmentedSale(t, units), units, s.Tokens(t, 300), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
+	for _, p := range servers {
+		p.MayRefuse() // until the system has failed over
+	}
 	if f.begin != nil {
 		f.begin()
 	}

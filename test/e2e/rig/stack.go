@@ -61,8 +61,6 @@ type Stack struct {
 	// killRedis and restartRedis are nil if Redis is inside the server.
 	KillRedis    func()
 	RestartRedis func() error
-
-	mayRefuse bool // see MayRefuse
 }
 
 // TestSecret signs the tokens of all test servers.
@@ -436,8 +434,9 @@ type Server struct {
 	Done      chan struct{}
 	code      int // exit code after done
 
-	Metrics string // the last that Scrape read
-	stack   *Stack
+	Metrics   string // the last that Scrape read
+	stack     *Stack
+	mayRefuse bool // see MayRefuse
 }
 
 // Logs waits for a text in the log, which may arrive after the answer that it belongs to.
@@ -528,7 +527,7 @@ func (s *Stack) examine(t *testing.T, p *Server) {
 		}
 	}()
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
-	if !s.mayRefuse {
+	if !p.mayRefuse {
 		require.NoError(t, judgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
 	}
 }

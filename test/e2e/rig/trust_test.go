@@ -24,6 +24,9 @@ func TestRefusalsAreJudged(t *testing.T) {
 	require.NoError(t, judgeRefusals(metricsText(50, 50, 0)))
 	require.NoError(t, judgeRefusals(metricsText(1, 20, 0)), "a busy machine")
 	require.NoError(t, judgeRefusals(metricsText(10, 0, 90)), "probes")
+	overloads := `seckill_order_seconds_count{lane="queue",outcome="overloaded"} 85.0` + "\n"
+	require.NoError(t, judgeRefusals(metricsText(10, 100, 0)+overloads), "more buyers than the server decides on at once")
+	require.Error(t, judgeRefusals(metricsText(10, 110, 0)+overloads))
 	require.NoError(t, judgeRefusals(""), "a server without an ops address")
 }
 
