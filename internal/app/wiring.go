@@ -19,7 +19,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/loop"
-	"seckill/internal/outbox"
+
 	"seckill/internal/pages"
 	"seckill/internal/payment"
 	"seckill/internal/phone"
@@ -260,11 +260,11 @@ func newLane(
 }
 
 // newOutbox returns the sender of the events of orders.
-func newOutbox(cfg Config, store domain.EventStore, now func() time.Time, log *slog.Logger) *outbox.Sender {
+func newOutbox(cfg Config, store domain.EventStore, now func() time.Time, log *slog.Logger) *webhook.Outbox {
 	receiver := webhook.Client{
-		URL: cfg.EventsURL, Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(), Now: now, HTTP: webhook.NewHTTPClient(outbox.Timeout),
+		URL: cfg.EventsURL, Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(), Now: now, HTTP: webhook.NewHTTPClient(webhook.DeliveryTimeout),
 	}
-	return outbox.New(outbox.Config{Store: store, Encode: handler.EncodeEvent, Post: receiver.Post, Now: now, Log: log})
+	return webhook.NewOutbox(webhook.OutboxConfig{Store: store, Encode: handler.EncodeEvent, Post: receiver.Post, Now: now, Log: log})
 }
 
 // provider is the configured payment provider: one of sandbox and remote is not nil.

@@ -21,7 +21,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	orderevents "seckill/internal/outbox"
+
 	"seckill/internal/reconcile"
 	"seckill/internal/webhook"
 )
@@ -372,7 +372,7 @@ func TestOrderEvents(t *testing.T) {
 		e := newEnv(t, db)
 		e.store.RecordEvents()
 		r := &eventReceiver{}
-		sender := orderevents.New(orderevents.Config{
+		sender := webhook.NewOutbox(webhook.OutboxConfig{
 			Store: e.store, Encode: handler.EncodeEvent, Post: r.post, Now: e.clock.now, Log: slog.New(slog.DiscardHandler),
 		})
 		v, buyer, admin := e.sale(1), e.buyer(1), e.admin()

@@ -1,6 +1,4 @@
-// Package outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order,
-// retried for three days.
-package outbox
+package webhook
 
 import (
 	"cmp"
@@ -13,16 +11,15 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
-	"seckill/internal/webhook"
 )
 
 const (
-	// every is the interval between searches for due events.
-	every = time.Second
+	// searchInterval is the interval between searches for due events.
+	searchInterval = time.Second
 	// batchSize bounds the events that one search claims. They are delivered concurrently.
 	batchSize = 32
-	// Timeout bounds one delivery. It is shorter than lease, so that no other server delivers the event meanwhile.
-	Timeout = 5 * time.Second
+	// DeliveryTimeout bounds one delivery. It is shorter than lease, so that no other server delivers the event meanwhile.
+	DeliveryTimeout = 5 * time.Second
 	// lease is the time until an event is delivered again whose server was killed. It outlasts the delivery and the storing
 	// of its result.
 	lease = 10 * time.Second
@@ -31,57 +28,58 @@ const (
 	lastRetry  = 15 * time.Minute
 	// giveUp is the age from which a failing event is not retried.
 	giveUp = 72 * time.Hour
-	// keep is how long events are stored that are delivered or given up.
-	keep = 30 * 24 * time.Hour
-	// maxAnswer bounds the stored part of an answer, in characters.
-	maxAnswer = 1000
+	// keepEvents is how long events are stored that are delivered or given up.
+	keepEvents = 30 * 24 * time.Hour
+	// maxStored bounds the stored part of an answer, in characters.
+	maxStored = 1000
 )
 
-// Config configures a Sender. All fields are required.
-type Config struct {
+// OutboxConfig configures an Outbox. All fields are required.
+type OutboxConfig struct {
 	Store  domain.EventStore
 	Encode func(*domain.OrderEvent) ([]byte, error) // returns the body of a delivery
-	Post   func(ctx context.Context, body []byte) (webhook.Answer, error)
+	Post   func(ctx context.Context, body []byte) (Answer, error)
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// Sender delivers events. Several senders may run on one store; each event is leased to one of them.
-type Sender struct{ cfg Config }
+// Outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order, retried for
+// three days. Several may run on one store; each event is leased to one of them.
+type Outbox struct{ cfg OutboxConfig }
 
-// New returns a sender.
-func New(cfg Config) *Sender { return &Sender{cfg} }
+// NewOutbox returns an outbox.
+func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg} }
 
 // Run delivers events until ctx ends, and deletes old ones.
-func (s *Sender) Run(ctx context.Context) {
+func (o *Outbox) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
-		loop.Task{Name: "deliver the events of orders", Every: every, Log: s.cfg.Log, Run: s.SendDue}.Loop(ctx)
+		loop.Task{Name: "deliver the events of orders", Every: searchInterval, Log: o.cfg.Log, Run: o.SendDue}.Loop(ctx)
 	})
 	tasks.Go(func() {
-		loop.Task{Name: "delete old events of orders", Every: time.Minute, Log: s.cfg.Log, Run: s.purge}.Loop(ctx)
+		loop.Task{Name: "delete old events of orders", Every: time.Minute, Log: o.cfg.Log, Run: o.purge}.Loop(ctx)
 	})
 	tasks.Wait()
 }
 
 // SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has
 // tried the others.
-func (s *Sender) SendDue(ctx context.Context) (failed error) {
+func (o *Outbox) SendDue(ctx context.Context) (failed error) {
 	for {
-		events, err := s.cfg.Store.ClaimEvents(ctx, batchSize, lease)
+		events, err := o.cfg.Store.ClaimEvents(ctx, batchSize, lease)
 		if err != nil || len(events) == 0 {
 			return cmp.Or(failed, err)
 		}
 		results, errs := make([]domain.EventResult, len(events)), make([]error, len(events))
 		var deliveries sync.WaitGroup
 		for i := range events {
-			deliveries.Go(func() { results[i], errs[i] = s.deliver(ctx, events[i]) })
+			deliveries.Go(func() { results[i], errs[i] = o.deliver(ctx, events[i]) })
 		}
 		deliveries.Wait()
 		if ctx.Err() != nil { // the deliveries were cut off: their leases end
 			return ctx.Err()
 		}
-		if err := s.cfg.Store.FinishEvents(ctx, results); err != nil {
+		if err := o.cfg.Store.FinishEvents(ctx, results); err != nil {
 			return cmp.Or(failed, err)
 		}
 		failed = cmp.Or(failed, cmp.Or(errs...))
@@ -89,12 +87,12 @@ func (s *Sender) SendDue(ctx context.Context) (failed error) {
 }
 
 // deliver sends one event.
-func (s *Sender) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
+func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
 	r := domain.EventResult{Event: e}
-	body, err := s.cfg.Encode(&e)
+	body, err := o.cfg.Encode(&e)
 	if err == nil {
-		var answer webhook.Answer
-		if answer, err = s.cfg.Post(ctx, body); err == nil {
+		var answer Answer
+		if answer, err = o.cfg.Post(ctx, body); err == nil {
 			r.Status, r.Answer, err = answer.Status, storable(string(answer.Body)), answer.Err()
 		} else {
 			r.Answer = storable(err.Error())
@@ -107,8 +105,8 @@ func (s *Sender) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 	if e.RepeatedAt != nil {
 		since = *e.RepeatedAt
 	}
-	if s.cfg.Now().Sub(since) >= giveUp {
-		s.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
+	if o.cfg.Now().Sub(since) >= giveUp {
+		o.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
 		return r, err
 	}
 	r.Retry = backoff(e.Tries)
@@ -128,14 +126,14 @@ func storable(answer string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(answer, "\uFFFD")))
-	return string(runes[:min(len(runes), maxAnswer)])
+	return string(runes[:min(len(runes), maxStored)])
 }
 
 // purge deletes events that are older than keep.
-func (s *Sender) purge(ctx context.Context) error {
-	before := s.cfg.Now().Add(-keep)
+func (o *Outbox) purge(ctx context.Context) error {
+	before := o.cfg.Now().Add(-keepEvents)
 	for {
-		n, err := s.cfg.Store.PurgeEvents(ctx, before)
+		n, err := o.cfg.Store.PurgeEvents(ctx, before)
 		if err != nil || n == 0 {
 			return errors.Join(err, ctx.Err())
 		}

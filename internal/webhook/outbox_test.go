@@ -1,4 +1,4 @@
-package outbox
+package webhook
 
 import (
 	"context"
@@ -11,13 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/internal/webhook"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memory is an EventStore with one event, whose lease and retries follow the clock of the bubble.
 type memory struct {
@@ -56,7 +52,7 @@ func (m *memory) FinishEvents(_ context.Context, results []domain.EventResult) e
 func (m *memory) PurgeEvents(context.Context, time.Time) (int, error) { return 0, nil }
 
 // run runs n senders with a receiver for a time, and returns when the receiver was called.
-func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call int) (webhook.Answer, error)) (calls []time.Duration) {
+func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call int) (Answer, error)) (calls []time.Duration) {
 	t.Helper()
 	start := time.Now()
 	m.event.CreatedAt, m.event.Status, m.next = start, domain.EventPending, start
@@ -64,10 +60,10 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 	ctx, stop := context.WithCancel(t.Context())
 	var senders sync.WaitGroup
 	for range n {
-		s := New(Config{
+		s := NewOutbox(OutboxConfig{
 			Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Encode: func(*domain.OrderEvent) ([]byte, error) { return []byte("{}"), nil },
-			Post: func(context.Context, []byte) (webhook.Answer, error) {
+			Post: func(context.Context, []byte) (Answer, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				calls = append(calls, time.Since(start))
@@ -86,13 +82,13 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 func TestEventIsDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
-		calls := run(t, m, 3, time.Hour, func(int) (webhook.Answer, error) {
-			return webhook.Answer{Status: 204, Body: []byte("ok\x00\xff" + strings.Repeat("ä", 2*maxAnswer))}, nil
+		calls := run(t, m, 3, time.Hour, func(int) (Answer, error) {
+			return Answer{Status: 204, Body: []byte("ok\x00\xff" + strings.Repeat("ä", 2*maxStored))}, nil
 		})
 		require.Equal(t, []time.Duration{time.Second}, calls)
 		require.True(t, m.done.Delivered)
 		require.Equal(t, 204, m.done.Status)
-		require.Equal(t, "ok\uFFFD"+strings.Repeat("ä", maxAnswer-3), m.done.Answer)
+		require.Equal(t, "ok\uFFFD"+strings.Repeat("ä", maxStored-3), m.done.Answer)
 	})
 }
 
@@ -100,18 +96,18 @@ func TestEventIsDeliveredOnce(t *testing.T) {
 func TestEventIsRetriedForThreeDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
-		calls := run(t, m, 1, 5*24*time.Hour, func(call int) (webhook.Answer, error) {
+		calls := run(t, m, 1, 5*24*time.Hour, func(call int) (Answer, error) {
 			if call%2 == 0 {
-				return webhook.Answer{}, errors.New("connection refused")
+				return Answer{}, errors.New("connection refused")
 			}
-			return webhook.Answer{Status: 302, Body: []byte("elsewhere")}, nil
+			return Answer{Status: 302, Body: []byte("elsewhere")}, nil
 		})
 		require.Equal(t, []time.Duration{time.Second, 6 * time.Second, 16 * time.Second, 36 * time.Second}, calls[:4])
 		for i := 1; i < len(calls); i++ {
-			require.LessOrEqual(t, calls[i]-calls[i-1], lastRetry+every)
+			require.LessOrEqual(t, calls[i]-calls[i-1], lastRetry+searchInterval)
 		}
 		require.GreaterOrEqual(t, calls[len(calls)-1], giveUp)
-		require.Less(t, calls[len(calls)-1], giveUp+lastRetry+every)
+		require.Less(t, calls[len(calls)-1], giveUp+lastRetry+searchInterval)
 		require.Equal(t, domain.EventFailed, m.event.Status)
 	})
 }
@@ -122,13 +118,13 @@ func TestStopLeavesEventPending(t *testing.T) {
 		m := &memory{}
 		m.event.Status = domain.EventPending
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(Config{
+		s := NewOutbox(OutboxConfig{
 			Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Encode: func(*domain.OrderEvent) ([]byte, error) { return nil, nil },
-			Post: func(ctx context.Context, _ []byte) (webhook.Answer, error) {
+			Post: func(ctx context.Context, _ []byte) (Answer, error) {
 				stop()
 				<-ctx.Done()
-				return webhook.Answer{}, ctx.Err()
+				return Answer{}, ctx.Err()
 			},
 		})
 		require.ErrorIs(t, s.SendDue(ctx), context.Canceled)
@@ -138,5 +134,5 @@ func TestStopLeavesEventPending(t *testing.T) {
 }
 
 func TestLeaseOutlastsDelivery(t *testing.T) {
-	require.Greater(t, lease, Timeout)
+	require.Greater(t, lease, DeliveryTimeout)
 }
