@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/auth"
-	"seckill/internal/codesender"
+
 	"seckill/internal/demo"
 	"seckill/internal/domain"
 	"seckill/internal/drain"
@@ -94,7 +94,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.RateLimit == "on" {
 		quota = ratelimit.NewQuota("logins", now, shared)
 	}
-	sender := codesender.New(codesender.Config{
+	sender := newCodeSender(codeSenderConfig{
 		URL: cfg.CodeURL, Secrets: domain.ParseKeyring(cfg.EventsSecret), Demo: cfg.IsDemo(), Now: now, Log: log,
 	})
 	users := auth.New(auth.Config{

@@ -1,4 +1,4 @@
-package codesender
+package app
 
 import (
 	"bytes"
@@ -36,8 +36,8 @@ func TestCodesAreSentToURL(t *testing.T) {
 	defer server.Close()
 	url = server.URL
 	send := func() error {
-		cfg := Config{URL: url, Secrets: domain.NewKeyring(secret, []byte("an older secret")), Now: func() time.Time { return now }}
-		return New(cfg).SendCode(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
+		cfg := codeSenderConfig{URL: url, Secrets: domain.NewKeyring(secret, []byte("an older secret")), Now: func() time.Time { return now }}
+		return newCodeSender(cfg).SendCode(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
 	}
 	require.NoError(t, send())
 	status = http.StatusTemporaryRedirect
@@ -57,7 +57,7 @@ func TestCodesAreSentToURL(t *testing.T) {
 func TestCodesWithoutReceiver(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	require.ErrorIs(t, New(Config{}).SendCode(t.Context(), "13800000001", "123456", time.Now()), errNoSender)
-	require.NoError(t, New(Config{Demo: true, Log: slog.New(slog.NewTextHandler(&log, nil))}).SendCode(t.Context(), "13800000001", "123456", time.Now()))
+	require.ErrorIs(t, newCodeSender(codeSenderConfig{}).SendCode(t.Context(), "13800000001", "123456", time.Now()), errNoSender)
+	require.NoError(t, newCodeSender(codeSenderConfig{Demo: true, Log: slog.New(slog.NewTextHandler(&log, nil))}).SendCode(t.Context(), "13800000001", "123456", time.Now()))
 	require.Contains(t, log.String(), "phone=13800000001 code=123456")
 }

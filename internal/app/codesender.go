@@ -1,5 +1,4 @@
-// Package codesender sends login codes to the receiver of SECKILL_CODE_URL.
-package codesender
+package app
 
 import (
 	"context"
@@ -14,11 +13,11 @@ import (
 	"seckill/internal/webhook"
 )
 
-// timeout bounds the delivery of a login code. A request for a code has answerTimeout of package handler in all.
-const timeout = 3 * time.Second
+// codeTimeout bounds the delivery of a login code. A request for a code has answerTimeout of package handler in all.
+const codeTimeout = 3 * time.Second
 
-// Config configures a sender.
-type Config struct {
+// codeSenderConfig configures a sender.
+type codeSenderConfig struct {
 	URL     string         // receives the codes; may be empty
 	Secrets domain.Keyring // the first signs the calls of URL
 	Demo    bool           // write codes to the log if there is no URL
@@ -26,12 +25,12 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// New returns a sender. Without a URL and outside demo mode every code fails, so that none gets into the log of a real
+// newCodeSender returns a sender. Without a URL and outside demo mode every code fails, so that none gets into the log of a real
 // server.
-func New(cfg Config) auth.CodeSender {
+func newCodeSender(cfg codeSenderConfig) auth.CodeSender {
 	switch {
 	case cfg.URL != "":
-		return urlSender{webhook.Client{URL: cfg.URL, Secret: cfg.Secrets.Signer(), Now: cfg.Now, HTTP: webhook.NewHTTPClient(timeout)}}
+		return urlSender{webhook.Client{URL: cfg.URL, Secret: cfg.Secrets.Signer(), Now: cfg.Now, HTTP: webhook.NewHTTPClient(codeTimeout)}}
 	case cfg.Demo:
 		return logSender{cfg.Log}
 	}
