@@ -25,8 +25,8 @@ type codeSenderConfig struct {
 	Log     *slog.Logger
 }
 
-// newCodeSender returns a sender. Without a URL and outside demo mode every code fails, so that none gets into the log of a real
-// server.
+// newCodeSender returns a sender to the receiver of SECKILL_CODE_URL. Without a URL and outside demo mode every code fails, so
+// that none gets into the log of a real server.
 func newCodeSender(cfg codeSenderConfig) auth.CodeSender {
 	switch {
 	case cfg.URL != "":

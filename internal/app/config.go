@@ -15,7 +15,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/payment"
-	"seckill/internal/phone"
+
 	"seckill/internal/redisconn"
 )
 
@@ -191,7 +191,7 @@ func (c Config) Finish() (Config, error) {
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
-	numbers, err := phone.New(c.SMSCountries)
+	numbers, err := auth.NewPhones(c.SMSCountries)
 	rule(err == nil, "--sms-countries: %w", err)
 	for i := 0; numbers != nil && i < len(c.AdminPhones); i++ {
 		number, _, err := numbers.Parse(c.AdminPhones[i])

@@ -22,7 +22,7 @@ import (
 
 	"seckill/internal/pages"
 	"seckill/internal/payment"
-	"seckill/internal/phone"
+
 	"seckill/internal/picture"
 	"seckill/internal/publish"
 	"seckill/internal/queue"
@@ -80,7 +80,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	} else if factors, err = NewSecondFactors(b.secrets); err != nil {
 		return nil, err
 	}
-	phones, err := phone.New(cfg.SMSCountries)
+	phones, err := auth.NewPhones(cfg.SMSCountries)
 	if err != nil {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/phone"
+
 	"seckill/internal/repo"
 )
 
@@ -162,7 +162,7 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 	if err != nil {
 		return err
 	}
-	numbers, err := phone.New(e.Config.SMSCountries)
+	numbers, err := auth.NewPhones(e.Config.SMSCountries)
 	if err != nil {
 		return fmt.Errorf("--sms-countries: %w", err)
 	}

@@ -24,7 +24,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
-	phonenumber "seckill/internal/phone"
+
 	"seckill/internal/picture"
 	"seckill/internal/publish"
 	"seckill/internal/ratelimit"
@@ -163,7 +163,7 @@ func newEnv(t testing.TB, options ...option) *env {
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(s.keys, e.clock.now)
 	require.NoError(t, err)
-	numbers, err := phonenumber.New(append(s.countries, "CN"))
+	numbers, err := auth.NewPhones(append(s.countries, "CN"))
 	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))

@@ -1,5 +1,4 @@
-// Package phone parses mobile phone numbers in the ways in which people write them.
-package phone
+package auth
 
 import (
 	"errors"
@@ -13,28 +12,28 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxLength bounds the input in bytes. It leaves room for separators, marks, and full-width digits of three bytes.
-const maxLength = 128
+// maxPhoneLength bounds the input in bytes. It leaves room for separators, marks, and full-width digits of three bytes.
+const maxPhoneLength = 128
 
-// written matches a number without letters, after [domain.Typed]: the library would dial 1-800-FLOWERS, and cut extensions
+// writtenPhone matches a number without letters, after [domain.Typed]: the library would dial 1-800-FLOWERS, and cut extensions
 // off. Links to numbers begin with tel: (RFC 3966).
-var written = regexp.MustCompile(`^(?i:tel:)?(\(?\+?[0-9()./]+)$`)
+var writtenPhone = regexp.MustCompile(`^(?i:tel:)?(\(?\+?[0-9()./]+)$`)
 
 // mainlandMobile matches the significant digits of mainland Chinese mobile numbers. Carriers open prefixes before the
 // library knows them.
 var mainlandMobile = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
 
-// Numbers parses mobile numbers of some countries. The canonical form of a number has 11 digits in mainland China, and
-// is that of E.164 (+4915112345678) elsewhere. Numbers is immutable.
-type Numbers struct {
+// Phones parses mobile numbers of some countries, in the ways in which people write them. The canonical form of a number has 11 digits in mainland China, and
+// is that of E.164 (+4915112345678) elsewhere. Phones are immutable.
+type Phones struct {
 	countries []string // ISO 3166-1 codes
 	accepted  string   // says which numbers are accepted
 }
 
-// New returns Numbers of the countries, which are ISO 3166-1 codes such as "CN". A national number that would be a
+// NewPhones returns the numbers of the countries, which are ISO 3166-1 codes such as "CN". A national number that would be a
 // mobile number in several of them belongs to the first. It returns an error if a code is unknown or if there is none.
-func New(countries []string) (*Numbers, error) {
-	n := &Numbers{}
+func NewPhones(countries []string) (*Phones, error) {
+	n := &Phones{}
 	for _, c := range countries {
 		c = strings.ToUpper(strings.TrimSpace(c))
 		if phonenumbers.GetCountryCodeForRegion(c) == 0 {
@@ -56,31 +55,31 @@ func New(countries []string) (*Numbers, error) {
 
 // Parse returns the canonical form of a mobile number and its country. Landlines, premium-rate and satellite numbers and
 // those of other countries are refused with a *domain.InvalidError, which says what is accepted.
-func (n *Numbers) Parse(text string) (number, country string, err error) {
+func (n *Phones) Parse(text string) (number, country string, err error) {
 	parsed, country := n.read(text)
 	if country == "" {
 		return "", "", domain.Invalid("phone", "%s", n.accepted)
 	}
-	return canonical(parsed), country, nil
+	return canonicalPhone(parsed), country, nil
 }
 
 // Canonical returns the canonical form of any number, to find the account of a country that is no longer accepted.
 // Error: *domain.InvalidError.
-func (n *Numbers) Canonical(text string) (string, error) {
+func (n *Phones) Canonical(text string) (string, error) {
 	parsed, _ := n.read(text)
 	if parsed == nil {
 		return "", domain.Invalid("phone", "%s", n.accepted)
 	}
-	return canonical(parsed), nil
+	return canonicalPhone(parsed), nil
 }
 
 // read parses text as a number of each country until it is an accepted number. It returns that number and its country,
 // otherwise the first interpretation of a possible length, or nil, and no country.
-func (n *Numbers) read(text string) (number *phonenumbers.PhoneNumber, country string) {
-	if len(text) > maxLength {
+func (n *Phones) read(text string) (number *phonenumbers.PhoneNumber, country string) {
+	if len(text) > maxPhoneLength {
 		return nil, ""
 	}
-	match := written.FindStringSubmatch(domain.Typed(text))
+	match := writtenPhone.FindStringSubmatch(domain.Typed(text))
 	if match == nil {
 		return nil, ""
 	}
@@ -107,6 +106,6 @@ func (n *Numbers) read(text string) (number *phonenumbers.PhoneNumber, country s
 	return number, ""
 }
 
-func canonical(number *phonenumbers.PhoneNumber) string {
+func canonicalPhone(number *phonenumbers.PhoneNumber) string {
 	return strings.TrimPrefix(phonenumbers.Format(number, phonenumbers.E164), "+86")
 }

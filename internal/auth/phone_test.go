@@ -1,4 +1,4 @@
-package phone
+package auth
 
 import (
 	"testing"
@@ -8,9 +8,9 @@ import (
 	"seckill/internal/domain"
 )
 
-func numbers(t *testing.T, countries ...string) *Numbers {
+func numbers(t *testing.T, countries ...string) *Phones {
 	t.Helper()
-	n, err := New(countries)
+	n, err := NewPhones(countries)
 	require.NoError(t, err)
 	return n
 }
@@ -86,7 +86,7 @@ func TestCanonicalOfAnyNumber(t *testing.T) {
 
 func TestNewRefusesUnknownCountries(t *testing.T) {
 	for _, bad := range [][]string{{"XX"}, {"CN", "China"}, {"86"}, {"001"}, {""}, {}} {
-		_, err := New(bad)
+		_, err := NewPhones(bad)
 		require.Error(t, err, bad)
 	}
 }
