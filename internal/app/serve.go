@@ -34,7 +34,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
-	"seckill/internal/shop"
+
 	"seckill/internal/tracing"
 )
 
@@ -205,7 +205,7 @@ func prepareDatabase(e *Env, store *repo.Store) error {
 	if !e.Config.IsDemo() {
 		return nil
 	}
-	seeded, err := store.SeedDemo(ctx, func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error) { return demo.Content(time.Now()) })
+	seeded, err := store.SeedDemo(ctx, func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) { return demo.Content(time.Now()) })
 	if err != nil {
 		return err
 	}

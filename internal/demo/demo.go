@@ -10,7 +10,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/picture"
-	"seckill/internal/shop"
 )
 
 // Account is a phone number that the login dialog of a demo offers.
@@ -65,9 +64,9 @@ const (
 // Content returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
 // ended. The ShopID of a voucher is the position of its shop in the list, from 1. Texts are in both languages of the
 // pages and do not mention times.
-func Content(now time.Time) ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
-	shops := []shop.Shop{
+	shops := []domain.Shop{
 		{
 			ID: 1, Name: "桂花茶餐厅 · Osmanthus Tea House", TypeID: 1, Area: "大关", Address: "金华路 29 号 · 29 Jinhua Road", X: 120.149192, Y: 30.316078,
 			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now, UpdatedAt: now,

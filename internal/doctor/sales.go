@@ -13,7 +13,6 @@ import (
 	"seckill/internal/loop"
 	"seckill/internal/publish"
 	"seckill/internal/reconcile"
-	"seckill/internal/shop"
 )
 
 const (
@@ -31,7 +30,7 @@ var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see
 type SalesStore interface {
 	reconcile.Store
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
-	Shop(ctx context.Context, id int64) (shop.Shop, error)
+	Shop(ctx context.Context, id int64) (domain.Shop, error)
 	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
 	// Admins returns the users with a role above buyer, and those whose phone is one of phones.
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)

@@ -10,7 +10,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo"
-	"seckill/internal/shop"
 )
 
 // TestDoctorSkipsSlowTotals checks that a timeout of the totals is not reported as a database that hangs.
@@ -75,11 +74,11 @@ func (o offers) ListVouchers(_ context.Context, f domain.VoucherFilter) ([]domai
 	return o.lasting, nil
 }
 
-func (offers) Shop(_ context.Context, id int64) (shop.Shop, error) {
+func (offers) Shop(_ context.Context, id int64) (domain.Shop, error) {
 	if id != 1 {
-		return shop.Shop{}, domain.ErrNotFound
+		return domain.Shop{}, domain.ErrNotFound
 	}
-	return shop.Shop{ID: id}, nil
+	return domain.Shop{ID: id}, nil
 }
 
 func TestDoctorChecksOffers(t *testing.T) {

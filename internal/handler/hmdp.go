@@ -13,7 +13,6 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/service"
-	"seckill/internal/shop"
 )
 
 // hmdpHandler serves the API of hm-dianping, a public teaching project, to that project's pages (docs/hmdp.md). Every
@@ -23,7 +22,7 @@ type hmdpHandler struct {
 	errors   *errorWriter
 	auth     *auth.Service
 	staff    *staff
-	shops    shop.Store
+	shops    domain.ShopStore
 	vouchers *service.Vouchers
 	orders   *service.Orders
 	zone     *time.Location // of times, which these pages write without a zone

@@ -8,7 +8,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/shop"
 )
 
 // hmdpPageSize is the number of shops on a page, which the pages expect. hmdpPages is the highest page number accepted.
@@ -59,7 +58,7 @@ type hmdpShop struct {
 	Distance  *float64 `json:"distance,omitempty"` // metres
 }
 
-func newHmdpShop(s *shop.Shop) hmdpShop {
+func newHmdpShop(s *domain.Shop) hmdpShop {
 	return hmdpShop{
 		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: float64(s.AvgPrice) / 100, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
@@ -96,7 +95,7 @@ func encodeHmdp(data any) (*snapshot, error) {
 
 // shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.
 func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
-	f := shop.Filter{Limit: hmdpPageSize}
+	f := domain.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
 	if f.TypeID, ok = parseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
@@ -129,7 +128,7 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	return h.write(c, out)
 }
 
-func (h *hmdpHandler) listShops(ctx context.Context, f shop.Filter) ([]hmdpShop, error) {
+func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmdpShop, error) {
 	shops, err := h.shops.ListShops(ctx, f)
 	if err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func (h *hmdpHandler) listShops(ctx context.Context, f shop.Filter) ([]hmdpShop,
 }
 
 // position reads the position of the client from the query; nil if it is absent.
-func position(c *gin.Context) (*shop.Place, error) {
+func position(c *gin.Context) (*domain.Place, error) {
 	if c.Query("x") == "" || c.Query("y") == "" {
 		return nil, nil
 	}
@@ -158,7 +157,7 @@ func position(c *gin.Context) (*shop.Place, error) {
 	if !ok {
 		return nil, domain.Invalid("y", "must be a latitude in degrees")
 	}
-	return &shop.Place{X: x, Y: y}, nil
+	return &domain.Place{X: x, Y: y}, nil
 }
 
 // degrees parses a number between -most and most.

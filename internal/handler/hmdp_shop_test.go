@@ -12,23 +12,22 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/picture"
-	"seckill/internal/shop"
 )
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.
 func (e *env) shops(n int) {
 	e.t.Helper()
-	one := shop.Shop{
+	one := domain.Shop{
 		Name: "shop", TypeID: 2, X: 120, Y: 30, Area: "大关", Address: "a", AvgPrice: 8050, Sold: 4215, Comments: 3035, Score: 47,
 		OpenHours: "10:00-22:00", CreatedAt: e.clock.now(), UpdatedAt: e.clock.now(),
 	}
-	shops := []shop.Shop{one}
+	shops := []domain.Shop{one}
 	for i := range n {
 		one.TypeID, one.Name, one.Images = 1, fmt.Sprintf("shop %d", i), "a.png,b.png"
 		one.Y += 0.001
 		shops = append(shops, one)
 	}
-	seeded, err := e.store.SeedDemo(e.t.Context(), func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error) {
+	seeded, err := e.store.SeedDemo(e.t.Context(), func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 		return shops, nil, nil, nil
 	})
 	require.NoError(e.t, err)

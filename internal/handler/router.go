@@ -24,7 +24,6 @@ import (
 	"seckill/internal/salestats"
 	"seckill/internal/search"
 	"seckill/internal/service"
-	"seckill/internal/shop"
 )
 
 // Config holds the dependencies and settings of the HTTP layer.
@@ -39,7 +38,7 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Events          domain.EventStore
 	EventFailures   EventFailures
-	Shops           shop.Store
+	Shops           domain.ShopStore
 	Pictures        *picture.Service
 	Drafts          *publish.Service
 	AuditLog        domain.AuditStore

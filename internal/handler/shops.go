@@ -10,11 +10,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/shop"
 )
 
 type shopHandler struct {
-	store   shop.Store
+	store   domain.ShopStore
 	now     func() time.Time
 	cursors cursors
 	answers *answerCache[shopKey]
@@ -42,7 +41,7 @@ type shopOut struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-func newShopOut(s *shop.Shop) shopOut {
+func newShopOut(s *domain.Shop) shopOut {
 	return shopOut{
 		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Area: s.Area, Address: s.Address, OpenHours: s.OpenHours,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
@@ -73,7 +72,7 @@ func (h *shopHandler) list(c *gin.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return encodeSnapshot(newList(page, shops, newShopOut, func(s *shop.Shop) int64 { return s.ID }))
+		return encodeSnapshot(newList(page, shops, newShopOut, func(s *domain.Shop) int64 { return s.ID }))
 	})
 }
 
@@ -95,8 +94,8 @@ type shopFields struct {
 	OpenHours *string `json:"open_hours"`
 }
 
-func (f shopFields) fields() shop.Fields {
-	return shop.Fields{Name: f.Name, TypeID: (*int64)(f.TypeID), Area: f.Area, Address: f.Address, OpenHours: f.OpenHours}
+func (f shopFields) fields() domain.ShopFields {
+	return domain.ShopFields{Name: f.Name, TypeID: (*int64)(f.TypeID), Area: f.Area, Address: f.Address, OpenHours: f.OpenHours}
 }
 
 func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
@@ -104,7 +103,7 @@ func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	s, err := shop.New(in.fields(), domain.Moment(h.now()))
+	s, err := domain.NewShop(in.fields(), domain.Moment(h.now()))
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/service"
-	"seckill/internal/shop"
+
 	"seckill/internal/web"
 )
 
 // Config is the content of the pages that the API and the store supply.
 type Config struct {
 	Vouchers     *service.Vouchers
-	Shops        shop.Store
+	Shops        domain.ShopStore
 	Zone         *time.Location // of times in previews
 	DemoAccounts []demo.Account // offered by the login dialog; none outside demo mode
 	Sandbox      bool           // payments move no money
@@ -81,7 +81,7 @@ const (
 )
 
 // newShopNames returns a function that returns the name of a shop, or "" if it cannot be read.
-func newShopNames(shops shop.Store) func(ctx context.Context, id int64) string {
+func newShopNames(shops domain.ShopStore) func(ctx context.Context, id int64) string {
 	names := cache.New[int64](cache.Options[string]{MaxEntries: maxShopNames, TTL: shopNameTTL})
 	return func(ctx context.Context, id int64) string {
 		name, err := names.Load(ctx, id, func(ctx context.Context) (string, error) {

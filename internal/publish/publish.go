@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/shop"
 )
 
 // Store has the vouchers and shops. Errors: domain.ErrNotFound, ErrUnavailable.
@@ -15,7 +14,7 @@ type Store interface {
 	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	// ChangeVoucher is that of service.VoucherStore.
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (detail string, err error)) (domain.Voucher, error)
-	Shop(ctx context.Context, id int64) (shop.Shop, error)
+	Shop(ctx context.Context, id int64) (domain.Shop, error)
 }
 
 // Service checks and publishes drafts. It is safe for concurrent use.

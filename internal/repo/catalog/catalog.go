@@ -7,7 +7,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/shop"
 )
 
 // Store stores shops, vouchers and pictures. It is safe for concurrent use.
@@ -164,7 +163,7 @@ type shopRow struct {
 
 func (shopRow) TableName() string { return "shops" }
 
-func newShopRow(s *shop.Shop) shopRow {
+func newShopRow(s *domain.Shop) shopRow {
 	return shopRow{
 		ID: s.ID, Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
@@ -172,8 +171,8 @@ func newShopRow(s *shop.Shop) shopRow {
 	}
 }
 
-func (r *shopRow) shop() shop.Shop {
-	return shop.Shop{
+func (r *shopRow) shop() domain.Shop {
+	return domain.Shop{
 		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
 		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,

@@ -8,13 +8,12 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/picture"
-	"seckill/internal/shop"
 )
 
 // SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and
 // reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(
-	ctx context.Context, content func() ([]shop.Shop, []picture.Picture, []domain.Voucher, error),
+	ctx context.Context, content func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error),
 ) (seeded bool, err error) {
 	err = s.db.WithSchemaLock(ctx, func(ctx context.Context) error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
@@ -41,7 +40,7 @@ func (s *Store) SeedDemo(
 	return seeded, err
 }
 
-func insertDemo(tx *gorm.DB, shops []shop.Shop, vouchers []domain.Voucher) error {
+func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
 	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
 	for i := range shops {
 		row := newShopRow(&shops[i])

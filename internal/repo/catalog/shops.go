@@ -12,18 +12,17 @@ import (
 	"seckill/internal/repo/audit"
 	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/shop"
 )
 
 // Shop implements shop.Store.
-func (s *Store) Shop(ctx context.Context, id int64) (shop.Shop, error) {
+func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
 	var row shopRow
 	err := s.db.Reader(ctx).Take(&row, id).Error
 	return row.shop(), s.db.Translate(err)
 }
 
 // ListShops implements shop.Store.
-func (s *Store) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, error) {
+func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
 	order := clause.OrderBy{Expression: clause.Expr{SQL: "id"}}
 	if f.Near != nil {
 		order = nearest(*f.Near)
@@ -38,7 +37,7 @@ func (s *Store) ListShops(ctx context.Context, f shop.Filter) ([]shop.Shop, erro
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
 // only basic arithmetic, which SQLite has as well, and is inexact only for shops that are far away.
-func nearest(p shop.Place) clause.OrderBy {
+func nearest(p domain.Place) clause.OrderBy {
 	shorter := math.Cos(p.Y * math.Pi / 180)
 	return clause.OrderBy{Expression: clause.Expr{
 		SQL:  "(x - ?) * (x - ?) * ? + (y - ?) * (y - ?), id",
@@ -47,7 +46,7 @@ func nearest(p shop.Place) clause.OrderBy {
 }
 
 // Shops implements shop.Store.
-func (s *Store) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
+func (s *Store) Shops(ctx context.Context, p domain.Page) ([]domain.Shop, error) {
 	q := s.db.Reader(ctx).Order("id DESC").Limit(p.Limit)
 	if p.Before > 0 {
 		q = q.Where("id < ?", p.Before)
@@ -59,8 +58,8 @@ func (s *Store) Shops(ctx context.Context, p domain.Page) ([]shop.Shop, error) {
 	return shopsOf(rows), nil
 }
 
-func shopsOf(rows []shopRow) []shop.Shop {
-	shops := make([]shop.Shop, len(rows))
+func shopsOf(rows []shopRow) []domain.Shop {
+	shops := make([]domain.Shop, len(rows))
 	for i := range rows {
 		shops[i] = rows[i].shop()
 	}
@@ -68,7 +67,7 @@ func shopsOf(rows []shopRow) []shop.Shop {
 }
 
 // CreateShop implements shop.Store.
-func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *shop.Shop, by domain.Actor) error {
+func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *domain.Shop, by domain.Actor) error {
 	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		row := newShopRow(created)
 		if err := tx.Create(&row).Error; err != nil {
@@ -76,7 +75,7 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *sh
 		}
 		created.ID = row.ID
 		return row.ID, audit.Write(tx, domain.AuditEntry{
-			At: created.CreatedAt, Actor: by, Action: domain.ActionCreateShop, Detail: new(shop.Shop).Changes(created),
+			At: created.CreatedAt, Actor: by, Action: domain.ActionCreateShop, Detail: new(domain.Shop).Changes(created),
 		})
 	})
 	if id, done := domain.DoneBefore(err); done {
@@ -87,9 +86,9 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *sh
 
 // ChangeShop implements shop.Store.
 func (s *Store) ChangeShop(
-	ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*shop.Shop) error,
-) (shop.Shop, error) {
-	var after shop.Shop
+	ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*domain.Shop) error,
+) (domain.Shop, error) {
+	var after domain.Shop
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		var row shopRow
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, id).Error; err != nil {

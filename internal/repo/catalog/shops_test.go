@@ -9,7 +9,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/shop"
+
 	"seckill/test/dbtest"
 	"seckill/test/testenv"
 )
@@ -22,14 +22,14 @@ func TestListShops(t *testing.T) {
 	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := New(sqldb.Access{DB: db})
 		ctx := t.Context()
-		here := shop.Place{X: 120, Y: 60}
-		newShop := func(name string, typ int64, x, y float64) shop.Shop {
-			return shop.Shop{
+		here := domain.Place{X: 120, Y: 60}
+		newShop := func(name string, typ int64, x, y float64) domain.Shop {
+			return domain.Shop{
 				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
 				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
 			}
 		}
-		shops := []shop.Shop{
+		shops := []domain.Shop{
 			newShop("north", 1, 120, 60.06), newShop("east", 1, 120.1, 60), newShop("here", 1, 120, 60), newShop("other", 2, 120, 60),
 			newShop("too", 1, 120, 60), newShop("west", 1, 119.87, 60),
 		}
@@ -38,7 +38,7 @@ func TestListShops(t *testing.T) {
 			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 			shops[i].ID = row.ID
 		}
-		list := func(f shop.Filter) (names []string) {
+		list := func(f domain.ShopFilter) (names []string) {
 			found, err := s.ListShops(ctx, f)
 			require.NoError(t, err)
 			for i, one := range found {
@@ -49,11 +49,11 @@ func TestListShops(t *testing.T) {
 			}
 			return names
 		}
-		require.Equal(t, []string{"north", "east", "here", "too", "west"}, list(shop.Filter{TypeID: 1, Limit: 9}))
-		require.Equal(t, []string{"here", "too", "east", "north", "west"}, list(shop.Filter{TypeID: 1, Limit: 9, Near: &here}))
-		require.Equal(t, []string{"east", "north"}, list(shop.Filter{TypeID: 1, Skip: 2, Limit: 2, Near: &here}))
-		require.Empty(t, list(shop.Filter{TypeID: 1, Skip: 5, Limit: 5}))
-		require.Empty(t, list(shop.Filter{TypeID: 3, Limit: 5}))
+		require.Equal(t, []string{"north", "east", "here", "too", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9}))
+		require.Equal(t, []string{"here", "too", "east", "north", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9, Near: &here}))
+		require.Equal(t, []string{"east", "north"}, list(domain.ShopFilter{TypeID: 1, Skip: 2, Limit: 2, Near: &here}))
+		require.Empty(t, list(domain.ShopFilter{TypeID: 1, Skip: 5, Limit: 5}))
+		require.Empty(t, list(domain.ShopFilter{TypeID: 3, Limit: 5}))
 
 		one, err := s.Shop(ctx, shops[0].ID)
 		require.NoError(t, err)

@@ -1,16 +1,13 @@
-// Package shop contains the shops in which vouchers are redeemed. Their data follows the hm-dianping course.
-package shop
+package domain
 
 import (
 	"context"
 	"fmt"
 	"math"
 	"time"
-
-	"seckill/internal/domain"
 )
 
-// Shop is where a voucher is redeemed.
+// Shop is where a voucher is redeemed. Its data follows the hm-dianping course.
 type Shop struct {
 	ID        int64
 	Name      string
@@ -28,19 +25,25 @@ type Shop struct {
 	UpdatedAt time.Time
 }
 
-// Fields are the fields that an operator can set in a new shop and change later. A nil field is absent.
-type Fields struct {
+// ShopFields are the fields that an operator can set in a new shop and change later. A nil field is absent.
+type ShopFields struct {
 	Name, Area, Address, OpenHours *string
 	TypeID                         *int64
 }
 
-// Limits of the fields: the lengths of the columns, and the highest category.
-const maxName, maxArea, maxAddress, maxOpenHours, maxTypeID = 128, 128, 255, 32, 1000
+// Limits of the fields of a shop: the lengths of the columns, and the highest category.
+const (
+	maxShopName    = 128
+	maxShopArea    = 128
+	maxShopAddress = 255
+	maxShopHours   = 32
+	maxTypeID      = 1000
+)
 
-// New returns a shop with the fields, which need a name. Error: *domain.InvalidError.
-func New(f Fields, now time.Time) (Shop, error) {
+// NewShop returns a shop with the fields, which need a name. Error: *domain.InvalidError.
+func NewShop(f ShopFields, now time.Time) (Shop, error) {
 	if f.Name == nil {
-		return Shop{}, domain.Invalid("name", "is required")
+		return Shop{}, Invalid("name", "is required")
 	}
 	s := Shop{TypeID: 1, CreatedAt: now, UpdatedAt: now}
 	err := f.Apply(&s)
@@ -48,12 +51,12 @@ func New(f Fields, now time.Time) (Shop, error) {
 }
 
 // Apply sets the present fields on s. After an error the contents of s are undefined. Error: *domain.InvalidError.
-func (f Fields) Apply(s *Shop) error {
-	var bad domain.InvalidError
-	domain.SetText(&s.Name, f.Name, "name", 1, maxName, &bad)
-	domain.SetText(&s.Area, f.Area, "area", 0, maxArea, &bad)
-	domain.SetText(&s.Address, f.Address, "address", 0, maxAddress, &bad)
-	domain.SetText(&s.OpenHours, f.OpenHours, "open_hours", 0, maxOpenHours, &bad)
+func (f ShopFields) Apply(s *Shop) error {
+	var bad InvalidError
+	SetText(&s.Name, f.Name, "name", 1, maxShopName, &bad)
+	SetText(&s.Area, f.Area, "area", 0, maxShopArea, &bad)
+	SetText(&s.Address, f.Address, "address", 0, maxShopAddress, &bad)
+	SetText(&s.OpenHours, f.OpenHours, "open_hours", 0, maxShopHours, &bad)
 	if f.TypeID != nil {
 		if s.TypeID = *f.TypeID; s.TypeID < 1 || s.TypeID > maxTypeID {
 			bad.Add("type_id", "must be between 1 and %d", maxTypeID)
@@ -90,23 +93,23 @@ func (s *Shop) Distance(from Place) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(math.Min(1, h)))
 }
 
-// Filter selects shops of one type: nearest first if Near is set, otherwise by id.
-type Filter struct {
+// ShopFilter selects shops of one type: nearest first if Near is set, otherwise by id.
+type ShopFilter struct {
 	TypeID int64
 	Near   *Place
 	Skip   int
 	Limit  int
 }
 
-// Store stores shops. Each method is one transaction. Errors: domain.ErrNotFound, ErrUnavailable.
-type Store interface {
+// ShopStore stores shops. Each method is one transaction. Errors: domain.ErrNotFound, ErrUnavailable.
+type ShopStore interface {
 	Shop(ctx context.Context, id int64) (Shop, error)
-	ListShops(ctx context.Context, f Filter) ([]Shop, error)
+	ListShops(ctx context.Context, f ShopFilter) ([]Shop, error)
 	// Shops returns a page of all shops, newest first.
-	Shops(ctx context.Context, p domain.Page) ([]Shop, error)
+	Shops(ctx context.Context, p Page) ([]Shop, error)
 	// CreateShop stores a shop and sets its id, or returns the one that an earlier run of the request stored.
-	CreateShop(ctx context.Context, claim *domain.Claim, s *Shop, by domain.Actor) error
+	CreateShop(ctx context.Context, claim *Claim, s *Shop, by Actor) error
 	// ChangeShop locks and reads the shop, calls change, and stores the result with the time at. An error of change rolls
 	// back and is returned.
-	ChangeShop(ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*Shop) error) (Shop, error)
+	ChangeShop(ctx context.Context, id int64, by Actor, at time.Time, change func(*Shop) error) (Shop, error)
 }
