@@ -24,13 +24,13 @@ import (
 	"seckill/internal/payment"
 
 	"seckill/internal/picture"
-	"seckill/internal/publish"
+
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
-	"seckill/internal/search"
+
 	"seckill/internal/service"
 	"seckill/internal/tracing"
 	"seckill/internal/webhook"
@@ -143,7 +143,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
-	drafts := &publish.Service{Store: b.store, Changed: vouchers.Changed, Now: now, PayTimeout: cfg.PayTimeout}
+	drafts := &service.Publishing{Store: b.store, Changed: vouchers.Changed, Now: now, PayTimeout: cfg.PayTimeout}
 	reconciler := NewReconciler(e, gate, b.store, reconcile.Config{
 		Queue: cfg.OrderLane == "queue", InUse: mode.inUse, Now: now, Observe: m.reconciled,
 	})
@@ -168,7 +168,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Search: &search.Service{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
+		Auth: users, Orders: orders, Search: &service.Search{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
 		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, EventFailures: b.store, Reconciler: reconciler,

@@ -11,7 +11,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
-	"seckill/internal/publish"
 	"seckill/internal/reconcile"
 )
 
@@ -166,7 +165,7 @@ func (s *Sales) checkOffers(ctx context.Context) Result {
 			}
 			shops[v.ShopID] = err == nil
 		}
-		for _, p := range publish.CheckOffer(v, shops[v.ShopID]).Problems {
+		for _, p := range v.CheckOffer(shops[v.ShopID]).Problems {
 			wrong = append(wrong, fmt.Sprintf("voucher %d: %s %s", v.ID, p.Field, p.Detail))
 		}
 	}

@@ -135,6 +135,36 @@ func (v *Voucher) CheckOpen(now time.Time) error {
 	return nil
 }
 
+// Checklist is what an operator should know before publishing a draft. Problems prevent it, warnings do not. Each names
+// a field of the voucher.
+type Checklist struct{ Problems, Warnings []FieldError }
+
+// CheckOffer returns the checklist of a voucher apart from its sale: shop, prices, currency and picture.
+func (v *Voucher) CheckOffer(shopExists bool) Checklist {
+	var problems, warnings InvalidError
+	if !shopExists {
+		problems.Add("shop_id", "is not the id of a shop")
+	}
+
+	switch {
+	case v.ActualValue == 0:
+		problems.Add("actual_value", "must be more than 0")
+	case v.PayValue > v.ActualValue:
+		problems.Add("pay_value", "must not be higher than actual_value")
+	case v.PayValue == v.ActualValue:
+		warnings.Add("pay_value", "is not lower than actual_value: there is no discount")
+	}
+
+	if v.Currency == "XXX" || v.Currency == "XTS" { // "no currency" and "for tests" of ISO 4217
+		problems.Add("currency", "is not a currency in which buyers can pay")
+	}
+
+	if v.ImageID == "" {
+		warnings.Add("image_id", "is missing: the sale has no picture")
+	}
+	return Checklist{problems.Fields, warnings.Fields}
+}
+
 // CheckSale returns what is wrong with the sale of a published voucher, or that of a draft: a failure if no buyer could
 // get a unit, a warning if units may remain unsold. payTimeout applies to a sale without one of its own.
 func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) {

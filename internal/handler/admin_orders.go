@@ -11,14 +11,14 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/search"
+
 	"seckill/internal/service"
 )
 
 // adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
 // of the order, and mask phone numbers, except that of phone.
 type adminOrderHandler struct {
-	finder   *search.Service
+	finder   *service.Search
 	orders   *service.Orders
 	payments *service.Payments
 	vouchers *service.Vouchers
@@ -36,7 +36,7 @@ type adminOrderOut struct {
 	Moves []string `json:"moves"`
 }
 
-func newAdminOrderOut(o *search.Order, caller domain.Role) adminOrderOut {
+func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
 	out := adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: domain.MaskPhone(o.Phone), Moves: []string{}}
 	if caller.May(domain.MayOperate) {
 		out.Moves = domain.AdminMoves(o.Status)
@@ -69,7 +69,7 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	if err != nil {
 		return err
 	}
-	f := search.Filter{
+	f := service.SearchFilter{
 		Phone: phone, PhoneEnd: c.Query("phone_end"), Title: c.Query("title"), Payment: c.Query("payment_ref"), Page: page.Page,
 	}
 	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
@@ -97,19 +97,19 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	if err != nil {
 		return err
 	}
-	out := func(o *search.Order) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
-	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *search.Order) int64 { return o.ID }))
+	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
+	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
-func (h *adminOrderHandler) order(c *gin.Context) (search.Order, error) {
+func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return search.Order{}, err
+		return service.FoundOrder{}, err
 	}
 	user, err := queryID(c, "user_id")
 	if err != nil {
-		return search.Order{}, err
+		return service.FoundOrder{}, err
 	}
 	return h.finder.One(c.Request.Context(), user, id)
 }
@@ -253,7 +253,7 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
 		More  bool `json:"more"`
 	}{More: true}
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
-		paid, err := h.finder.Find(ctx, search.Filter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
+		paid, err := h.finder.Find(ctx, service.SearchFilter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/search"
+
 	"seckill/internal/service"
 	"seckill/internal/sheet"
 )
@@ -25,7 +25,7 @@ type PaymentLister interface {
 // little memory. Rows that are stored meanwhile may be missing.
 type exportHandler struct {
 	errors   *errorWriter
-	orders   *search.Service
+	orders   *service.Search
 	vouchers *service.Vouchers
 	payments PaymentLister
 	audit    domain.AuditStore
@@ -98,13 +98,13 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		return err
 	}
 	title := h.titles(c.Request.Context())
-	rows := pages(c, h.reads, func(last *search.Order) ([]search.Order, error) {
-		f := search.Filter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
+	rows := pages(c, h.reads, func(last *service.FoundOrder) ([]service.FoundOrder, error) {
+		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
 		}
 		return h.orders.Find(c.Request.Context(), f)
-	}, func(o *search.Order) []string {
+	}, func(o *service.FoundOrder) []string {
 		return []string{
 			number(o.ID), number(o.VoucherID), title(o.VoucherID), number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
 			domain.FormatAmount(o.Amount, o.Currency), o.Currency, sheet.Time(&o.CreatedAt), sheet.Time(&o.ExpiresAt), sheet.Time(o.PaidAt),

@@ -26,11 +26,11 @@ import (
 	"seckill/internal/payment"
 
 	"seckill/internal/picture"
-	"seckill/internal/publish"
+
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
-	"seckill/internal/search"
+
 	"seckill/internal/service"
 	"seckill/test/dbtest"
 	"seckill/test/testenv"
@@ -234,8 +234,8 @@ func newEnv(t testing.TB, options ...option) *env {
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
 	}
-	cfg.Search = &search.Service{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
-	cfg.Drafts = &publish.Service{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
+	cfg.Search = &service.Search{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
+	cfg.Drafts = &service.Publishing{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	if s.change != nil {
 		s.change(&cfg)
 	}

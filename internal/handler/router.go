@@ -18,11 +18,11 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/picture"
-	"seckill/internal/publish"
+
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
-	"seckill/internal/search"
+
 	"seckill/internal/service"
 )
 
@@ -31,7 +31,7 @@ type Config struct {
 	Auth            *auth.Service
 	Vouchers        *service.Vouchers
 	Orders          *service.Orders
-	Search          *search.Service
+	Search          *service.Search
 	Entry           *entry.Service
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
@@ -40,7 +40,7 @@ type Config struct {
 	EventFailures   EventFailures
 	Shops           domain.ShopStore
 	Pictures        *picture.Service
-	Drafts          *publish.Service
+	Drafts          *service.Publishing
 	AuditLog        domain.AuditStore
 	Personal        domain.PersonalStore
 	PaymentList     PaymentLister

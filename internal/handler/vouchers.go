@@ -9,13 +9,13 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/publish"
+
 	"seckill/internal/service"
 )
 
 type voucherHandler struct {
 	vouchers *service.Vouchers
-	drafts   *publish.Service
+	drafts   *service.Publishing
 	now      func() time.Time
 	shown    snapshots[shownKey, shownSource]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
@@ -28,7 +28,7 @@ type voucherHandler struct {
 type revealFunc func(c *gin.Context, denied error, answer func() error)
 
 func newVoucherHandler(
-	vouchers *service.Vouchers, drafts *publish.Service, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
+	vouchers *service.Vouchers, drafts *service.Publishing, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
 ) *voucherHandler {
 	return &voucherHandler{
 		vouchers: vouchers, drafts: drafts, now: now, cursors: cursors, reveal: reveal, visit: visit,

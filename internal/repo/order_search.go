@@ -10,13 +10,13 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/search"
+	"seckill/internal/service"
 )
 
 // FindOrders implements search.Store. Each kind of search walks one index from its newest end, so a page costs the same
 // with millions of orders as with a hundred. By time, at most the orders of search.Query's ids that were placed outside
 // of it are skipped, and by status and time those of longestPayTimeout.
-func (s *Store) FindOrders(ctx context.Context, q search.Query) ([]domain.Order, error) {
+func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
 	var rows []orderRow
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
 		switch {
@@ -41,7 +41,7 @@ func (s *Store) FindOrders(ctx context.Context, q search.Query) ([]domain.Order,
 }
 
 // find returns the newest orders of tx that match q.
-func find(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
+func find(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
 	tx = within(tx, q).Order("id DESC").Limit(q.Page.Limit)
 	if q.ID != 0 {
 		tx = tx.Where("id = ?", q.ID)
@@ -62,7 +62,7 @@ func find(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
 }
 
 // within selects the orders that were placed between From and To. The range of ids makes the database skip the others.
-func within(tx *gorm.DB, q search.Query) *gorm.DB {
+func within(tx *gorm.DB, q service.SearchQuery) *gorm.DB {
 	if !q.From.IsZero() {
 		tx = tx.Where("created_at >= ?", q.From)
 	}
@@ -83,7 +83,7 @@ func within(tx *gorm.DB, q search.Query) *gorm.DB {
 
 // findByVoucher reads the newest orders of each voucher and status and merges them: the index begins with voucher and
 // status, followed by the id. Once there is a page, only newer orders are read.
-func (s *Store) findByVoucher(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
+func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
 	statuses := allStatuses
 	if q.Status != 0 {
 		statuses = []domain.OrderStatus{q.Status}
@@ -133,7 +133,7 @@ const longestPayTimeout = 24 * time.Hour
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
-func (s *Store) findByStatus(tx *gorm.DB, q search.Query) (rows []orderRow, err error) {
+func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
 	found := s.ordersByIndex(tx, s.indexName("status_expires")).Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
 	if !q.From.IsZero() {
 		found = found.Where("created_at >= ? AND expires_at >= ?", q.From, q.From)

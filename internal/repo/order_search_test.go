@@ -13,7 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/search"
+	"seckill/internal/service"
 	"seckill/test/testenv"
 )
 
@@ -36,7 +36,7 @@ func TestFindOrdersPages(t *testing.T) {
 		}
 		first, second := []int64{1}, []int64{2}
 		from, to := now.Add(20*time.Second), now.Add(31*time.Second)
-		for _, f := range []search.Query{
+		for _, f := range []service.SearchQuery{
 			{}, {ID: 7}, {Users: []int64{3}}, {Vouchers: first}, {Status: domain.OrderCancelled}, {Status: domain.OrderPendingPayment},
 			{Vouchers: second, Status: domain.OrderCancelled}, {Users: first, Status: domain.OrderCancelled}, {Users: second, Vouchers: first},
 			{ID: 7, Users: []int64{99}}, {Users: []int64{1, 4, 99}}, {Users: []int64{1, 4}, Vouchers: second}, {Vouchers: []int64{2, 1, 99}},
@@ -74,7 +74,7 @@ func TestFindOrdersPages(t *testing.T) {
 			}
 			require.Equal(t, want, got, "%+v", f)
 		}
-		_, err := s.FindOrders(t.Context(), search.Query{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
+		_, err := s.FindOrders(t.Context(), service.SearchQuery{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
 		require.ErrorAs(t, err, new(*domain.InvalidError))
 	})
 }
@@ -90,21 +90,21 @@ func TestFindOrdersUsesIndexes(t *testing.T) {
 			manyUsers[i] = int64(i)
 		}
 		for _, c := range []struct {
-			f    search.Query
+			f    service.SearchQuery
 			uses string
 		}{
-			{search.Query{}, ""},
-			{search.Query{ID: 7}, "primary"},
-			{search.Query{Users: []int64{3}}, "user"},
-			{search.Query{Users: manyUsers}, "uk_user_voucher_slot"},
-			{search.Query{Users: manyUsers, Vouchers: []int64{1, 2}}, "uk_user_voucher_slot"},
-			{search.Query{Vouchers: []int64{1}}, "voucher_status"},
-			{search.Query{Vouchers: []int64{1, 3}, From: now, FirstID: 1}, "voucher_status"},
-			{search.Query{Vouchers: []int64{2}, Status: domain.OrderRefunding}, "voucher_status"},
-			{search.Query{From: now, To: now.Add(time.Hour), FirstID: 5_000, LastID: 10_000}, "primary"},
-			{search.Query{From: now, To: now.Add(time.Hour), Status: domain.OrderPaid}, "status_expires"},
-			{search.Query{Status: domain.OrderRefunding}, "status_expires"},
-			{search.Query{Status: domain.OrderPaid}, "status_expires"},
+			{service.SearchQuery{}, ""},
+			{service.SearchQuery{ID: 7}, "primary"},
+			{service.SearchQuery{Users: []int64{3}}, "user"},
+			{service.SearchQuery{Users: manyUsers}, "uk_user_voucher_slot"},
+			{service.SearchQuery{Users: manyUsers, Vouchers: []int64{1, 2}}, "uk_user_voucher_slot"},
+			{service.SearchQuery{Vouchers: []int64{1}}, "voucher_status"},
+			{service.SearchQuery{Vouchers: []int64{1, 3}, From: now, FirstID: 1}, "voucher_status"},
+			{service.SearchQuery{Vouchers: []int64{2}, Status: domain.OrderRefunding}, "voucher_status"},
+			{service.SearchQuery{From: now, To: now.Add(time.Hour), FirstID: 5_000, LastID: 10_000}, "primary"},
+			{service.SearchQuery{From: now, To: now.Add(time.Hour), Status: domain.OrderPaid}, "status_expires"},
+			{service.SearchQuery{Status: domain.OrderRefunding}, "status_expires"},
+			{service.SearchQuery{Status: domain.OrderPaid}, "status_expires"},
 		} {
 			for _, before := range []int64{0, 15_000} {
 				c.f.Page = domain.Page{Before: before, Limit: 20}
@@ -157,7 +157,7 @@ func insertMany(t *testing.T, s *Store, n int) {
 }
 
 // explainSearch returns the query plans of a search in lower case.
-func explainSearch(t *testing.T, s *Store, f search.Query) []string {
+func explainSearch(t *testing.T, s *Store, f service.SearchQuery) []string {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
 	if s.Dialect() == "mysql" {

@@ -1,6 +1,6 @@
-// Package service contains the use cases of a flash sale: vouchers, sales, orders, payments and idempotency keys. The
-// rules and errors are in package domain, the order modes in package lane. It contains no HTTP, SQL or Redis code. It
-// declares the small interfaces that it needs, and the program passes in their implementations.
+// Package service contains the use cases of a flash sale: vouchers and their publishing, sales, orders and their search,
+// payments and idempotency keys. The rules and errors are in package domain, the order modes in package lane. It contains no
+// HTTP, SQL or Redis code. It declares the small interfaces that it needs, and the program passes in their implementations.
 //
 // # A purchase in a few lines
 //

@@ -1,5 +1,4 @@
-// Package search finds orders of all users, for the console.
-package search
+package service
 
 import (
 	"cmp"
@@ -12,8 +11,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// Filter selects orders. Zero fields match all orders.
-type Filter struct {
+// SearchFilter selects orders. Zero fields match all orders.
+type SearchFilter struct {
 	ID        int64
 	VoucherID int64
 	UserID    int64
@@ -26,11 +25,11 @@ type Filter struct {
 	Page      domain.Page
 }
 
-// Query is a Filter in terms of the columns of orders. Zero fields match all orders.
-type Query struct {
+// SearchQuery is a SearchFilter in terms of the columns of orders. Zero fields match all orders.
+type SearchQuery struct {
 	ID       int64
-	Vouchers []int64 // at most maxSales, newest first
-	Users    []int64 // at most maxUsers
+	Vouchers []int64 // at most maxSearchSales, newest first
+	Users    []int64 // at most maxSearchUsers
 	Status   domain.OrderStatus
 	From, To time.Time
 	// The ids of orders that were placed between From and To are within FirstID and LastID.
@@ -38,17 +37,17 @@ type Query struct {
 	Page            domain.Page
 }
 
-// Order is an order with the phone number of its user.
-type Order struct {
+// FoundOrder is an order with the phone number of its user.
+type FoundOrder struct {
 	domain.Order
 	Phone string // empty if the user does not exist any more
 }
 
-// Store reads the database. Error: ErrUnavailable, besides those given below.
-type Store interface {
+// SearchStore reads the database. Error: ErrUnavailable, besides those given below.
+type SearchStore interface {
 	// FindOrders returns a page of the orders that match q, newest first. A search by status alone, or by status and
 	// time, is sorted by ExpiresAt, any other by id. Error: *InvalidError (the page).
-	FindOrders(ctx context.Context, q Query) ([]domain.Order, error)
+	FindOrders(ctx context.Context, q SearchQuery) ([]domain.Order, error)
 	// Order returns an order of any user if userID is 0. Error: ErrNotFound.
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	// CountOrders returns the number of the voucher's orders with a status, and the sum of their amounts.
@@ -65,8 +64,8 @@ type Store interface {
 	VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error)
 }
 
-// Live gives access to orders that are not in the database: they wait in the queue or have failed.
-type Live interface {
+// QueuedOrders gives access to orders that are not in the database: they wait in the queue or have failed.
+type QueuedOrders interface {
 	// Unstored returns such orders of a user, newest first. Error: ErrUnavailable.
 	Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
 	// Get returns an order of the user, stored or not. Errors: ErrNotFound, ErrUnavailable.
@@ -79,10 +78,10 @@ type PhoneNumbers interface {
 	Canonical(text string) (string, error)
 }
 
-// Service finds orders. It is safe for concurrent use.
-type Service struct {
-	Store  Store
-	Live   Live
+// Search finds orders. It is safe for concurrent use.
+type Search struct {
+	Store  SearchStore
+	Live   QueuedOrders
 	Phones PhoneNumbers
 	Codes  domain.RedeemCodes
 	// FirstID returns the smallest id of orders that are placed at t or later.
@@ -90,9 +89,9 @@ type Service struct {
 }
 
 const (
-	// maxUsers and maxSales bound the users and the vouchers that a search turns into orders.
-	maxUsers = 1000
-	maxSales = 50
+	// maxSearchUsers and maxSearchSales bound the users and the vouchers that a search turns into orders.
+	maxSearchUsers = 1000
+	maxSearchSales = 50
 	// idSlack is the largest difference between the time in an id and the time of its order.
 	idSlack = time.Minute
 )
@@ -104,7 +103,7 @@ var phoneEnd = regexp.MustCompile(`^[0-9]{4}$`)
 
 // Find returns a page of the orders that match f, newest first. Queued and failed admissions are included only if f
 // selects a single user, because Redis stores them by user. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) Find(ctx context.Context, f Filter) ([]Order, error) {
+func (s *Search) Find(ctx context.Context, f SearchFilter) ([]FoundOrder, error) {
 	q, err := s.resolve(ctx, f)
 	if errors.Is(err, domain.ErrNotFound) {
 		return nil, nil
@@ -128,13 +127,13 @@ func (s *Service) Find(ctx context.Context, f Filter) ([]Order, error) {
 		}
 	}
 	if len(waiting) > 0 {
-		orders = merge(orders, waiting, q.Page.Limit)
+		orders = mergeOrders(orders, waiting, q.Page.Limit)
 	}
 	return s.withPhones(ctx, orders)
 }
 
-// merge adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
-func merge(stored, waiting []domain.Order, limit int) []domain.Order {
+// mergeOrders adds the waiting orders to the stored ones, newest first. An order that was stored meanwhile is in both.
+func mergeOrders(stored, waiting []domain.Order, limit int) []domain.Order {
 	all := slices.Concat(stored, waiting)
 	slices.SortStableFunc(all, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 	all = slices.CompactFunc(all, func(a, b domain.Order) bool { return a.ID == b.ID })
@@ -142,21 +141,21 @@ func merge(stored, waiting []domain.Order, limit int) []domain.Order {
 }
 
 // matches reports whether an order of a user in q matches the rest of q.
-func (q *Query) matches(o *domain.Order) bool {
+func (q *SearchQuery) matches(o *domain.Order) bool {
 	return (q.ID == 0 || o.ID == q.ID) && (q.Vouchers == nil || slices.Contains(q.Vouchers, o.VoucherID)) &&
 		!o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))
 }
 
 // resolve turns a filter into a query. Errors: ErrNotFound (no order can match), *InvalidError, ErrUnavailable.
-func (s *Service) resolve(ctx context.Context, f Filter) (Query, error) {
-	q := Query{ID: f.ID, Status: f.Status, From: f.From, To: f.To, Page: f.Page}
+func (s *Search) resolve(ctx context.Context, f SearchFilter) (SearchQuery, error) {
+	q := SearchQuery{ID: f.ID, Status: f.Status, From: f.From, To: f.To, Page: f.Page}
 	if f.VoucherID != 0 {
 		q.Vouchers = []int64{f.VoucherID}
 	}
 	if f.UserID != 0 {
 		q.Users = []int64{f.UserID}
 	}
-	for _, step := range []func(context.Context, *Filter, *Query) error{s.byPhone, s.byPhoneEnd, s.byTitle, s.byPayment} {
+	for _, step := range []func(context.Context, *SearchFilter, *SearchQuery) error{s.byPhone, s.byPhoneEnd, s.byTitle, s.byPayment} {
 		if err := step(ctx, &f, &q); err != nil {
 			return q, err
 		}
@@ -170,7 +169,7 @@ func (s *Service) resolve(ctx context.Context, f Filter) (Query, error) {
 	return q, nil
 }
 
-func (s *Service) byPhone(ctx context.Context, f *Filter, q *Query) error {
+func (s *Search) byPhone(ctx context.Context, f *SearchFilter, q *SearchQuery) error {
 	if f.Phone == "" {
 		return nil
 	}
@@ -185,41 +184,41 @@ func (s *Service) byPhone(ctx context.Context, f *Filter, q *Query) error {
 	if err != nil {
 		return err
 	}
-	return narrow(&q.Users, []int64{id})
+	return narrowIDs(&q.Users, []int64{id})
 }
 
-func (s *Service) byPhoneEnd(ctx context.Context, f *Filter, q *Query) error {
+func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery) error {
 	if f.PhoneEnd == "" {
 		return nil
 	}
 	if !phoneEnd.MatchString(f.PhoneEnd) {
 		return domain.Invalid("phone_end", "must be four digits")
 	}
-	users, err := s.Store.UsersByPhoneEnd(ctx, f.PhoneEnd, maxUsers+1)
+	users, err := s.Store.UsersByPhoneEnd(ctx, f.PhoneEnd, maxSearchUsers+1)
 	if err != nil {
 		return err
 	}
-	if len(users) > maxUsers {
-		return domain.Invalid("phone_end", "matches more than %d users; search by the whole number", maxUsers)
+	if len(users) > maxSearchUsers {
+		return domain.Invalid("phone_end", "matches more than %d users; search by the whole number", maxSearchUsers)
 	}
-	return narrow(&q.Users, users)
+	return narrowIDs(&q.Users, users)
 }
 
-func (s *Service) byTitle(ctx context.Context, f *Filter, q *Query) error {
+func (s *Search) byTitle(ctx context.Context, f *SearchFilter, q *SearchQuery) error {
 	if f.Title == "" {
 		return nil
 	}
-	vouchers, err := s.Store.VouchersByTitle(ctx, f.Title, maxSales+1)
+	vouchers, err := s.Store.VouchersByTitle(ctx, f.Title, maxSearchSales+1)
 	if err != nil {
 		return err
 	}
-	if len(vouchers) > maxSales {
-		return domain.Invalid("title", "matches more than %d vouchers; use more of the title", maxSales)
+	if len(vouchers) > maxSearchSales {
+		return domain.Invalid("title", "matches more than %d vouchers; use more of the title", maxSearchSales)
 	}
-	return narrow(&q.Vouchers, vouchers)
+	return narrowIDs(&q.Vouchers, vouchers)
 }
 
-func (s *Service) byPayment(ctx context.Context, f *Filter, q *Query) error {
+func (s *Search) byPayment(ctx context.Context, f *SearchFilter, q *SearchQuery) error {
 	if f.Payment == "" {
 		return nil
 	}
@@ -234,8 +233,8 @@ func (s *Service) byPayment(ctx context.Context, f *Filter, q *Query) error {
 	return nil
 }
 
-// narrow removes from ids those that are not in found; nil stands for all ids. Error: ErrNotFound (none is left).
-func narrow(ids *[]int64, found []int64) error {
+// narrowIDs removes from ids those that are not in found; nil stands for all ids. Error: ErrNotFound (none is left).
+func narrowIDs(ids *[]int64, found []int64) error {
 	if *ids != nil {
 		found = slices.DeleteFunc(found, func(id int64) bool { return !slices.Contains(*ids, id) })
 	}
@@ -247,7 +246,7 @@ func narrow(ids *[]int64, found []int64) error {
 }
 
 // withPhones adds the phone numbers of the users.
-func (s *Service) withPhones(ctx context.Context, orders []domain.Order) ([]Order, error) {
+func (s *Search) withPhones(ctx context.Context, orders []domain.Order) ([]FoundOrder, error) {
 	if len(orders) == 0 {
 		return nil, nil
 	}
@@ -259,43 +258,43 @@ func (s *Service) withPhones(ctx context.Context, orders []domain.Order) ([]Orde
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Order, len(orders))
+	found := make([]FoundOrder, len(orders))
 	for i, o := range orders {
-		found[i] = Order{Order: o, Phone: phones[o.UserID]}
+		found[i] = FoundOrder{Order: o, Phone: phones[o.UserID]}
 	}
 	return found, nil
 }
 
 // One returns an order of any user, without its redeem code. An order that is not in the database is found only if
 // userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
-func (s *Service) One(ctx context.Context, userID, id int64) (Order, error) {
+func (s *Search) One(ctx context.Context, userID, id int64) (FoundOrder, error) {
 	o, err := s.Store.Order(ctx, userID, id)
 	if errors.Is(err, domain.ErrNotFound) && userID != 0 {
 		o, err = s.Live.Get(ctx, userID, id)
 	}
 	if err != nil {
-		return Order{}, err
+		return FoundOrder{}, err
 	}
 	o.RedeemCode = "" // only the owner may have it
 	found, err := s.withPhones(ctx, []domain.Order{o})
 	if err != nil {
-		return Order{}, err
+		return FoundOrder{}, err
 	}
 	return found[0], nil
 }
 
 // ByCode returns the order of a redeem code, whatever its status. Errors: ErrUnknownCode, ErrNotFound,
 // ErrUnavailable.
-func (s *Service) ByCode(ctx context.Context, code string) (Order, error) {
+func (s *Search) ByCode(ctx context.Context, code string) (FoundOrder, error) {
 	id, err := s.Codes.Parse(code)
 	if err != nil {
-		return Order{}, err
+		return FoundOrder{}, err
 	}
 	return s.One(ctx, 0, id)
 }
 
 // PhoneOf returns the phone number of a user, or "" if the user does not exist any more. Error: ErrUnavailable.
-func (s *Service) PhoneOf(ctx context.Context, userID int64) (string, error) {
+func (s *Search) PhoneOf(ctx context.Context, userID int64) (string, error) {
 	phones, err := s.Store.Phones(ctx, []int64{userID})
 	return phones[userID], err
 }
