@@ -12,7 +12,6 @@ import (
 	"seckill/internal/domain"
 
 	"seckill/internal/service"
-	"seckill/internal/sheet"
 )
 
 // PaymentLister reads the payments of all orders. Error: domain.ErrUnavailable.
@@ -48,12 +47,12 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, columns []string, rows iter.Seq2[[]string, error]) error {
 	conn := http.NewResponseController(c.Writer)
-	var file *sheet.Writer
+	var file *csvWriter
 	begin := func() {
 		header := c.Writer.Header()
 		header["Content-Type"] = csvType
 		header.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
-		file = sheet.New(c.Writer, columns...)
+		file = newCSV(c.Writer, columns...)
 	}
 	fail := func(err error) error {
 		if file == nil {
@@ -107,8 +106,8 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	}, func(o *service.FoundOrder) []string {
 		return []string{
 			number(o.ID), number(o.VoucherID), title(o.VoucherID), number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
-			domain.FormatAmount(o.Amount, o.Currency), o.Currency, sheet.Time(&o.CreatedAt), sheet.Time(&o.ExpiresAt), sheet.Time(o.PaidAt),
-			sheet.Time(o.RedeemedAt), sheet.Time(o.CancelledAt), sheet.Time(o.RefundedAt),
+			domain.FormatAmount(o.Amount, o.Currency), o.Currency, csvTime(&o.CreatedAt), csvTime(&o.ExpiresAt), csvTime(o.PaidAt),
+			csvTime(o.RedeemedAt), csvTime(o.CancelledAt), csvTime(o.RefundedAt),
 		}
 	})
 	return h.write(c, "orders", []string{
@@ -151,7 +150,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 			}
 			ok := yield([]string{
 				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), domain.FormatAmount(p.Amount, p.Currency), p.Currency,
-				sheet.Time(&p.CreatedAt), sheet.Time(&p.UpdatedAt),
+				csvTime(&p.CreatedAt), csvTime(&p.UpdatedAt),
 			}, err)
 			if !ok {
 				return
@@ -189,7 +188,7 @@ func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]str
 		return h.audit.AuditLog(c.Request.Context(), f)
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
-			number(e.ID), sheet.Time(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
+			number(e.ID), csvTime(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
 		}
 	})
 }
@@ -203,7 +202,7 @@ func (h *exportHandler) requests(c *gin.Context) iter.Seq2[[]string, error] {
 		return h.audit.AdminRequests(c.Request.Context(), f)
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
-			number(r.ID), sheet.Time(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
+			number(r.ID), csvTime(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
 		}
 	})
 }

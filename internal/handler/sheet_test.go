@@ -1,4 +1,4 @@
-package sheet
+package handler
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func parse(t *testing.T, file string) (records [][]string) {
 func TestFileIsReadBack(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	w := New(&b, "a", "b, c")
+	w := newCSV(&b, "a", "b, c")
 	rows := [][2]string{ // written, read
 		{`say "hi"`, `say "hi"`}, {"a,b;c", "a,b;c"}, {"two\nlines", "two\r\nlines"}, {"", ""}, {" space ", " space "}, {"'", "'"}, {"大关 é 😀", "大关 é 😀"},
 		{"=1+1", "'=1+1"}, {"+1", "'+1"}, {"-1", "'-1"}, {"@SUM(A1)", "'@SUM(A1)"}, {"\t=1", "'\t=1"}, {"\n=1", "'\r\n=1"},
@@ -72,8 +72,8 @@ func TestFileIsReadBack(t *testing.T) {
 func TestCells(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 11, 20, 0, 0, 5e8, time.FixedZone("", 8*3600))
-	require.Equal(t, "2026-11-11 12:00:00", Time(&at))
-	require.Empty(t, Time(nil))
+	require.Equal(t, "2026-11-11 12:00:00", csvTime(&at))
+	require.Empty(t, csvTime(nil))
 }
 
 type broken struct{ err error }
@@ -83,7 +83,7 @@ func (b broken) Write([]byte) (int, error) { return 0, b.err }
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
-	w := New(broken{gone}, "a")
+	w := newCSV(broken{gone}, "a")
 	w.Row([]string{"x"})
 	require.ErrorIs(t, w.Flush(), gone)
 }

@@ -1,5 +1,4 @@
-// Package sheet writes CSV files (RFC 4180) for spreadsheet programs.
-package sheet
+package handler
 
 import (
 	"encoding/csv"
@@ -11,22 +10,22 @@ import (
 // byteOrderMark makes Excel read the file as UTF-8.
 const byteOrderMark = "\uFEFF"
 
-// Writer writes the rows of a file. It is not safe for concurrent use.
-type Writer struct {
+// csvWriter writes the rows of a CSV file (RFC 4180) for spreadsheet programs. It is not safe for concurrent use.
+type csvWriter struct {
 	csv *csv.Writer
 }
 
-// New returns a Writer that has begun a file with the names of its columns.
-func New(w io.Writer, columns ...string) *Writer {
+// newCSV returns a csvWriter that has begun a file with the names of its columns.
+func newCSV(w io.Writer, columns ...string) *csvWriter {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	_, _ = io.WriteString(w, byteOrderMark) // Flush returns the error of a broken connection
 	_ = out.Write(columns)                  // likewise
-	return &Writer{out}
+	return &csvWriter{out}
 }
 
 // Row writes a row. Cells that a spreadsheet program would run as a formula become text.
-func (w *Writer) Row(cells []string) {
+func (w *csvWriter) Row(cells []string) {
 	safe := make([]string, len(cells))
 	for i, cell := range cells {
 		safe[i] = inert(cell)
@@ -34,8 +33,8 @@ func (w *Writer) Row(cells []string) {
 	_ = w.csv.Write(safe) // Flush returns the error
 }
 
-// Flush writes all rows, and returns the first error since New.
-func (w *Writer) Flush() error {
+// Flush writes all rows, and returns the first error since newCSV.
+func (w *csvWriter) Flush() error {
 	w.csv.Flush()
 	return w.csv.Error()
 }
@@ -49,9 +48,9 @@ func inert(cell string) string {
 	return cell
 }
 
-// Time returns a cell with a time in UTC, in the form that spreadsheet programs read as one, or an empty cell without a
+// csvTime returns a cell with a time in UTC, in the form that spreadsheet programs read as one, or an empty cell without a
 // time.
-func Time(t *time.Time) string {
+func csvTime(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
