@@ -20,7 +20,6 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/loop"
 
-	"seckill/internal/pages"
 	"seckill/internal/payment"
 
 	"seckill/internal/picture"
@@ -161,7 +160,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.IsDemo() {
 		accounts = demo.Accounts(cfg.AdminPhones[0], cfg.SMSCountries)
 	}
-	site, missing, err := pages.New(pages.Config{
+	site, missing, err := newPages(pagesConfig{
 		Vouchers: vouchers, Shops: b.store, Zone: zone, DemoAccounts: accounts, Sandbox: cfg.PaymentURL == "",
 	})
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pages joins the HTML pages of package web with the API and the store.
-package pages
+package app
 
 import (
 	"context"
@@ -16,8 +15,8 @@ import (
 	"seckill/internal/web"
 )
 
-// Config is the content of the pages that the API and the store supply.
-type Config struct {
+// pagesConfig is the content of the pages that the API and the store supply.
+type pagesConfig struct {
 	Vouchers     *service.Vouchers
 	Shops        domain.ShopStore
 	Zone         *time.Location // of times in previews
@@ -25,9 +24,9 @@ type Config struct {
 	Sandbox      bool           // payments move no money
 }
 
-// New returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses.
-// Package web does not import the API.
-func New(cfg Config) (pages map[string]http.Handler, missing http.Handler, err error) {
+// newPages returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses. It
+// joins package web with the API and the store, which that package does not import.
+func newPages(cfg pagesConfig) (pages map[string]http.Handler, missing http.Handler, err error) {
 	problems, err := handler.Problems()
 	if err != nil {
 		return nil, nil, err
