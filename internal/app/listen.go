@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"syscall"
-
-	"seckill/internal/drain"
 )
 
 // checkPorts returns an error if the server could not listen at its addresses. Serve calls it before it creates or changes
@@ -31,7 +29,7 @@ func checkPorts(ctx context.Context, cfg Config) error {
 
 // listen listens at the address of a flag. Its error says what to change.
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	l, err := drain.Listen(ctx, addr)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	change := "name an address of this machine, such as 127.0.0.1:8081"
 	switch {
 	case err == nil:

@@ -24,7 +24,6 @@ import (
 	"seckill/internal/demo"
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
-	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
@@ -223,7 +222,7 @@ type server struct {
 	ops     http.Handler // of the private port
 	sales   *service.Sales
 	sandbox *payment.Sandbox // nil with another provider
-	drain   *drain.Drain
+	drain   *drain
 	metrics prometheus.Registerer
 	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
 	subscribers []*salestats.Subscribers
@@ -233,9 +232,9 @@ type server struct {
 }
 
 // readyChecks returns the checks of /readyz.
-func readyChecks(cfg Config, b backends, d *drain.Drain) map[string]handler.Check {
+func readyChecks(cfg Config, b backends, d *drain) map[string]handler.Check {
 	checks := map[string]handler.Check{
-		"shutdown": d.Check,
+		"shutdown": d.check,
 		"database": b.store.Ping,
 		"redis":    func(ctx context.Context) error { return redisReady(ctx, b.rdb) },
 	}
@@ -335,7 +334,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	case err = <-failed:
 	case <-ctx.Done():
 		s.log.Info("shutting down: not ready from now on", "drain", *s.cfg.Drain)
-		err = s.drain.Run(listener, *s.cfg.Drain, failed)
+		err = s.drain.run(*s.cfg.Drain, failed)
 		s.log.Info("shutting down: completing the requests in progress")
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/drain"
 	"seckill/internal/handler"
 	"seckill/internal/repo"
 	"seckill/test/testenv"
@@ -57,7 +56,7 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	locks, err := openUserLocks(cfg, rdb)
 	require.NoError(t, err)
 	t.Cleanup(locks.close)
-	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain.Drain{})
+	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain{})
 }
 
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.

@@ -13,7 +13,6 @@ import (
 
 	"seckill/internal/demo"
 	"seckill/internal/domain"
-	"seckill/internal/drain"
 	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
@@ -155,7 +154,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Returns: returns, Now: now, Log: log, Observe: m.payment,
 	})
 
-	draining := new(drain.Drain)
+	draining := new(drain)
 	var accounts []demo.Account // offered by the login dialog
 	if cfg.IsDemo() {
 		accounts = demo.Accounts(cfg.AdminPhones[0], cfg.SMSCountries)
@@ -214,7 +213,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		background = append(background, loop.Task{Name: "reserve order ids", Every: time.Second, Log: log, Run: ids.Reserve}.Loop)
 	}
 	return &server{
-		cfg: cfg, log: log, public: draining.Handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining, metrics: m.registry,
+		cfg: cfg, log: log, public: draining.handler(public), ops: m.opsHandler(), sales: sales, sandbox: provider.sandbox, drain: draining, metrics: m.registry,
 		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }

@@ -4,27 +4,12 @@
 package connlimit
 
 import (
-	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
-
-// refusal is the answer to a refused connection. A client that comes back a second later may be served.
-const refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
-
-const (
-	// lingerFor is how long a refused connection stays open for the client to read the answer: closed with an unread
-	// request, it would be reset.
-	lingerFor = 500 * time.Millisecond
-	// maxLingering bounds the refused connections that are open. Further ones are closed without an answer.
-	maxLingering = 32
-	// maxUnread is how much of a refused request is read, in bytes.
-	maxUnread = 64 << 10
 )
 
 // maxPerClient is the most connections of one client by Limits. It is more than the people behind one address open at
@@ -46,15 +31,13 @@ type Config struct {
 	Exempt    []netip.Prefix          // addresses without a limit of their own
 }
 
-// Listener is a net.Listener with limits. It accepts and refuses connections at once, so that none waits in the queue of
-// the kernel. It exports its metrics as a prometheus.Collector.
+// Listener is a net.Listener with limits. It accepts all connections at once and closes those beyond the limits, so that none
+// waits in the queue of the kernel. It exports its metrics as a prometheus.Collector.
 type Listener struct {
 	net.Listener
 	cfg       Config
 	connected prometheus.Gauge
 	refused   *prometheus.CounterVec
-	lingering chan struct{} // a semaphore: one element per refused connection that is open
-	refusals  sync.WaitGroup
 
 	mu      sync.Mutex
 	open    int
@@ -64,7 +47,7 @@ type Listener struct {
 // New returns a Listener that accepts the connections of l.
 func New(l net.Listener, cfg Config) *Listener {
 	limited := &Listener{
-		Listener: l, cfg: cfg, lingering: make(chan struct{}, maxLingering), clients: map[string]int{},
+		Listener: l, cfg: cfg, clients: map[string]int{},
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "seckill_connections", Help: "Open connections to the public port.",
 		}),
@@ -103,15 +86,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return &conn{Conn: c, closed: sync.OnceFunc(func() { l.release(client) })}, nil
 		}
 		l.refused.WithLabelValues(reached).Inc()
-		l.refuse(c)
+		_ = c.Close()
 	}
-}
-
-// Close closes the listener and waits for the refused connections, for up to half a second.
-func (l *Listener) Close() error {
-	err := l.Listener.Close()
-	l.refusals.Wait()
-	return err
 }
 
 // client returns the client of an address, or "" if it is exempt.
@@ -162,26 +138,6 @@ func (l *Listener) release(client string) {
 	if l.clients[client]--; l.clients[client] == 0 {
 		delete(l.clients, client)
 	}
-}
-
-// refuse answers a connection and closes it. It does not wait for the client.
-func (l *Listener) refuse(c net.Conn) {
-	select {
-	case l.lingering <- struct{}{}:
-	default:
-		_ = c.Close()
-		return
-	}
-	l.refusals.Go(func() {
-		defer func() { _ = c.Close(); <-l.lingering }()
-		_ = c.SetDeadline(time.Now().Add(lingerFor))
-		if _, err := io.WriteString(c, refusal); err != nil {
-			return
-		}
-		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			_, _ = io.CopyN(io.Discard, c, maxUnread) // until the client closes
-		}
-	})
 }
 
 // conn is an accepted connection.
