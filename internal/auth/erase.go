@@ -16,7 +16,7 @@ type Erasure struct {
 	UserID    int64
 	Now       time.Time
 	KeepUntil time.Time // the KeepUntil of the revocations
-	// IdleSince restricts the erasure to a user without a session and without a login since then, unless it is zero.
+	// IdleSince restricts the erasure to a user whom IdleUsers returns for this time, unless it is zero.
 	IdleSince time.Time
 }
 

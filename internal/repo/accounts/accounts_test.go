@@ -490,12 +490,14 @@ func TestIdleUsers(t *testing.T) {
 		}
 		six := idle.ID + 5
 		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
-		for _, u := range []domain.User{returned, idle} {
+		for _, u := range []domain.User{returned, recent, owed, idle} {
 			_, err := s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since})
 			require.NoError(t, err)
 		}
-		_, err = s.User(t.Context(), returned.ID)
-		require.NoError(t, err, "a user who has come back since the search is kept")
+		for _, u := range []domain.User{returned, recent, owed} {
+			_, err = s.User(t.Context(), u.ID)
+			require.NoError(t, err, "a user who has come back or bought since the search is kept: %s", u.Phone)
+		}
 		_, err = s.User(t.Context(), idle.ID)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 		login(t, s, "5", "i", now) // an old login whose session lasts

@@ -30,9 +30,13 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 		if err != nil {
 			return err
 		}
-		if !e.IdleSince.IsZero() && (len(sessions) > 0 || !u.UpdatedAt.Before(e.IdleSince)) {
-			sessions = nil
-			return nil
+		if !e.IdleSince.IsZero() {
+			// The user may have come back, or bought with a token that outlives the session, since IdleUsers read the account.
+			var idle int64
+			if err := whereIdle(tx.Model(&userRow{}), e.IdleSince).Where("id = ?", u.ID).Count(&idle).Error; err != nil || idle == 0 {
+				sessions = nil
+				return err
+			}
 		}
 		return erase(tx, &u, sessions, e)
 	})
@@ -76,15 +80,20 @@ func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) (id
 	}
 	last = window[len(window)-1]
 	var rows []userRow
-	err = r.Where("id > ? AND id <= ? AND deleted_at IS NULL AND updated_at < ?", after, last, since).
-		Where("NOT EXISTS (SELECT 1 FROM sessions s WHERE s.user_id = users.id)").
-		Where("NOT EXISTS (SELECT 1 FROM voucher_orders o WHERE o.user_id = users.id AND (o.created_at >= ? OR o.status IN ?))",
-			since, []domain.OrderStatus{domain.OrderPendingPayment, domain.OrderPaid, domain.OrderRefunding}).
-		Find(&rows).Error
+	err = whereIdle(r, since).Where("id > ? AND id <= ?", after, last).Find(&rows).Error
 	for i := range rows {
 		idle = append(idle, rows[i].user())
 	}
 	return idle, last, s.db.Translate(err)
+}
+
+// whereIdle selects the users without a session, without a login and an order since the given time, and without an order
+// that is unfinished.
+func whereIdle(db *gorm.DB, since time.Time) *gorm.DB {
+	return db.Where("deleted_at IS NULL AND updated_at < ?", since).
+		Where("NOT EXISTS (SELECT 1 FROM sessions s WHERE s.user_id = users.id)").
+		Where("NOT EXISTS (SELECT 1 FROM voucher_orders o WHERE o.user_id = users.id AND (o.created_at >= ? OR o.status IN ?))",
+			since, []domain.OrderStatus{domain.OrderPendingPayment, domain.OrderPaid, domain.OrderRefunding})
 }
 
 // SessionsOf implements domain.PersonalStore.
