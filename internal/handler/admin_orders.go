@@ -230,8 +230,12 @@ func (h *adminOrderHandler) refundable(c *gin.Context) error {
 	}{n, amount, v.Currency})
 }
 
-// refundAllTime is how long one request begins refunds of a sale. It is well below answerTimeout.
-const refundAllTime = 2 * time.Second
+const (
+	// refundAllTime is how long one request begins refunds of a sale. It is well below answerTimeout.
+	refundAllTime = 2 * time.Second
+	// refundAllStep is the number of refunds after which refundAll checks the sale again.
+	refundAllStep = 10
+)
 
 // refundAll begins the refunds of the paid orders of a sale that is not open, for refundAllTime. The client repeats the
 // request until no orders are left, and can show its progress.
@@ -240,20 +244,22 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
 	if err != nil {
 		return err
 	}
+
 	ctx := c.Request.Context()
-	v, err := h.vouchers.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if v.CheckOpen(h.now()) == nil { // the returned units would be sold again
-		return domain.ErrInvalidState
-	}
 	out := struct {
 		Begun int  `json:"begun"`
 		More  bool `json:"more"`
 	}{More: true}
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
-		paid, err := h.finder.Find(ctx, service.SearchFilter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: domain.MaxPageSize}})
+		v, err := h.vouchers.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if v.CheckOpen(h.now()) == nil { // the returned units would be sold again
+			return domain.ErrInvalidState
+		}
+
+		paid, err := h.finder.Find(ctx, service.SearchFilter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: refundAllStep}})
 		if err != nil {
 			return err
 		}
