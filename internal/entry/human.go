@@ -29,8 +29,9 @@ type UsedSolutions interface {
 	GiveBack(ctx context.Context, id string) error
 }
 
-// keepUsed is how long a used solution is remembered: long enough for servers whose clocks differ by a minute.
-const keepUsed = challengeLife + time.Minute
+// keepUsed is how long a used solution is remembered: long enough for a server whose clock is behind, or is set back, by a
+// quarter of an hour. By its clock the solution has not expired.
+const keepUsed = challengeLife + 15*time.Minute
 
 var errUsed = errors.New("the solution was used before")
 

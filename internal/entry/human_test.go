@@ -165,6 +165,55 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	}
 }
 
+// The clock of a server is set back by ten minutes after a solution was used. By that clock the solution is valid for longer,
+// but it does not work again.
+func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
+	sale := &domain.Sale{
+		Stock: 1, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour),
+		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
+	}
+	var passed, step time.Duration
+	clock := func() time.Time { return now.Add(passed + step) }
+	solutions := &expiring{passed: &passed}
+	s := &entry.Service{
+		Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
+		Passes:    entry.NewPasses(newKey),
+		Limits:    limits{},
+		Human:     entry.NewWork(domain.NewKeyring([]byte("a secret of the challenges of tests!")), clock),
+		Solutions: solutions,
+		Now:       clock,
+	}
+	_, err := s.Enter(t.Context(), 7, 1, "")
+	var demanded *domain.ChallengeRequiredError
+	require.ErrorAs(t, err, &demanded)
+	solution, err := rush.Solve(demanded.Challenge)
+	require.NoError(t, err)
+	_, err = s.Enter(t.Context(), 7, 1, solution)
+	require.NoError(t, err)
+
+	step = -10 * time.Minute
+	for ; passed < 20*time.Minute; passed += 30 * time.Second {
+		_, err = s.Enter(t.Context(), 7, 1, solution)
+		require.ErrorAs(t, err, &demanded, "after %s", passed)
+	}
+}
+
+// expiring remembers one used solution for as long as it is told to.
+type expiring struct {
+	passed *time.Duration
+	until  time.Duration
+}
+
+func (u *expiring) UseUp(_ context.Context, _ string, keep time.Duration) (bool, error) {
+	first := *u.passed >= u.until
+	if first {
+		u.until = *u.passed + keep
+	}
+	return first, nil
+}
+
+func (u *expiring) GiveBack(context.Context, string) error { return nil }
+
 func (u *used) GiveBack(_ context.Context, id string) error {
 	delete(u.ids, id)
 	return u.err
