@@ -51,6 +51,7 @@ const (
 	EnvRunMain      = "SECKILL_TEST_RUN_MAIN"
 	EnvOpenLocks    = "SECKILL_TEST_OPEN_LOCKS"    // every user lock is granted at once, exclusive or not
 	EnvClock        = "SECKILL_TEST_CLOCK"         // the server's clock always returns this RFC 3339 time
+	EnvClockAhead   = "SECKILL_TEST_CLOCK_AHEAD"   // the server's clock is ahead by the duration in this file
 	EnvStartTimeout = "SECKILL_TEST_START_TIMEOUT" // how long the start waits for the dependencies
 	EnvHold         = "SECKILL_TEST_HOLD"          // commits of the workers fail while this file exists
 	EnvKill         = "SECKILL_TEST_KILL"          // SIGKILL "before", "amid" or "after" the commit of a batch
@@ -83,6 +84,9 @@ func tuning(env func(name string) string) (t app.Tuning) {
 	if at, err := time.Parse(time.RFC3339, env(EnvClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
+	if file := env(EnvClockAhead); file != "" {
+		t.Now = func() time.Time { return clockAhead(file) }
+	}
 	t.StartTimeout = duration(EnvStartTimeout)
 	t.MinIdle = duration(EnvRedeliver)
 	t.ClaimEvery = t.MinIdle / 3
@@ -98,6 +102,14 @@ func tuning(env func(name string) string) (t app.Tuning) {
 		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
 	return t
+}
+
+// clockAhead returns the time of a clock that may be set at any moment. Without a monotonic reading, every difference
+// between two of its times shows when it was set.
+func clockAhead(file string) time.Time {
+	text, _ := os.ReadFile(file)
+	ahead, _ := time.ParseDuration(string(text))
+	return time.Now().Add(ahead).Round(0)
 }
 
 // openLocks grants every lock without exclusion.
