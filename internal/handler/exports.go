@@ -46,7 +46,6 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // write streams a file. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
 // for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, columns []string, rows iter.Seq2[[]string, error]) error {
-	conn := http.NewResponseController(c.Writer)
 	var file *csvWriter
 	begin := func() {
 		header := c.Writer.Header()
@@ -76,7 +75,6 @@ func (h *exportHandler) write(c *gin.Context, name string, columns []string, row
 		}
 		file.Row(row)
 		if n++; n%domain.MaxPageSize == 0 {
-			_ = conn.SetWriteDeadline(time.Now().Add(fileWriteTimeout)) // without it, the limit of the server holds
 			if err := file.Flush(); err != nil {
 				return fail(err)
 			}

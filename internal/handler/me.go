@@ -191,8 +191,10 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 }
 
 // pages returns the records of all pages, converted. read returns the page after last, which is nil for the first page,
-// and at most domain.MaxPageSize records. It is called in one of the slots.
+// and at most domain.MaxPageSize records. It is called in one of the slots, and gives the client fileWriteTimeout for the
+// next part, even if none of the records is in the file.
 func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
+	conn := http.NewResponseController(c.Writer)
 	return func(yield func(T, error) bool) {
 		for last := (*S)(nil); ; {
 			var page []S
@@ -206,6 +208,7 @@ func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error
 				yield(none, err)
 				return
 			}
+			_ = conn.SetWriteDeadline(time.Now().Add(fileWriteTimeout)) // without it, the limit of the server holds
 
 			for i := range page {
 				if !yield(convert(&page[i]), nil) {
