@@ -223,6 +223,9 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}
+	if f.Status == domain.EventDelivered || f.Status == domain.EventFailed {
+		q = q.Where("next_try_at IS NULL") // as always, so that the index has them in the order of their ids
+	}
 	if f.OrderID != 0 {
 		q = q.Where("order_id = ?", f.OrderID)
 	}
