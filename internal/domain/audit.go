@@ -45,7 +45,8 @@ const (
 	ActionCreateShop    = "create_shop" // the detail names the shop
 	ActionChangeShop    = "change_shop"
 	ActionReturnMoney   = "return_money"   // an unmatched payment arrived, and its refund began
-	ActionMoneyReturned = "money_returned" // the refund of an unmatched payment is done
+	ActionMoneyReturned = "money_returned" // the money of a payment has gone back, and the order did not move
+	ActionDispute       = "dispute"        // the buyer's bank has taken back the money of a payment
 )
 
 // AuditFilter selects entries. A zero field matches every entry.

@@ -131,27 +131,23 @@ func (e *InvalidError) Err() error {
 	return e
 }
 
-// RedeemedError means that the order was redeemed before. It is an ErrInvalidState.
-type RedeemedError struct {
-	OrderID int64
-	At      time.Time
-}
+// NotRedeemableError means that an order is not paid, or not any more. It is an ErrInvalidState.
+type NotRedeemableError struct{ Order Order }
 
-func (e *RedeemedError) Error() string {
-	return fmt.Sprintf("order %d was redeemed at %s", e.OrderID, e.At.Format(time.RFC3339))
+func (e *NotRedeemableError) Error() string {
+	o := e.Order
+	switch {
+	case o.Status == OrderRedeemed && o.RedeemedAt != nil:
+		return fmt.Sprintf("order %d was redeemed at %s", o.ID, o.RedeemedAt.Format(time.RFC3339))
+	case o.Disputed:
+		return fmt.Sprintf("order %d is %s: the buyer's bank has taken the money back", o.ID, o.Status)
+	default:
+		return fmt.Sprintf("order %d is %s", o.ID, o.Status)
+	}
 }
 
 // Unwrap returns ErrInvalidState.
-func (e *RedeemedError) Unwrap() error { return ErrInvalidState }
-
-// RedeemError returns a *RedeemedError if err is the ErrInvalidState of an order that was redeemed before, and err
-// otherwise.
-func RedeemError(o Order, err error) error {
-	if errors.Is(err, ErrInvalidState) && o.Status == OrderRedeemed && o.RedeemedAt != nil {
-		return &RedeemedError{o.ID, *o.RedeemedAt}
-	}
-	return err
-}
+func (e *NotRedeemableError) Unwrap() error { return ErrInvalidState }
 
 // ChecklistError lists what keeps a draft from being published. It is an ErrInvalidState; nothing was changed.
 type ChecklistError struct{ Fields []FieldError }

@@ -92,6 +92,7 @@ type Order struct {
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
+	Disputed    bool   // the buyer's bank has taken back a payment
 	Reason      string // of a failed order: an error code of the API
 	RedeemCode  string // of a paid order, set only in answers to its owner
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.

@@ -77,6 +77,9 @@ func (o Order) After(t EventType) Order {
 	if o.Status != OrderCancelled {
 		o.CancelledAt = nil
 	}
+	if o.Status != OrderRefunding && o.Status != OrderRefunded {
+		o.Disputed = false
+	}
 	switch o.Status {
 	case OrderRefunded:
 		o.PaidAt, o.RefundedAt = paid, refunded

@@ -15,6 +15,7 @@ const (
 	PaymentFailed    PaymentStatus = 3
 	PaymentRefunding PaymentStatus = 4 // the money is being returned: the order is refunded, or the payment unmatched
 	PaymentRefunded  PaymentStatus = 5
+	PaymentDisputed  PaymentStatus = 6 // the buyer's bank has taken the money back
 )
 
 func (s PaymentStatus) String() string {
@@ -29,14 +30,19 @@ func (s PaymentStatus) String() string {
 		return "refunding"
 	case PaymentRefunded:
 		return "refunded"
+	case PaymentDisputed:
+		return "disputed"
 	}
 	return "unknown"
 }
 
-// Received reports whether the provider has reported a success. Later notices cannot revoke it.
+// Received reports whether the money has arrived, even if it went back later.
 func (s PaymentStatus) Received() bool {
-	return s == PaymentSucceeded || s == PaymentRefunding || s == PaymentRefunded
+	return s == PaymentSucceeded || s == PaymentRefunding || s.Returned()
 }
+
+// Returned reports whether the money has gone back.
+func (s PaymentStatus) Returned() bool { return s == PaymentRefunded || s == PaymentDisputed }
 
 // Payment is an attempt to pay for an order. Amount is in the smallest unit of its currency (cents).
 type Payment struct {
@@ -72,11 +78,11 @@ type PaymentProvider interface {
 
 // PaymentNotice is a provider's report about a payment.
 type PaymentNotice struct {
-	Ref       string
-	OrderID   int64
-	Amount    int64
-	Currency  string // empty if the provider does not report it
-	Succeeded bool   // false: the payment failed
+	Ref      string
+	OrderID  int64
+	Amount   int64
+	Currency string        // empty if the provider does not report it
+	Result   PaymentStatus // PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed
 }
 
 // Settled is the result of processing a notice.
@@ -84,6 +90,7 @@ type Settled struct {
 	Order   Order
 	Payment Payment
 	Changed bool // false: the notice was a repetition
+	Freed   bool // the notice ended the order, and its unit is back on sale
 }
 
 // PaymentStore stores payments. Each method is one transaction. Its errors are those of this package.
@@ -94,9 +101,10 @@ type PaymentStore interface {
 	BeginPayment(ctx context.Context, claim *Claim, userID int64, p Payment) (Order, Payment, error)
 	// SettlePayment stores a provider's notice. A success pays the order (MovePay) if BeginPayment has stored its ref, the
 	// order is unpaid, and amount and currency match. Otherwise the payment is unmatched and its refund begins, even if
-	// the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.
-	// Errors: ErrNotFound (a failure under a ref that was not begun), *InvalidError (the ref belongs to another
-	// payment, or an earlier notice had another amount).
+	// the order does not exist; Settled.Order then has only an id. If the provider or the buyer's bank has returned the
+	// money, the order of the payment is refunded unless it was redeemed. Notices may arrive in any order, and repeating one
+	// changes nothing. Errors: ErrNotFound (the ref was not begun, and no money arrived), *InvalidError (the ref belongs to
+	// another payment, or an earlier notice had another amount).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order
 	// has no successful payment, it applies MoveRefunded as well. If an earlier run of the request began the refund, it

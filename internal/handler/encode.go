@@ -46,6 +46,9 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 	b = appendTime(b, "redeemed_at", o.RedeemedAt)
 	b = appendTime(b, "cancelled_at", o.CancelledAt)
 	b = appendTime(b, "refunded_at", o.RefundedAt)
+	if o.Disputed {
+		b = append(b, `,"disputed":true`...)
+	}
 	if o.Reason != "" {
 		b = append(b, `,"reason":`...)
 		b = appendString(b, o.Reason)

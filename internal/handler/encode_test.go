@@ -229,7 +229,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), Reason: text.Draw(t, "reason"),
 			Currency: text.Draw(t, "currency"), RedeemCode: text.Draw(t, "code"),
 			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
-			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"),
+			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"), Disputed: rapid.Bool().Draw(t, "disputed"),
 			Ahead: rapid.Ptr(id, true).Draw(t, "ahead"),
 		}
 		want, err := json.Marshal(newOrderOut(&o))

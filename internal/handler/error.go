@@ -80,7 +80,7 @@ type problem struct {
 	Status     int             `json:"status"`
 	Detail     string          `json:"detail,omitempty"`
 	RequestID  string          `json:"request_id"`
-	OrderID    *ID             `json:"order_id,omitempty"`    // duplicate_order, and invalid_state of a redeemed order
+	OrderID    *ID             `json:"order_id,omitempty"`    // duplicate_order, and invalid_state of an order that cannot be redeemed
 	RedeemedAt *time.Time      `json:"redeemed_at,omitempty"` // invalid_state of a redeemed order
 	Challenge  json.RawMessage `json:"challenge,omitempty"`   // challenge_required
 	Errors     []problemField  `json:"errors,omitempty"`      // invalid_request, and invalid_state of a draft
@@ -152,9 +152,9 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()
 	}
-	var redeemed *domain.RedeemedError
-	if errors.As(err, &redeemed) {
-		p.Detail, p.OrderID, p.RedeemedAt = redeemed.Error(), (*ID)(&redeemed.OrderID), &redeemed.At
+	var unredeemable *domain.NotRedeemableError
+	if errors.As(err, &unredeemable) {
+		p.Detail, p.OrderID, p.RedeemedAt = unredeemable.Error(), (*ID)(&unredeemable.Order.ID), unredeemable.Order.RedeemedAt
 	}
 	var unfinished *domain.ChecklistError
 	if errors.As(err, &unfinished) {

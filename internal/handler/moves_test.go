@@ -177,20 +177,41 @@ type effect struct {
 	changes, returns bool
 }
 
-// noticed has the effects of a notice that the order's payment succeeded, and that it failed.
+// noticed has the effects of a notice about the order's payment, by its status.
 var noticed = map[string]map[string]effect{
-	"pending_payment":         {"succeeded": {"succeeded", "paid", true, false}, "failed": {"failed", "pending_payment", true, false}},
-	"paid":                    {"succeeded": {"succeeded", "paid", false, false}, "failed": {"succeeded", "paid", false, false}},
-	"redeemed":                {"succeeded": {"succeeded", "redeemed", false, false}, "failed": {"succeeded", "redeemed", false, false}},
-	"cancelled":               {"succeeded": {"refunding", "cancelled", true, true}, "failed": {"failed", "cancelled", true, false}},
-	"cancelled by the closer": {"succeeded": {"refunding", "cancelled", true, true}, "failed": {"failed", "cancelled", true, false}},
-	"refunding":               {"succeeded": {"refunding", "refunding", false, false}, "failed": {"refunding", "refunding", false, false}},
-	"refunded":                {"succeeded": {"refunded", "refunded", false, false}, "failed": {"refunded", "refunded", false, false}},
+	"pending_payment": {
+		"succeeded": {"succeeded", "paid", true, false}, "failed": {"failed", "pending_payment", true, false},
+		"refunded": {"refunded", "pending_payment", true, false}, "disputed": {"disputed", "pending_payment", true, false},
+	},
+	"paid": {
+		"succeeded": {"succeeded", "paid", false, false}, "failed": {"succeeded", "paid", false, false},
+		"refunded": {"refunded", "refunded", true, false}, "disputed": {"disputed", "refunded", true, false},
+	},
+	"redeemed": {
+		"succeeded": {"succeeded", "redeemed", false, false}, "failed": {"succeeded", "redeemed", false, false},
+		"refunded": {"refunded", "redeemed", true, false}, "disputed": {"disputed", "redeemed", true, false},
+	},
+	"cancelled": {
+		"succeeded": {"refunding", "cancelled", true, true}, "failed": {"failed", "cancelled", true, false},
+		"refunded": {"refunded", "cancelled", true, false}, "disputed": {"disputed", "cancelled", true, false},
+	},
+	"cancelled by the closer": {
+		"succeeded": {"refunding", "cancelled", true, true}, "failed": {"failed", "cancelled", true, false},
+		"refunded": {"refunded", "cancelled", true, false}, "disputed": {"disputed", "cancelled", true, false},
+	},
+	"refunding": {
+		"succeeded": {"refunding", "refunding", false, false}, "failed": {"refunding", "refunding", false, false},
+		"refunded": {"refunded", "refunded", true, false}, "disputed": {"disputed", "refunded", true, false},
+	},
+	"refunded": {
+		"succeeded": {"refunded", "refunded", false, false}, "failed": {"refunded", "refunded", false, false},
+		"refunded": {"refunded", "refunded", false, false}, "disputed": {"disputed", "refunded", true, false},
+	},
 }
 
 // TestEveryNotice sends every notice, of the order's payment and of one that was not begun here, for an order in every
 // status. Money is never refused: it pays an order that is pending payment, with a payment that was begun here; otherwise
-// it is returned and nothing else changes.
+// it is returned and nothing else changes. Money that went back at the provider refunds a paid order.
 func TestEveryNotice(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {
@@ -199,7 +220,7 @@ func TestEveryNotice(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db)
 				v := e.sale(99)
-				for i, end := range []string{"succeeded", "failed"} {
+				for i, end := range []string{"succeeded", "failed", "refunded", "disputed"} {
 					c := e.buyer(1 + 2*i)
 					p := reach(t, c, v)
 					e.notifyAndCheck(t, c, p, e.noticeOf(p.Payment, p.Order, end), noticed[status][end])
@@ -208,7 +229,7 @@ func TestEveryNotice(t *testing.T) {
 					p = reach(t, c, v)
 					foreign := e.noticeOf(paymentView{Ref: "from-elsewhere-" + end}, p.Order, end)
 					before := e.life()
-					if end == "failed" {
+					if end != "succeeded" {
 						e.notify(foreign).problem(http.StatusNotFound, "not_found")
 						assert.Equal(t, before, e.life())
 						continue
@@ -229,6 +250,8 @@ func (e *env) notifyAndCheck(t *testing.T, c client, p paidView, n notice, want 
 	assert.Equal(t, want.order, c.status(p.Order))
 	after := e.life()
 	assert.Equal(t, want.changes, before != after, "%v", n)
+	e.notify(n).want(http.StatusOK)
+	assert.Equal(t, after, e.life(), "a doubled notice changes nothing")
 	returned := strings.Count(after, "return_money") - strings.Count(before, "return_money")
 	assert.Equal(t, map[bool]int{true: 1}[want.returns], returned, "%v", n)
 	e.checkInvariants()

@@ -32,6 +32,7 @@ type orderOut struct {
 	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
 	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
 	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
+	Disputed    bool       `json:"disputed,omitempty"`    // the buyer's bank has taken back a payment
 	Reason      string     `json:"reason,omitempty"`      // of a failed order
 	RedeemCode  string     `json:"redeem_code,omitempty"` // of a paid order
 	Ahead       *int64     `json:"ahead,omitempty"`       // of a queued order
@@ -41,7 +42,7 @@ func newOrderOut(o *domain.Order) orderOut {
 	return orderOut{
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
 		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
-		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt,
+		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt, Disputed: o.Disputed,
 		Reason: o.Reason, RedeemCode: o.RedeemCode, Ahead: o.Ahead,
 	}
 }

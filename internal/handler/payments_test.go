@@ -215,6 +215,47 @@ func TestFailedPaymentCanBeRetried(t *testing.T) {
 	})
 }
 
+// TestReversedOrderIsNotRedeemed: after a refund at the provider or a dispute the code is refused with the reason, the unit
+// can be bought again, and the flag of a dispute is in the answers.
+func TestReversedOrderIsNotRedeemed(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(2)
+	for n, result := range []string{"refunded", "disputed"} {
+		buyer := e.buyer(1 + n)
+		p := buyer.paid(v)
+		code := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK)).RedeemCode
+		e.notify(e.noticeOf(p.Payment, p.Order, result)).want(http.StatusOK)
+		require.EqualValues(t, 2, e.stock(v.ID))
+
+		got := e.admin().post("/api/v1/admin/redeem", map[string]any{"code": code}).problem(http.StatusConflict, "invalid_state")
+		detail := "order " + p.Order.ID + " is refunded"
+		if result == "disputed" {
+			detail += ": the buyer's bank has taken the money back"
+		}
+		require.Equal(t, detail, got.Detail)
+
+		shown := decode[struct{ Disputed bool }](buyer.get(p.Order.path()).want(http.StatusOK))
+		require.Equal(t, result == "disputed", shown.Disputed)
+		shown = decode[struct{ Disputed bool }](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK))
+		require.Equal(t, result == "disputed", shown.Disputed)
+	}
+	e.seen(v)
+	e.buyer(1).place(v)
+}
+
+// TestPartialRefundIsNotBooked: a notice about a part of the money does not end the order.
+func TestPartialRefundIsNotBooked(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	buyer := e.buyer(1)
+	p := buyer.paid(e.sale(1))
+	part := e.noticeOf(p.Payment, p.Order, "refunded")
+	part["amount"] = p.Order.Amount / 2
+	e.notify(part).problem(http.StatusBadRequest, "invalid_request")
+	require.Equal(t, "paid", buyer.status(p.Order))
+}
+
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	eachProvider(t, func(t *testing.T, e *env) {

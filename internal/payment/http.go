@@ -44,9 +44,6 @@ func NewHTTP(cfg HTTPConfig) *HTTP {
 	return &HTTP{cfg: cfg, client: webhook.NewHTTPClient(callTimeout)}
 }
 
-// refunded is the status of a payment whose money was returned.
-const refunded = "refunded"
-
 // remotePayment is a payment in the answer of a provider.
 type remotePayment struct {
 	Status      string `json:"status"`
@@ -108,11 +105,14 @@ func isWebPage(s string) bool {
 // provider because its creation failed.
 func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error) {
 	got, err := h.call(ctx, "/payments/query", p)
-	if errors.Is(err, errUnknownPayment) || err == nil && got.Status != succeeded && got.Status != failed {
+	if errors.Is(err, errUnknownPayment) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if _, final := resultOf(got.Status); !final {
+		return nil, nil
 	}
 	n, err := parse(got.notice)
 	return &n, err
@@ -122,10 +122,13 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 // the refund is requested again later.
 func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	got, err := h.call(ctx, "/payments/refund", p)
-	if err == nil && got.Status != refunded {
-		err = fmt.Errorf("the refund is not complete: status %q", got.Status)
+	if err != nil {
+		return err
 	}
-	return err
+	if result, _ := resultOf(got.Status); result != domain.PaymentRefunded {
+		return fmt.Errorf("the refund is not complete: status %q", got.Status)
+	}
+	return nil
 }
 
 // Notice implements domain.PaymentProvider.

@@ -68,9 +68,11 @@ func TestHTTPRefund(t *testing.T) {
 
 func TestHTTPQuery(t *testing.T) {
 	for status, want := range map[string]*domain.PaymentNotice{
-		"succeeded": {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true},
-		"failed":    {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY"},
-		"pending":   nil, "refunding": nil, "refunded": nil, "": nil,
+		"succeeded": {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentSucceeded},
+		"failed":    {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentFailed},
+		"refunded":  {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentRefunded},
+		"DISPUTED":  {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentDisputed},
+		"pending":   nil, "refunding": nil, "": nil,
 	} {
 		got, err := provide(t, http.StatusOK, answerWith(status, `,"checkout_url":"https://pay.example/A"`)).Query(t.Context(), aPayment)
 		require.NoError(t, err)

@@ -11,11 +11,17 @@ import (
 	"seckill/internal/webhook"
 )
 
-// The values of status in a notice.
-const (
-	succeeded = "succeeded"
-	failed    = "failed"
-)
+// results are the payments' statuses that a provider reports, by their words in a notice.
+var results = map[string]domain.PaymentStatus{
+	"succeeded": domain.PaymentSucceeded, "failed": domain.PaymentFailed,
+	"refunded": domain.PaymentRefunded, "disputed": domain.PaymentDisputed,
+}
+
+// resultOf returns the result that a status of a notice means. It returns false for any other, such as pending.
+func resultOf(status string) (domain.PaymentStatus, bool) {
+	result, known := results[strings.ToLower(strings.TrimSpace(status))]
+	return result, known
+}
 
 // notice is the body of a webhook call. Other fields are ignored.
 type notice struct {
@@ -53,7 +59,7 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 
 	id, err := strconv.ParseInt(unquoted(n.OrderID), 10, 64)
 	amount := wholeNumber.FindStringSubmatch(unquoted(n.Amount))
-	n.Status = strings.ToLower(strings.TrimSpace(n.Status))
+	result, known := resultOf(n.Status)
 	switch {
 	case !isRef(n.Ref):
 		return domain.PaymentNotice{}, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
@@ -61,8 +67,8 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 		return domain.PaymentNotice{}, domain.Invalid("order_id", "must be the id of an order")
 	case amount == nil:
 		return domain.PaymentNotice{}, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
-	case n.Status != succeeded && n.Status != failed:
-		return domain.PaymentNotice{}, domain.Invalid("status", "must be succeeded or failed")
+	case !known:
+		return domain.PaymentNotice{}, domain.Invalid("status", "must be succeeded, failed, refunded or disputed")
 	}
 
 	units, err := strconv.ParseInt(amount[1], 10, 64)
@@ -70,7 +76,7 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 		return domain.PaymentNotice{}, domain.Invalid("amount", "is out of range")
 	}
 	return domain.PaymentNotice{
-		Ref: n.Ref, OrderID: id, Amount: units, Currency: strings.ToUpper(strings.TrimSpace(n.Currency)), Succeeded: n.Status == succeeded,
+		Ref: n.Ref, OrderID: id, Amount: units, Currency: strings.ToUpper(strings.TrimSpace(n.Currency)), Result: result,
 	}, nil
 }
 

@@ -20,7 +20,7 @@ var (
 
 func TestParseNotice(t *testing.T) {
 	const id = 3368803458027454465 // above 2^53
-	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}
+	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Result: domain.PaymentSucceeded}
 	got, err := parse(body)
 	require.NoError(t, err)
 	require.Equal(t, good, got)
@@ -38,12 +38,18 @@ func TestParseNotice(t *testing.T) {
 		return "{" + strings.Join(parts, ",") + "}"
 	}
 	failed := good
-	failed.Succeeded = false
+	failed.Result = domain.PaymentFailed
+	refunded := good
+	refunded.Result = domain.PaymentRefunded
+	disputed := good
+	disputed.Result = domain.PaymentDisputed
 	inYen := good
 	inYen.Currency = "JPY"
 	for text, want := range map[string]domain.PaymentNotice{
 		with("order_id", "3368803458027454465"): good, // from a provider with 64-bit numbers
 		with("status", `"failed"`):              failed,
+		with("status", `"refunded"`):            refunded,
+		with("status", `"Disputed"`):            disputed,
 		with("currency", `"JPY"`):               inYen,
 		// As banks write them: 202-ecommerce/stripe_official#2, nevermined-io/payments-py#270.
 		with("currency", `"jpy"`):                               inYen,

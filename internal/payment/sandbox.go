@@ -124,13 +124,13 @@ func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, e
 // deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, at most maxPosts times in
 // all.
 func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
-	status := succeeded
+	status := domain.PaymentSucceeded
 	if s.cfg.Faults.Fail {
-		status = failed
+		status = domain.PaymentFailed
 	}
 	body, err := json.Marshal(map[string]any{
 		"provider_ref": p.Ref, "order_id": strconv.FormatInt(p.OrderID, 10), "amount": p.Amount, "currency": p.Currency,
-		"status": status, "timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
+		"status": status.String(), "timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
 	})
 	if err != nil {
 		s.cfg.Log.Error("sandbox: encode the notice of a payment", "provider_ref", p.Ref, "err", err)

@@ -131,7 +131,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, []time.Duration{sandboxDelay}, shop.times())
 		require.Equal(t, domain.PaymentNotice{
-			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true,
+			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentSucceeded,
 		}, shop.received()[0].notice)
 		require.Equal(t, version.UserAgent(), shop.received()[0].userAgent)
 		require.NoError(t, s.Create(t.Context(), &aPayment))
@@ -161,7 +161,7 @@ func TestSandboxFaults(t *testing.T) {
 				require.Equal(t, tc.want, shop.times())
 				for _, c := range shop.received() {
 					require.Equal(t, shop.received()[0].body, c.body, "a repeated notice has the same body")
-					require.Equal(t, tc.faults.Fail, !c.notice.Succeeded)
+					require.Equal(t, tc.faults.Fail, c.notice.Result == domain.PaymentFailed)
 				}
 				require.Empty(t, log.String())
 			})

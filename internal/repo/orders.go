@@ -24,6 +24,7 @@ type orderRow struct {
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
+	Disputed    bool
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
 	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
@@ -43,7 +44,7 @@ func (r *orderRow) order() domain.Order {
 	o := domain.Order{
 		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: domain.OrderStatus(r.Status), Amount: r.Amount,
 		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
-		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt,
+		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt, Disputed: r.Disputed,
 	}
 	if r.Slot != nil {
 		o.Slot = *r.Slot
@@ -56,6 +57,7 @@ func (r *orderRow) asPlaced() domain.Order {
 	o := r.order()
 	o.Status = domain.OrderPendingPayment
 	o.PaidAt, o.RedeemedAt, o.CancelledAt, o.RefundedAt = nil, nil, nil, nil
+	o.Disputed = false
 	return o
 }
 

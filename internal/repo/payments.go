@@ -108,17 +108,20 @@ func (s *Store) SettlePayment(
 			return err
 		}
 		was := payment.Status
-		if err := s.settlePayment(tx, &order, payment, begun, n.Succeeded, at); err != nil {
+		held := order.Slot != nil
+		if err := s.settlePayment(tx, &order, payment, begun, n.Result, at); err != nil {
 			return err
 		}
-		settled = domain.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
+		settled = domain.Settled{
+			Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was, Freed: held && order.Slot == nil,
+		}
 		return nil
 	})
 	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
 }
 
 // paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here: then begun is false.
-// A successful notice sets the amount and the currency to what was paid.
+// A notice about money that arrived, and may have gone back, sets the amount and the currency to what was paid.
 func (s *Store) paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
 ) (_ *paymentRow, begun bool, _ error) {
@@ -126,7 +129,7 @@ func (s *Store) paymentOfNotice(
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
 		Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	}
-	if n.Succeeded {
+	if n.Result.Received() {
 		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
 		if received.Amount < 0 || received.Amount == 0 && !free {
@@ -139,8 +142,8 @@ func (s *Store) paymentOfNotice(
 	}
 	row, err := find()
 	begun = err == nil
-	// A failure that was not begun here is not stored: a later success of its reference would seem to be begun here.
-	if errors.Is(err, gorm.ErrRecordNotFound) && n.Succeeded {
+	// Another result that was not begun here is not stored: a later success of its reference would seem to be begun here.
+	if errors.Is(err, gorm.ErrRecordNotFound) && n.Result == domain.PaymentSucceeded {
 		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
 		if s.db.Duplicate(err, sqldb.UKProviderRef) { // stored meanwhile by a notice for another order
@@ -152,7 +155,7 @@ func (s *Store) paymentOfNotice(
 		return nil, false, err
 	case row.OrderID != order.ID || row.Provider != provider:
 		return nil, false, domain.Invalid("provider_ref", "belongs to another payment")
-	case !n.Succeeded:
+	case !n.Result.Received():
 	case !domain.PaymentStatus(row.Status).Received():
 		row.Amount, row.Currency = received.Amount, received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
@@ -163,12 +166,14 @@ func (s *Store) paymentOfNotice(
 
 // settlePayment applies the result of a payment, which pays the order only if it was begun here. The payment is locked,
 // and so is the order if it exists.
-func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun, succeeded bool, at time.Time) error {
+func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun bool, result domain.PaymentStatus, at time.Time) error {
 	status := domain.PaymentStatus(p.Status)
 	switch {
+	case result.Returned():
+		return s.reversePayment(tx, order, p, result, at)
 	case status.Received():
 		return nil
-	case !succeeded:
+	case result == domain.PaymentFailed:
 		if status == domain.PaymentFailed {
 			return nil
 		}
@@ -195,6 +200,50 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 	return audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
 		Detail: p.ProviderRef + ": " + reason,
+	})
+}
+
+// reversePayment records that the money of a payment went back without a request of this shop: refunded by the provider,
+// or disputed. It refunds an order that was paid with the payment. A redeemed order keeps its unit, which is used up.
+func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, result domain.PaymentStatus, at time.Time) error {
+	was := domain.PaymentStatus(p.Status)
+	if was == result || was == domain.PaymentDisputed {
+		return nil
+	}
+	if err := s.setPayment(tx, p, result, at); err != nil {
+		return err
+	}
+
+	by := domain.Actor{Kind: domain.ActorProvider}
+	if result == domain.PaymentDisputed {
+		if err := dispute(tx, order, p, at); err != nil {
+			return err
+		}
+	}
+	if was.Returned() { // the bank took back what had been refunded
+		return nil
+	}
+
+	if was == domain.PaymentSucceeded && domain.OrderStatus(order.Status) == domain.OrderPaid {
+		err := s.move(tx, order, domain.OrderMove{Move: domain.MoveRefund, By: by, At: at, Detail: p.ProviderRef + ": " + result.String()})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := s.finishRefund(tx, order, p, at)
+	return err
+}
+
+// dispute marks the order of a disputed payment, if it exists.
+func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
+	order.Disputed = true
+	err := tx.Model(&orderRow{}).Where("id = ?", order.ID).Updates(map[string]any{"disputed": true, "updated_at": at}).Error
+	if err != nil {
+		return err
+	}
+	return audit.Write(tx, domain.AuditEntry{
+		At: at, Actor: domain.Actor{Kind: domain.ActorProvider}, Action: domain.ActionDispute, VoucherID: order.VoucherID,
+		OrderID: order.ID, Detail: p.ProviderRef,
 	})
 }
 

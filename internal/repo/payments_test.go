@@ -238,11 +238,11 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			}
 			runTogether(0, notify, notify, notify, notify)
 			require.EqualValues(t, 1, changed.Load(), name)
-			n.Succeeded = false // a failure after the success is ignored
+			n.Result = domain.PaymentFailed // a failure after the success is ignored
 			settled, err := s.SettlePayment(t.Context(), "bank", n, now)
 			require.NoError(t, err)
 			require.False(t, settled.Changed, name)
-			n.Succeeded = true
+			n.Result = domain.PaymentSucceeded
 			n.Amount += 5
 			_, err = s.SettlePayment(t.Context(), "bank", n, now)
 			var invalid *domain.InvalidError
@@ -253,7 +253,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
 			none := notice(of, "none")
-			none.Succeeded = false
+			none.Result = domain.PaymentFailed
 			_, err = s.SettlePayment(t.Context(), "bank", none, now)
 			require.ErrorIs(t, err, domain.ErrNotFound)
 		}

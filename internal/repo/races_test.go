@@ -2,10 +2,12 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,7 +64,7 @@ func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Pa
 
 // notice returns the notice of a successful payment of an order.
 func notice(o domain.Order, ref string) domain.PaymentNotice {
-	return domain.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Succeeded: true}
+	return domain.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Result: domain.PaymentSucceeded}
 }
 
 // pay pays for a pending order.
@@ -242,6 +244,64 @@ func TestRefundRacesRedemption(t *testing.T) {
 	})
 }
 
+// Money that went back at the provider returns the unit once, whatever happens to the order meanwhile; a redeemed order
+// keeps it.
+func TestReversalRacesMoves(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		n := rounds(100)
+		v := newSale(t, s, int64(n), 1)
+		redeemed := 0
+		for round := range n {
+			o := newOrder(int64(1+round), int64(1+round), v.ID)
+			place(t, s, o)
+			ref := fmt.Sprint("ref-", round)
+			paid := pay(t, s, o, ref)
+			var freed atomic.Int64
+			reverse := func(result domain.PaymentStatus) func() {
+				return func() {
+					n := notice(o, ref)
+					n.Result = result
+					settled, err := s.SettlePayment(t.Context(), "bank", n, now)
+					if assert.NoError(t, err) && settled.Freed {
+						freed.Add(1)
+					}
+				}
+			}
+			var redeemErr error
+			runTogether(round, reverse(domain.PaymentRefunded), reverse(domain.PaymentRefunded), reverse(domain.PaymentDisputed),
+				func() {
+					_, redeemErr = s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveRedeem, OrderID: o.ID, By: admin, At: now})
+				},
+				func() {
+					_, err := s.BeginRefund(t.Context(), refundOf(o, now))
+					assert.True(t, err == nil || errors.Is(err, domain.ErrInvalidState), err)
+				},
+				func() {
+					done, err := s.FinishRefund(t.Context(), paid.ID, now)
+					if assert.NoError(t, err) && done != nil {
+						freed.Add(1)
+					}
+				})
+
+			got, err := s.Order(t.Context(), o.UserID, o.ID)
+			require.NoError(t, err)
+			require.True(t, got.Disputed)
+			if redeemErr == nil {
+				redeemed++
+				require.Equal(t, domain.OrderRedeemed, got.Status)
+				require.Zero(t, freed.Load())
+				continue
+			}
+			require.Equal(t, domain.OrderRefunded, got.Status)
+			require.EqualValues(t, 1, freed.Load(), "the unit is returned to the gate once")
+		}
+		for _, p := range allPayments(t, s) {
+			require.Equal(t, domain.PaymentDisputed, domain.PaymentStatus(p.Status))
+		}
+		requireTotals(t, s, v.ID, int64(n-redeemed), int64(redeemed))
+	})
+}
+
 // Two payments of one order succeed at once; one was reported as failed before. One of them pays the order and the other is refunded. A later refund of
 // the order completes even if it runs beside the refund of the other payment.
 func TestSecondPaymentIsRefunded(t *testing.T) {
@@ -254,7 +314,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 			_, err := begin(t.Context(), s, o, fmt.Sprint("one", round))
 			require.NoError(t, err)
 			failed := notice(o, fmt.Sprint("one", round))
-			failed.Succeeded = false
+			failed.Result = domain.PaymentFailed
 			_, err = s.SettlePayment(t.Context(), "bank", failed, now)
 			require.NoError(t, err)
 			_, err = begin(t.Context(), s, o, fmt.Sprint("two", round))

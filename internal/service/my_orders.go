@@ -78,10 +78,13 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
 	}
+	if errors.Is(err, domain.ErrInvalidState) {
+		return o, &domain.NotRedeemableError{Order: o}
+	}
 	if err == nil {
 		s.returns().moved(id)
 	}
-	return o, domain.RedeemError(o, err)
+	return o, err
 }
 
 func (s *Orders) returns() UnitReleaser {

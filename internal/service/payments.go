@@ -34,8 +34,8 @@ type PaymentsConfig struct {
 	Returns   UnitReleaser
 	Now       func() time.Time
 	Log       *slog.Logger
-	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, refund_failed. It may
-	// be nil.
+	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, disputed, refund_failed. It
+	// may be nil.
 	Observe func(provider, event string)
 }
 
@@ -111,8 +111,12 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 	if err != nil {
 		return domain.Settled{}, err
 	}
-	if settled.Changed {
+	if settled.Freed {
+		s.cfg.Returns.Release(ctx, settled.Order)
+	} else if settled.Changed {
 		s.cfg.Returns.moved(settled.Order.ID)
+	}
+	if settled.Changed {
 		s.cfg.Observe(provider, settled.Payment.Status.String())
 	}
 	if settled.Payment.Status == domain.PaymentRefunding {

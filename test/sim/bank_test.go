@@ -30,6 +30,7 @@ type account struct {
 	order, amount int64
 	taken         bool // the money was received
 	returned      bool // the money was returned
+	reversed      bool // without a request of the product
 }
 
 // notice is a call of the webhook. It may be delivered any number of times.

@@ -157,7 +157,7 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 	o := m.orders[n.OrderID] // zero if the order does not exist
 	p, known := m.payments[n.Ref]
 	switch {
-	case !known && !n.Succeeded:
+	case !known && n.Result != domain.PaymentSucceeded:
 		return "not_found"
 	case !known:
 		p = payment{order: n.OrderID, provider: name, amount: o.amount, status: domain.PaymentPending}
@@ -165,14 +165,18 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 		return "invalid"
 	}
 	open := !p.status.Received()
-	if n.Succeeded && !open && p.amount != n.Amount {
+	if n.Result.Received() && !open && p.amount != n.Amount {
 		return "invalid"
 	}
-	if n.Succeeded {
+	if n.Result.Received() {
 		p.amount = n.Amount
 	}
 	switch {
-	case open && !n.Succeeded:
+	case n.Result == domain.PaymentRefunded || n.Result == domain.PaymentDisputed:
+		m.payments[n.Ref] = p
+		m.reverse(n.Ref, n.Result)
+		p = m.payments[n.Ref]
+	case open && n.Result == domain.PaymentFailed:
 		p.status = domain.PaymentFailed
 	case open && known && o.status == domain.OrderPendingPayment && n.Amount == o.amount:
 		p.status = domain.PaymentSucceeded
@@ -183,6 +187,27 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 	}
 	m.payments[n.Ref] = p
 	return "ok " + p.status.String() + " " + m.orders[n.OrderID].status.String()
+}
+
+// reverse applies a notice that the money of a payment went back at the provider.
+func (m model) reverse(ref string, result domain.PaymentStatus) {
+	p := m.payments[ref]
+	was, o := p.status, m.orders[p.order]
+	if was == result || was == domain.PaymentDisputed {
+		return
+	}
+	p.status = result
+	m.payments[ref] = p
+	if result == domain.PaymentDisputed {
+		m.addAudit(o.voucher, p.order, "dispute", provider)
+	}
+	if was == domain.PaymentRefunded {
+		return
+	}
+	if was == domain.PaymentSucceeded && o.status == domain.OrderPaid {
+		m.move(p.order, "refund", provider)
+	}
+	m.moneyReturned(p.order)
 }
 
 // refund applies a buyer's refund request.
@@ -208,16 +233,21 @@ func (m model) finishRefund(ref string) {
 	}
 	p.status = domain.PaymentRefunded
 	m.payments[ref] = p
-	o, open := m.orders[p.order], false
-	for _, other := range m.payments {
-		kept := other.status == domain.PaymentSucceeded || other.status == domain.PaymentRefunding
-		open = open || other.order == p.order && kept
+	m.moneyReturned(p.order)
+}
+
+// moneyReturned ends an order that is being refunded when all of its money has gone back.
+func (m model) moneyReturned(id int64) {
+	o, open := m.orders[id], false
+	for _, p := range m.payments {
+		kept := p.status == domain.PaymentSucceeded || p.status == domain.PaymentRefunding
+		open = open || p.order == id && kept
 	}
 	if o.status == domain.OrderRefunding && !open {
-		m.move(p.order, "refunded", provider)
+		m.move(id, "refunded", provider)
 		return
 	}
-	m.addAudit(o.voucher, p.order, "money_returned", provider)
+	m.addAudit(o.voucher, id, "money_returned", provider)
 }
 
 // stock adds or removes units.

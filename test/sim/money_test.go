@@ -98,7 +98,7 @@ func (l *life) webhook(t *rapid.T) {
 
 // forge delivers a defective notice. A wrong amount or order is what the bank actually recorded: it has the money.
 func (l *life) forge(t *rapid.T) {
-	n := domain.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, domain.OrderPendingPayment).id, Succeeded: true}
+	n := domain.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, domain.OrderPendingPayment).id, Result: domain.PaymentSucceeded}
 	refs := slices.Sorted(maps.Keys(l.model.payments))
 	open := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return l.model.payments[ref].status != domain.PaymentPending })
 	if len(open) > 0 && rapid.Bool().Draw(t, "open") {
@@ -164,7 +164,7 @@ func (l *life) payAndDeliver(t *rapid.T) {
 	for _, a := range l.unpaid() {
 		if a.order == id {
 			a.taken = true
-			l.bank.notify(a, true)
+			l.bank.notify(a, domain.PaymentSucceeded)
 		}
 	}
 	for _, n := range l.bank.notices { // including payments made earlier
@@ -179,16 +179,16 @@ func (l *life) payAndDeliver(t *rapid.T) {
 func (l *life) payAtBank(t *rapid.T) {
 	a := evenly(t, "account", l.unpaid()...)
 	if oneIn(t, "fails", 2) {
-		l.bank.notify(a, false)
+		l.bank.notify(a, domain.PaymentFailed)
 	}
 	if a.taken = !oneIn(t, "gives up", 4); a.taken {
-		l.bank.notify(a, true)
+		l.bank.notify(a, domain.PaymentSucceeded)
 	}
 }
 
-func (b *bank) notify(a *account, succeeded bool) {
+func (b *bank) notify(a *account, result domain.PaymentStatus) {
 	b.notices = append(b.notices, &notice{provider: a.provider, PaymentNotice: domain.PaymentNotice{
-		Ref: a.ref, OrderID: a.order, Amount: a.amount, Succeeded: succeeded,
+		Ref: a.ref, OrderID: a.order, Amount: a.amount, Result: result,
 	}})
 }
 
@@ -198,8 +198,20 @@ func (l *life) payUnsolicited(t *rapid.T) {
 	if o, stored := l.model.orders[id]; stored {
 		a := &account{provider: "sandbox", ref: "unasked " + strconv.Itoa(len(l.bank.accounts)), order: id, amount: o.amount, taken: true}
 		l.bank.accounts = append(l.bank.accounts, a)
-		l.bank.notify(a, true)
+		l.bank.notify(a, domain.PaymentSucceeded)
 	}
+}
+
+// withMoney returns the accounts of the bank with money that may go back.
+func (l *life) withMoney() []*account {
+	return slices.DeleteFunc(slices.Clone(l.bank.accounts), func(a *account) bool { return !a.taken || a.reversed })
+}
+
+// reverseAtBank returns money without a request of the product: by staff of the merchant, or because the buyer disputes it.
+func (l *life) reverseAtBank(t *rapid.T) {
+	a := evenly(t, "account", l.withMoney()...)
+	a.returned, a.reversed = true, true
+	l.bank.notify(a, evenly(t, "by", domain.PaymentRefunded, domain.PaymentDisputed))
 }
 
 // refunding reports whether money is being returned.

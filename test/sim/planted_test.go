@@ -113,7 +113,7 @@ var plantedFaults = map[string]plantedFault{
 	"a repeated notice pays twice": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
-			if err == nil && !settled.Changed && n.Succeeded {
+			if err == nil && !settled.Changed && n.Result == domain.PaymentSucceeded {
 				n.Ref += " again"
 				settled, err = s.SettlePayment(ctx, name, n, at)
 			}
@@ -135,8 +135,17 @@ var plantedFaults = map[string]plantedFault{
 	"a late failure notice undoes a payment": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
-			if err == nil && !n.Succeeded {
+			if err == nil && n.Result == domain.PaymentFailed {
 				w.sql("UPDATE payments SET status = 3 WHERE id = ?", settled.Payment.ID)
+			}
+			return settled, err
+		}}
+	}),
+	"a repeated reversal frees another unit": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+			settled, err := s.SettlePayment(ctx, name, n, at)
+			if err == nil && !settled.Changed && n.Result == domain.PaymentRefunded {
+				w.returnUnits(settled.Order.VoucherID, 1)
 			}
 			return settled, err
 		}}

@@ -34,6 +34,7 @@ func (l *life) steps() map[string]step {
 		"pay completely":           {5, l.unpaidOrders, l.payAndDeliver},
 		"pay at the bank":          {6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank},
 		"unsolicited payment":      {1, l.anyOrders, l.payUnsolicited},
+		"money goes back":          {2, func() bool { return len(l.withMoney()) > 0 }, l.reverseAtBank},
 		"webhook":                  {6, func() bool { return len(l.bank.notices) > 0 }, l.webhook},
 		"forged webhook":           {2, l.anyOrders, l.forge},
 		"payment deadline passes":  {3, l.anyOrders, l.expire},

@@ -29,6 +29,7 @@ const sentences = [
   [/^no payment was received$/, "未收到款项"],
   [/^(\S+): the payment was not begun by this shop$/, "$1：不是本店发起的支付"],
   [/^(\S+): the order is (\w+)$/, (_, ref, status) => `${ref}：订单状态为“${textOf(["status"], status)}”`],
+  [/^(\S+): (refunded|disputed)$/, (_, ref, status) => `${ref}：${textOf(["payment"], status)}`],
   [/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/, "$1：收到 $2 $3，订单金额为 $4 $5"],
   [/^shop (\d+)$/, "店铺 $1"],
   [/^default$/, "默认"],

@@ -181,7 +181,8 @@ poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存
 "$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
 [/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
 码"],[/^no payment was received$/,"未收到款项"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],
-[/^(\S+): the order is (\w+)$/,(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,
+[/^(\S+): the order is (\w+)$/,(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,
+(_2,ref,status)=>`${ref}：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,
 "$1：收到 $2 $3，订单金额为 $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"\
 凭证有效期 $1"],[/^with challenge$/,"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"\
 活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
@@ -468,74 +469,74 @@ vents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.i
 ed"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
 head(t("events.title"),h("p",{},t("events.lead"))),f.element,h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
 load())),status.element,out.element,all2.element);all2.load();return()=>{}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
-paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>chip(t(`\
-status.${o.status}`),kindOf(o.status));var pathOf=o=>`/console/orders/${o.id}${["queued","failed"].includes(o.status)?`?\
-user_id=${o.user_id}`:""}`;var names=["phone_end","id","title","from","to","payment_ref","status","voucher_id","user_id"];
-function dayStart(day3,plus=0){const[year,month2,date]=day3.split("-").map(Number);return new Date(year,month2-1,date+plus).
-toISOString()}function queryOf({from,to,...filter}){return{...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(
-to,1)}}}function list2(root2){if(!session.may("read")){root2.replaceChildren(head(t("orders.title")),...session.may("red\
-eem")?[redeem(()=>{})]:[]);return()=>{}}const query2=new URLSearchParams(location.search);const phone=session.may("phone\
-s")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(name=>query2.get(name)).map(name=>[name,query2.
-get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[{name:"phone",kind:"text",max:20,value:phone||
-query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},{name:"from",kind:"day"},{name:"to",kind:"\
-day"},{name:"payment_ref",kind:"text",max:255},{name:"status",kind:"choice",options:[["",t("orders.any")],...statuses.map(
-s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].map(f=>({label:t(`orders.find.${f.name}`),
-value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&!/^\d{4}$/.test(phone2)&&!session.may(
-"phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),work:({phone:phone2="",...values})=>{
-const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams({...end,...values})}`,phone2&&
-!end.phone_end?{phone:phone2}:null)}});const fields3={phone_end:"phone",created_from:"from",created_to:"to"};const found=listing(
-{caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h("a",{href:pathOf(o),"data-ord\
-er":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(o.created_at)},{
-label:t("orders.phone"),cell:o=>o.phone||"–"},{label:t("orders.amount"),number:true,cell:amount2},{label:t("orders.vou\
-cher_id"),cell:o=>h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)},{label:t("orders.user_id"),cell:o=>o.user_id}],
-read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(
-`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.
-length>0)finder.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");
-return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const finder=h(
-"details",{class:"panel fold",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("orders.find"))),
-search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}.csv${filter.voucher_id?`?voucher_id\
-=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(...[head(t("orders.title")),session.may("redeem")?redeem(
-found.load):null,finder,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file("payments"))),
-out.element].filter(Boolean));found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):"–";function redeem(done){
-const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"redemption","data-redem\
-ption":true});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),code);function render2({
-order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{
-try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview(code);
-done();return}f.clear();show(shown2,false);status.show(t("redeem.done",{title:voucher.title,id:order.id}));f.element.querySelector(
-"input").focus();done()});const redeemed=order.status==="redeemed";const who=by?by.phone||by.user_id:"";const verdict=redeemed?
-t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who}):t("redeem.not",{status:t(`status.${order.status}`)});
-shown2.replaceChildren(h("div",{class:"head"},h("strong",{},voucher.title),statusChip(order)),facts([[t("voucher.actual_\
-value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],[t("orders.phone"),order.phone],
-[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},
-order.id):order.id],[t("voucher.rules"),voucher.rules]]),order.status==="paid"?h("div",{class:"actions"},use2):h("p",{class:"\
-error",role:"alert"},verdict));show(shown2,true);if(order.status==="paid")use2.focus()}const f=form({name:"redeem",label:t(
-"redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.
-clear();out.clear();show(shown2,false);await preview(code)}});show(shown2,false);return section(t("redeem.title"),f.element,
-shown2,out.element,status.element)}function one2(root2,id2){const post=intents();const out=errorBox();const status=statusLine();
-const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.search).get("user_i\
-d");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;async function load2(){
-const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render2(
-o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"pr\
-imary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.
-phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
+paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
+{},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
+/console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",
+"title","from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){const[year,month2,date]=day3.
+split("-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{
+...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list2(root2){if(!session.may(
+"read")){root2.replaceChildren(head(t("orders.title")),...session.may("redeem")?[redeem(()=>{})]:[]);return()=>{}}const query2=new URLSearchParams(
+location.search);const phone=session.may("phones")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(
+name=>query2.get(name)).map(name=>[name,query2.get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[
+{name:"phone",kind:"text",max:20,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},
+{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"text",max:255},{name:"status",kind:"choice",options:[
+["",t("orders.any")],...statuses.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].
+map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&
+!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),
+work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams(
+{...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={phone_end:"phone",created_from:"from",
+created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h(
+"a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(
+o.created_at)},{label:t("orders.phone"),cell:o=>o.phone||"–"},{label:t("orders.amount"),number:true,cell:amount2},{label:t(
+"orders.voucher_id"),cell:o=>h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)},{label:t("orders.user_id"),cell:o=>o.
+user_id}],read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?
+postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.
+errors.length>0)finder.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.r\
+efused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
+const finder=h("details",{class:"panel fold",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("\
+orders.find"))),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}.csv${filter.voucher_id?
+`?voucher_id=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(...[head(t("orders.title")),session.may("r\
+edeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file(
+"payments"))),out.element].filter(Boolean));found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):
+"–";function redeem(done){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
+redemption","data-redemption":true});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),
+code);function render2({order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("r\
+edeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;
+await preview(code);done();return}f.clear();show(shown2,false);status.show(t("redeem.done",{title:voucher.title,id:order.
+id}));f.element.querySelector("input").focus();done()});const redeemed=order.status==="redeemed";const who=by?by.phone||
+by.user_id:"";const verdict=redeemed?t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who}):t("redeem.no\
+t",{status:t(`status.${order.status}`)});shown2.replaceChildren(h("div",{class:"head"},h("strong",{},voucher.title),statusChip(
+order)),facts([[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],
+[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("r\
+ead")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),voucher.rules]]),order.status==="paid"?h("div",
+{class:"actions"},use2):h("p",{class:"error",role:"alert"},verdict));show(shown2,true);if(order.status==="paid")use2.focus()}
+const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,
+max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview(code)}});show(shown2,false);return section(
+t("redeem.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){const post=intents();const out=errorBox();
+const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.
+search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
+async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
+if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
+"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
+phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
 await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
 s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
 `/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
 vealed"))});return h("span",{},shown2," ",reveal)}function render2(o){const payments=table(t("payments.title"),[{label:t(
 "payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>chip(has(`payment.${p.status}`)?
-t(`payment.${p.status}`):p.status,p.status==="failed"?"bad":void 0)},{label:t("payments.amount"),number:true,cell:amount2},
-{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);
-payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",
-{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([[t("orders.phone"),phoneOf(o)],[t("orders.user_id"),h("a",
-{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("orders.voucher_id"),h("a",{href:`/console/sales/${o.voucher_id}`},
-o.voucher_id)],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),
-o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.
-reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.non\
-e")),o.moves.includes("redeem")?redeemNote:null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",
-{class:"note"},t("payments.none"))))}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",
-class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),
-log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{
-unmounted=true}}var LISTED=5;function mount5(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0)},{label:t("payments.amount"),number:true,
+cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
+p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.
+status},h("div",{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([[t("orders.phone"),phoneOf(o)],[t("orders\
+.user_id"),h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("orders.voucher_id"),h("a",{href:`/console\
+/sales/${o.voucher_id}`},o.voucher_id)],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_a\
+t"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.rea\
+son"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):
+h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null),section(t("payments.title"),o.payments.
+length>0?payments.element:h("p",{class:"note"},t("payments.none"))))}root2.replaceChildren(head(t("orders.number",{id:id2}),
+h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,
+about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();
+out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount5(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(
@@ -1713,64 +1714,65 @@ er the last four digits.","orders.days":"Must not be before the first day.","ord
 ter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole numb\
 er.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.e\
 xpires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled \
-at","orders.refunded_at":"Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
-cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","move.yes.cancel":"\
-Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? Th\
-e unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop w\
-orking.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","mo\
-ve.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemp\
-tion code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
-"redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
-eem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the order belongs to the buyer. Red\
-eem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.ref":"Reference","p\
-ayments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","pay\
-ment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payme\
-nt.refunded":"Refunded","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: \
-one per order placed or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"\
-State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.\
-failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attemp\
-ts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","event\
-s.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.t\
-itle":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the \
-buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"\
-Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"At\
-tempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.repla\
-y":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter o\
-f order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"\
-Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between th\
-e database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair diff\
-erences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is\
- not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match\
- it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconc\
-ile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"\
-Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","\
-reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
-ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
-"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
-ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
-Audit log","audit.title":"Audit log","audit.lead":"Changes by staff, buyers and the system, or all requests of staff, ne\
-west first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"Requests of \
-staff","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.net\
-work":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"\
-Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.chang\
-e":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.\
-actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.fi\
-eld.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"\
-Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"\
-Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.sys\
-tem":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeeme\
-d","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create\
-_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.change_stock":"\
-Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_\
-letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched pay\
-ment: refund issued","action.money_returned":"Unmatched payment: refund completed","rush.nav":"Load simulation","rush.ti\
-tle":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simu\
-lation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation",
-"rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rus\
-h.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"\
-Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run th\
-e command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failu\
+re reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for \
+this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"\
+Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}?\
+ The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","mo\
+ve.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redee\
+m by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).",
+"redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already rede\
+emed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the ord\
+er belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","\
+payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payment\
+s.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.r\
+efunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","events.nav":"Events","events.title":"\
+Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","eve\
+nts.none":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"P\
+ending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_\
+at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"An\
+swer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent with\
+in a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that\
+ failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.",
+"deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"\
+User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Repla\
+y","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is le\
+ft.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.rep\
+lay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"\
+Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconci\
+le.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the que\
+ue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritativ\
+e. A repair makes the admission gate and the queue match it and never changes the database. Problems in the database mus\
+t be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.foun\
+d":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","r\
+econcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arriv\
+ed during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}",
+"reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.\
+more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","r\
+econcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by sta\
+ff, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes \
+of sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audi\
+t.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter",
+"audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audi\
+t.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audi\
+t.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_time\
+out":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Pa\
+used","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"\
+Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.ad\
+min":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled",
+"action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refun\
+ded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","act\
+ion.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","actio\
+n.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"D\
+ead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned",
+"action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a d\
+emo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"St\
+ock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
+rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
+)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
+This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
+var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
+le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
 min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
@@ -1889,32 +1891,32 @@ er_id":"活动 ID","orders.find.user_id":"用户 ID","orders.fourDigits":"请输
 orders.wrong.phone_end":"匹配的用户超过 1,000 个，请输入完整手机号。","orders.wrong.title":"匹配的活动超过 50\
  个，请输入更多标题文字。","orders.created_at":"下单时间","orders.expires_at":"支付截止","orders.pai\
 d_at":"支付时间","orders.redeemed_at":"核销时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间",
-"orders.ahead":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消","move.refund":"退款","move.r\
-edeem":"核销","move.none":"该订单当前没有可执行的操作。","move.yes.cancel":"取消订单","move.yes.refu\
-nd":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即重新开售。",
-"move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.sure.redeem":"确定不\
-凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","move.done.refund":"已发起退款。",
-"move.done.redeem":"已核销。","redeem.title":"凭码核销","redeem.code":"核销码","redeem.do":"核销","redeem.d\
-one":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","redeem.paid":"实付","redeem.used":"该券已于 {at\
-} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。","redeem.not":"无法核销，订单状态：{status}。",
-"redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。","payments.title":"支付记录","paym\
-ents.none":"没有支付记录。","payments.ref":"流水号","payments.status":"状态","payments.amount":"金额","pay\
-ments.created_at":"发起时间","payments.updated_at":"更新时间","payment.pending":"处理中","payment.succeeded":"\
-成功","payment.failed":"失败","payment.refunding":"退款中","payment.refunded":"已退款","events.nav":"事件","\
-events.title":"订单事件","events.lead":"对 SECKILL_EVENTS_URL 的调用：订单创建或变更时各发送一次，失败后重试三天。",
-"events.none":"没有事件。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.sta\
-tus.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"\
-订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次\
-尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","ev\
-ents.repeated":"一秒内会重新发送。","deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"\
-多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetters.none":"\
-没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.voucher_id":"活动",
-"deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLetters.do":"操作",
-"deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣\
-一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.\
-done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"对账","reconcile.ti\
-tle":"对账","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查",
-"reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+"orders.disputed":"已拒付","orders.ahead":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消",
+"move.refund":"退款","move.redeem":"核销","move.none":"该订单当前没有可执行的操作。","move.yes.cancel":"\
+取消订单","move.yes.refund":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即\
+重新开售。","move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.\
+sure.redeem":"确定不凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","mov\
+e.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.title":"凭码核销","redeem.code":"核销码",
+"redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","redeem.paid":"实\
+付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。","redeem.not":"无\
+法核销，订单状态：{status}。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
+"payments.title":"支付记录","payments.none":"没有支付记录。","payments.ref":"流水号","payments.status":"状态",
+"payments.amount":"金额","payments.created_at":"发起时间","payments.updated_at":"更新时间","payment.pending":"\
+处理中","payment.succeeded":"成功","payment.failed":"失败","payment.refunding":"退款中","payment.refunded":"已退\
+款","payment.disputed":"已拒付","events.nav":"事件","events.title":"订单事件","events.lead":"对 SECKILL_EVENTS_\
+URL 的调用：订单创建或变更时各发送一次，失败后重试三天。","events.none":"没有事件。","eve\
+nts.show":"查看","events.status":"状态","events.status.all":"全部","events.status.pending":"待发送","events.sta\
+tus.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"订单","events.created_at":"创建时间",
+"events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试","events.answer":"对方应答",
+"events.payload":"内容","events.do":"操作","events.repeat":"重新发送","events.repeated":"一秒内会重新发送。",
+"deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
+"deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters\
+.voucher_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","d\
+eadLetters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定\
+重新投递订单 {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为\
+下单失败。","deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconci\
+le.nav":"对账","reconcile.title":"对账","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reco\
+ncile.refresh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
 "reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.sale":"活动 {i\
@@ -1937,12 +1939,12 @@ ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款
 "action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.c\
 hange_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.r\
 eplay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款",
-"action.money_returned":"无主款项：已退款","rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建\
-一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起模拟抢购","rush.buyers":"买家数","ru\
-sh.stock":"库存","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"查看活动","rus\
-h.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{n} / {all}","rush.\
-took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完成","rush.is.\
-failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
+"action.money_returned":"款项已退回","action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购",
+"rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起模拟抢购","rush.buye\
+rs":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
+查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
+n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
+成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
 var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount8,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
 forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount8(root2,...args);
 const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",class:"primary","data-do":"en\

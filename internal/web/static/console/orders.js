@@ -16,7 +16,7 @@ import { button, chip, errorBox, facts, head, listing, section, statusLine, tabl
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
 const kindOf = (status) => ({ paid: "good", redeemed: "good", pending_payment: "on_sale", queued: "on_sale", failed: "bad" })[status];
-const statusChip = (o) => chip(t(`status.${o.status}`), kindOf(o.status));
+const statusChip = (o) => h("span", {}, chip(t(`status.${o.status}`), kindOf(o.status)), o.disputed ? [" ", chip(t("orders.disputed"), "bad")] : null);
 
 // pathOf returns the page of an order. An order that is not in the database is found only together with its user.
 const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
@@ -199,7 +199,7 @@ export function one(root, id) {
   function render(o) {
     const payments = table(t("payments.title"), [
       { label: t("payments.ref"), cell: (p) => `${p.provider} ${p.provider_ref}` },
-      { label: t("payments.status"), cell: (p) => chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, p.status === "failed" ? "bad" : undefined) },
+      { label: t("payments.status"), cell: (p) => chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, ["failed", "disputed"].includes(p.status) ? "bad" : undefined) },
       { label: t("payments.amount"), number: true, cell: amount },
       { label: t("payments.created_at"), cell: (p) => stamp(p.created_at) },
       { label: t("payments.updated_at"), cell: (p) => stamp(p.updated_at) },

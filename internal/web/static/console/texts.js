@@ -359,6 +359,7 @@ const en = {
   "orders.redeemed_at": "Redeemed at",
   "orders.cancelled_at": "Cancelled at",
   "orders.refunded_at": "Refunded at",
+  "orders.disputed": "Disputed",
   "orders.ahead": "Orders ahead",
   "orders.reason": "Failure reason",
   "move.cancel": "Cancel",
@@ -396,6 +397,7 @@ const en = {
   "payment.failed": "Failed",
   "payment.refunding": "Refunding",
   "payment.refunded": "Refunded",
+  "payment.disputed": "Disputed",
 
   "events.nav": "Events",
   "events.title": "Order events",
@@ -516,7 +518,8 @@ const en = {
   "action.replay_dead_letter": "Dead letter replayed",
   "action.discard_dead_letter": "Dead letter discarded",
   "action.return_money": "Unmatched payment: refund issued",
-  "action.money_returned": "Unmatched payment: refund completed",
+  "action.money_returned": "Money returned",
+  "action.dispute": "Payment disputed",
 
   "rush.nav": "Load simulation",
   "rush.title": "Load simulation",
@@ -897,6 +900,7 @@ const zh = {
   "orders.redeemed_at": "核销时间",
   "orders.cancelled_at": "取消时间",
   "orders.refunded_at": "退款时间",
+  "orders.disputed": "已拒付",
   "orders.ahead": "前面的订单数",
   "orders.reason": "失败原因",
   "move.cancel": "取消",
@@ -934,6 +938,7 @@ const zh = {
   "payment.failed": "失败",
   "payment.refunding": "退款中",
   "payment.refunded": "已退款",
+  "payment.disputed": "已拒付",
 
   "events.nav": "事件",
   "events.title": "订单事件",
@@ -1054,7 +1059,8 @@ const zh = {
   "action.replay_dead_letter": "重新投递死信",
   "action.discard_dead_letter": "丢弃死信",
   "action.return_money": "无主款项：发起退款",
-  "action.money_returned": "无主款项：已退款",
+  "action.money_returned": "款项已退回",
+  "action.dispute": "银行拒付",
 
   "rush.nav": "模拟抢购",
   "rush.title": "模拟抢购",
