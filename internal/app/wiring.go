@@ -169,7 +169,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Auth: users, Orders: orders, Search: &service.Search{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
 		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
-		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, EventFailures: b.store, Reconciler: reconciler,
+		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, Failures: b.store, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),

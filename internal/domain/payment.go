@@ -53,7 +53,8 @@ type Payment struct {
 	Amount      int64
 	Currency    string // ISO 4217
 	Status      PaymentStatus
-	RefundTries int // refund requests sent to the provider
+	RefundTries int    // refund requests sent to the provider
+	RefundError string // why the last of them has failed; empty if none has
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	CheckoutURL string // where the buyer pays; not stored, empty if the provider has no page
@@ -63,6 +64,26 @@ type Payment struct {
 type SalePayment struct {
 	Payment
 	VoucherID int64 // 0 if the order does not exist
+}
+
+// OutsideReturn records that the money of a payment was returned by other means than its provider, such as a transfer.
+type OutsideReturn struct {
+	OrderID int64
+	Ref     string // of the payment
+	Reason  string
+	By      Actor
+	At      time.Time
+	Claim   *Claim // of the request; nil if it has no key
+}
+
+// Validate returns an *InvalidError if the record is not acceptable for any payment.
+func (r OutsideReturn) Validate() error {
+	var bad InvalidError
+	if r.Ref == "" {
+		bad.Add("provider_ref", "is required")
+	}
+	SetText(new(string), &r.Reason, "reason", 1, maxTitle, &bad)
+	return bad.Err()
 }
 
 // PaymentProvider takes and returns money. Its methods are safe for concurrent use.
@@ -121,6 +142,12 @@ type PaymentStore interface {
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
+	// FailRefund records why a refund request has failed.
+	FailRefund(ctx context.Context, paymentID int64, why string) error
+	// ReturnOutside ends a refund without the provider, as FinishRefund does, and logs the reason. If an earlier run of the
+	// request did so, it returns the present state. Errors: ErrNotFound (no such payment of the order), ErrInvalidState (its
+	// money is not being returned).
+	ReturnOutside(ctx context.Context, r OutsideReturn) (Settled, error)
 	// Payments returns the payments of an order, oldest first. A userID other than 0 must own the order. Error:
 	// ErrNotFound.
 	Payments(ctx context.Context, userID, orderID int64) ([]Payment, error)

@@ -134,15 +134,15 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 	out := struct {
 		adminOrderOut
 
-		Payments []paymentOut `json:"payments"`
-	}{newAdminOrderOut(&o, caller(c).Role), []paymentOut{}}
+		Payments []adminPaymentOut `json:"payments"`
+	}{newAdminOrderOut(&o, caller(c).Role), []adminPaymentOut{}}
 	if o.Status.Stored() {
 		payments, err := h.payments.List(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}
 		for i := range payments {
-			out.Payments = append(out.Payments, newPaymentOut(&payments[i]))
+			out.Payments = append(out.Payments, newAdminPaymentOut(&payments[i]))
 		}
 	}
 	return writeJSON(c, http.StatusOK, out)
@@ -207,6 +207,28 @@ func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
 
 func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.RefundFor)
+}
+
+// returnOutside records that the money of a payment was returned without the provider.
+func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Ref    string `json:"provider_ref"`
+		Reason string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	p, err := h.payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
+		OrderID: id, Ref: in.Ref, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, Claim: claim,
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newAdminPaymentOut(&p))
 }
 
 // refundable returns the number and the sum of the orders that refundAll would refund.

@@ -12,32 +12,46 @@ import (
 	"seckill/internal/service"
 )
 
-// EventFailures counts events of orders that do not reach their receiver. Error: domain.ErrUnavailable.
-type EventFailures interface {
+// Failures returns what cannot be done at the systems of merchant and bank. Error: domain.ErrUnavailable.
+type Failures interface {
 	// FailingEvents returns the number of events whose last delivery failed, at most about most.
 	FailingEvents(ctx context.Context, most int) (int, error)
+	// FailingRefunds returns at most most payments whose refund has failed several times.
+	FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error)
 }
 
 // alertsPath is the pattern of the route.
 const alertsPath = "/api/v1/admin/alerts"
 
-// maxFailing bounds the events that an alert counts.
-const maxFailing = 1000
+const (
+	// maxFailing bounds the events that an alert counts.
+	maxFailing = 1000
+	// maxFailingRefunds bounds the refunds that an alert lists.
+	maxFailingRefunds = 20
+)
 
 // alertHandler reports what needs the attention of an operator. It reads little, because every page of the console polls
 // it.
 type alertHandler struct {
 	reconciler  *reconcile.Reconciler
 	deadLetters *service.DeadLetters
-	events      EventFailures
+	failures    Failures
 }
 
 // alertsOut is the JSON form of the alerts.
 type alertsOut struct {
-	Violations    []violationOut `json:"violations"`
-	CheckedAt     *time.Time     `json:"checked_at"`   // null: not yet
-	DeadLetters   *int64         `json:"dead_letters"` // null: Redis does not answer
-	FailingEvents int            `json:"failing_events"`
+	Violations     []violationOut     `json:"violations"`
+	CheckedAt      *time.Time         `json:"checked_at"`   // null: not yet
+	DeadLetters    *int64             `json:"dead_letters"` // null: Redis does not answer
+	FailingEvents  int                `json:"failing_events"`
+	FailingRefunds []failingRefundOut `json:"failing_refunds"`
+}
+
+type failingRefundOut struct {
+	OrderID ID     `json:"order_id"`
+	Ref     string `json:"provider_ref"`
+	Tries   int    `json:"tries"`
+	Error   string `json:"error"`
 }
 
 type violationOut struct {
@@ -51,7 +65,7 @@ const deadLetterWait = 500 * time.Millisecond
 
 func (h *alertHandler) list(c *gin.Context) error {
 	ctx := c.Request.Context()
-	out := alertsOut{Violations: []violationOut{}}
+	out := alertsOut{Violations: []violationOut{}, FailingRefunds: []failingRefundOut{}}
 	violations, checkedAt := h.reconciler.Violations()
 	for _, v := range violations {
 		out.Violations = append(out.Violations, violationOut{ID(v.VoucherID), string(v.Invariant), v.Detail})
@@ -61,8 +75,15 @@ func (h *alertHandler) list(c *gin.Context) error {
 		out.CheckedAt = &checkedAt
 	}
 	var err error
-	if out.FailingEvents, err = h.events.FailingEvents(ctx, maxFailing); err != nil {
+	if out.FailingEvents, err = h.failures.FailingEvents(ctx, maxFailing); err != nil {
 		return err
+	}
+	refunds, err := h.failures.FailingRefunds(ctx, maxFailingRefunds)
+	if err != nil {
+		return err
+	}
+	for _, p := range refunds {
+		out.FailingRefunds = append(out.FailingRefunds, failingRefundOut{ID(p.OrderID), p.Ref, p.RefundTries, p.RefundError})
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadLetterWait)
 	defer cancel()

@@ -131,6 +131,13 @@ func TestAlerts(t *testing.T) {
 			CheckedAt     *time.Time `json:"checked_at"`
 			DeadLetters   *int64     `json:"dead_letters"`
 			FailingEvents int        `json:"failing_events"`
+
+			FailingRefunds []struct {
+				OrderID string `json:"order_id"`
+				Ref     string `json:"provider_ref"`
+				Tries   int
+				Error   string
+			} `json:"failing_refunds"`
 		}
 		get := func() (a alerts) {
 			for try := 0; try < 20 && a.DeadLetters == nil; try++ { // it is absent if Redis does not answer in half a second
@@ -143,7 +150,17 @@ func TestAlerts(t *testing.T) {
 		require.Nil(t, a.CheckedAt)
 		require.Zero(t, *a.DeadLetters)
 		require.Zero(t, a.FailingEvents)
+		require.Empty(t, a.FailingRefunds)
 
+		for i, columns := range []string{ // status, tries, error
+			"4, 5, 'card closed'",
+			"4, 4, 'card closed'", // may still succeed
+			"5, 9, 'card closed'", // has been refunded
+			"4, 5, ''",            // the request is running
+		} {
+			e.exec(fmt.Sprintf("INSERT INTO payments (order_id, provider, provider_ref, amount, created_at, updated_at, status, refund_tries, refund_error) "+
+				"VALUES (%d, 'bank', 'pay_%d', 8000, '2026-11-09', '2026-11-09', %s)", i+1, i+1, columns))
+		}
 		e.buyer(1).queue(v)
 		e.deadLetter("poison")
 		e.exec("UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = " + v.ID)
@@ -165,6 +182,8 @@ func TestAlerts(t *testing.T) {
 		require.Equal(t, "I3", a.Violations[0].Invariant)
 		require.EqualValues(t, 1, *a.DeadLetters)
 		require.Equal(t, 2, a.FailingEvents)
+		require.Len(t, a.FailingRefunds, 1)
+		require.Equal(t, []any{"1", "pay_1", 5, "card closed"}, []any{a.FailingRefunds[0].OrderID, a.FailingRefunds[0].Ref, a.FailingRefunds[0].Tries, a.FailingRefunds[0].Error})
 		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)
 		require.Contains(t, log, "/auth/login")
 		require.NotContains(t, log, "/admin/alerts", "polls fill no log")

@@ -33,6 +33,18 @@ func newPaymentOut(p *domain.Payment) paymentOut {
 	}
 }
 
+// adminPaymentOut is a payment in answers to admins.
+type adminPaymentOut struct {
+	paymentOut
+
+	RefundTries int    `json:"refund_tries,omitempty"`
+	RefundError string `json:"refund_error,omitempty"`
+}
+
+func newAdminPaymentOut(p *domain.Payment) adminPaymentOut {
+	return adminPaymentOut{newPaymentOut(p), p.RefundTries, p.RefundError}
+}
+
 // paidOut is the JSON form of an order and its current payment.
 type paidOut struct {
 	Order   orderOut   `json:"order"`

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -254,6 +255,71 @@ func TestPartialRefundIsNotBooked(t *testing.T) {
 	part["amount"] = p.Order.Amount / 2
 	e.notify(part).problem(http.StatusBadRequest, "invalid_request")
 	require.Equal(t, "paid", buyer.status(p.Order))
+}
+
+// TestReturnOutside: a refund that the provider can never make ends when an admin records that the money was returned in
+// another way. Until then it is an alert with the provider's answer.
+func TestReturnOutside(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		v, buyer, admin := e.sale(1), e.buyer(1), e.admin()
+		p := buyer.paid(v)
+		buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
+		stray := e.noticeOf(paymentView{Ref: "stray"}, orderView{ID: "12345", Amount: 500}, "succeeded") // of an order that does not exist
+		e.notify(stray).want(http.StatusOK)
+
+		failing := func() []domain.Payment {
+			failing, err := e.store.FailingRefunds(t.Context(), 20)
+			require.NoError(t, err)
+			return failing
+		}
+		e.bank.down = true
+		for range 5 {
+			require.Empty(t, failing())
+			e.exec("UPDATE payments SET next_try_at = ? WHERE status = 4", time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+			require.Error(t, e.payments.RefundDue(t.Context()))
+		}
+		require.Len(t, failing(), 2)
+		require.Equal(t, []any{p.Payment.Ref, 5, "the bank does not answer"}, []any{failing()[0].Ref, failing()[0].RefundTries, failing()[0].RefundError})
+
+		path := "/api/v1/admin/orders/" + p.Order.ID
+		shown := decode[struct {
+			Payments []struct {
+				Tries int    `json:"refund_tries"`
+				Error string `json:"refund_error"`
+			}
+		}](admin.get(path).want(http.StatusOK)).Payments
+		require.Equal(t, []any{5, "the bank does not answer"}, []any{shown[0].Tries, shown[0].Error})
+		body := map[string]any{"provider_ref": p.Payment.Ref, "reason": "card closed; transfer of 14 November"}
+		for field, value := range map[string]any{"reason": "", "provider_ref": nil} {
+			wrong := maps.Clone(body)
+			wrong[field] = value
+			admin.bad().post(path+"/return-outside", wrong).problem(http.StatusBadRequest, "invalid_request")
+		}
+		admin.post("/api/v1/admin/orders/12345/return-outside", body).problem(http.StatusNotFound, "not_found")
+		e.staff("13900000007", domain.RoleViewer).post(path+"/return-outside", body).problem(http.StatusForbidden, "forbidden")
+
+		first := admin.key("once").post(path+"/return-outside", body).want(http.StatusOK)
+		require.Equal(t, "refunded", decode[paymentView](first).Status)
+		admin.key("once").post(path+"/return-outside", body).same(first)
+		admin.post(path+"/return-outside", body).problem(http.StatusConflict, "invalid_state")
+		require.Equal(t, "refunded", buyer.status(p.Order))
+		require.EqualValues(t, 1, e.stock(v.ID))
+
+		body["provider_ref"] = "stray"
+		admin.post("/api/v1/admin/orders/12345/return-outside", body).want(http.StatusOK)
+		require.Empty(t, failing())
+
+		// The provider is not requested again.
+		e.bank.down = false
+		e.exec("UPDATE payments SET next_try_at = ?", time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		require.Empty(t, e.bank.refunded)
+		log := string(admin.get("/api/v1/admin/audit?order_id=" + p.Order.ID).want(http.StatusOK).body)
+		require.Contains(t, log, p.Payment.Ref+": card closed; transfer of 14 November")
+		e.checkInvariants()
+	})
 }
 
 func TestWebhookRefusals(t *testing.T) {

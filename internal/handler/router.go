@@ -37,8 +37,8 @@ type Config struct {
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
 	Events          domain.EventStore
-	EventFailures   EventFailures
-	Shops           domain.ShopStore
+	Failures        Failures
+	Shops           shop.Store
 	Pictures        *picture.Service
 	Drafts          *service.Publishing
 	AuditLog        domain.AuditStore
@@ -202,6 +202,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/orders/search", phones, e.wrap(h.adminOrders.search))
 	v1.POST("/admin/orders/:id/cancel", operate, h.keys.once(h.adminOrders.cancel))
 	v1.POST("/admin/orders/:id/refund", operate, h.keys.once(h.adminOrders.refund))
+	v1.POST("/admin/orders/:id/return-outside", operate, h.keys.once(h.adminOrders.returnOutside))
 	v1.POST("/admin/orders/:id/redeem", operate, h.keys.once(h.orders.redeem))
 	v1.POST("/admin/redeem/preview", redeem, e.wrap(h.adminOrders.previewCode))
 	v1.POST("/admin/redeem", redeem, h.keys.once(h.orders.redeemCode))
@@ -294,7 +295,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
-		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.EventFailures},
+		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.Failures},
 		exports:     &exportHandler{e, cfg.Search, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog, make(slots, maxFiles)},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},

@@ -258,7 +258,7 @@ SELECT (SELECT COUNT(*) FROM (SELECT id FROM order_events WHERE status = ? LIMIT
   (SELECT COUNT(*) FROM (SELECT tries, answered_at, repeated_at FROM order_events WHERE status = ? ORDER BY next_try_at LIMIT ?) p
     WHERE tries > 0 AND answered_at IS NOT NULL AND (repeated_at IS NULL OR answered_at >= repeated_at))`
 
-// FailingEvents implements handler.EventFailures.
+// FailingEvents implements handler.Failures.
 func (s *Store) FailingEvents(ctx context.Context, most int) (n int, err error) {
 	err = s.db.Reader(ctx).Raw(failingQuery, domain.EventFailed, most, domain.EventPending, most).Row().Scan(&n)
 	return n, s.db.Translate(err)

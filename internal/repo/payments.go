@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -24,6 +25,7 @@ type paymentRow struct {
 	Currency    string
 	Status      int8
 	RefundTries int
+	RefundError string
 	NextTryAt   *time.Time
 	CreatedAt   time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
@@ -41,7 +43,7 @@ func newPaymentRow(p *domain.Payment) paymentRow {
 func (r *paymentRow) payment() domain.Payment {
 	return domain.Payment{
 		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
-		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, RefundError: r.RefundError, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -230,7 +232,7 @@ func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, resu
 			return err
 		}
 	}
-	_, err := s.finishRefund(tx, order, p, at)
+	_, err := s.finishRefund(tx, order, p, by, at)
 	return err
 }
 
@@ -418,7 +420,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
 			return err
 		}
-		moved, err := s.finishRefund(tx, &order, &p, at)
+		moved, err := s.finishRefund(tx, &order, &p, domain.Actor{Kind: domain.ActorProvider}, at)
 		if moved {
 			o := order.order()
 			refunded = &o
@@ -433,8 +435,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 
 // finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
 // Otherwise it only logs the refund of p.
-func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
-	by := domain.Actor{Kind: domain.ActorProvider}
+func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by domain.Actor, at time.Time) (moved bool, err error) {
 	var open int64
 	err = tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
 		[]domain.PaymentStatus{domain.PaymentSucceeded, domain.PaymentRefunding}).Count(&open).Error
@@ -454,6 +455,99 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at tim
 	return false, audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
 	})
+}
+
+// maxRefundError bounds the stored reason of a failed refund, in characters.
+const maxRefundError = 255
+
+// FailRefund implements domain.PaymentStore.
+func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) error {
+	text := []rune(strings.ToValidUTF8(why, "?"))
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Model(&paymentRow{}).Where("id = ? AND status = ?", paymentID, domain.PaymentRefunding).
+			Update("refund_error", string(text[:min(len(text), maxRefundError)])).Error
+	})
+}
+
+// ReturnOutside implements domain.PaymentStore.
+func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Settled, error) {
+	var settled domain.Settled
+	err := keys.WriteOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
+		order, err := lockOrder(tx, 0, r.OrderID)
+		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
+			order, err = orderRow{ID: r.OrderID}, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+
+		var p paymentRow
+		err = tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ? AND order_id = ?", r.Ref, r.OrderID).Take(&p).Error
+		if err != nil {
+			return 0, err
+		}
+		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding {
+			return 0, domain.ErrInvalidState
+		}
+
+		if err := s.setPayment(tx, &p, domain.PaymentRefunded, r.At); err != nil {
+			return 0, err
+		}
+		err = audit.Write(tx, domain.AuditEntry{
+			At: r.At, Actor: r.By, Action: domain.ActionOutsideReturn, VoucherID: order.VoucherID, OrderID: order.ID,
+			Detail: p.ProviderRef + ": " + r.Reason,
+		})
+		if err != nil {
+			return 0, err
+		}
+		freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
+		settled = domain.Settled{Order: order.order(), Payment: p.payment(), Changed: true, Freed: freed}
+		return p.ID, err
+	})
+	if id, done := domain.DoneBefore(err); done {
+		return s.settledPayment(ctx, id)
+	}
+	if err != nil {
+		return domain.Settled{}, err
+	}
+	return settled, nil
+}
+
+// settledPayment returns the present state of a payment and of its order.
+func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, error) {
+	var p paymentRow
+	if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {
+		return domain.Settled{}, s.db.Translate(err)
+	}
+	order := orderRow{ID: p.OrderID}
+	err := s.db.Writer(ctx).Take(&order).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = nil
+	}
+	return domain.Settled{Order: order.order(), Payment: p.payment()}, s.db.Translate(err)
+}
+
+const (
+	// failedTries is the number of tries after which a refund that fails needs an operator.
+	failedTries = 5
+	// maxFailingSeen bounds the refunds that FailingRefunds reads. Those that are tried again latest come first.
+	maxFailingSeen = 1000
+)
+
+// failingRefunds finds the payments whose refund has failed several times.
+const failingRefunds = `
+SELECT * FROM (SELECT * FROM payments WHERE status = ? ORDER BY next_try_at DESC LIMIT ?) p
+WHERE refund_tries >= ? AND refund_error <> '' ORDER BY id LIMIT ?`
+
+// FailingRefunds implements handler.Failures.
+func (s *Store) FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error) {
+	var rows []paymentRow
+	err := s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most).Scan(&rows).Error
+	payments := make([]domain.Payment, len(rows))
+	for i := range rows {
+		payments[i] = rows[i].payment()
+	}
+	return payments, s.db.Translate(err)
 }
 
 // Backlog is the work that is due.

@@ -277,6 +277,13 @@ func TestReversalRacesMoves(t *testing.T) {
 					assert.True(t, err == nil || errors.Is(err, domain.ErrInvalidState), err)
 				},
 				func() {
+					settled, err := s.ReturnOutside(t.Context(), domain.OutsideReturn{OrderID: o.ID, Ref: ref, Reason: "by transfer", By: admin, At: now})
+					assert.True(t, err == nil || errors.Is(err, domain.ErrInvalidState), err)
+					if settled.Freed {
+						freed.Add(1)
+					}
+				},
+				func() {
 					done, err := s.FinishRefund(t.Context(), paid.ID, now)
 					if assert.NoError(t, err) && done != nil {
 						freed.Add(1)

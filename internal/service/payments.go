@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -19,8 +20,10 @@ const (
 	refundEvery = time.Second
 	// refundBatch bounds the refunds that one search claims. They run concurrently.
 	refundBatch = 16
-	// refundTimeout bounds one refund request to a provider. It is shorter than refundWait, the lease of the refund.
+	// refundTimeout bounds one refund request to a provider, and resultTimeout the storing of its result. Together they are
+	// shorter than refundWait, the lease of the refund.
 	refundTimeout = 5 * time.Second
+	resultTimeout = 3 * time.Second
 	// The delay before a refund is retried doubles from refundWait up to maxRefundWait.
 	refundWait    = 10 * time.Second
 	maxRefundWait = 10 * time.Minute
@@ -111,14 +114,7 @@ func (s *Payments) Settle(ctx context.Context, provider string, notice domain.Pa
 	if err != nil {
 		return domain.Settled{}, err
 	}
-	if settled.Freed {
-		s.cfg.Returns.Release(ctx, settled.Order)
-	} else if settled.Changed {
-		s.cfg.Returns.moved(settled.Order.ID)
-	}
-	if settled.Changed {
-		s.cfg.Observe(provider, settled.Payment.Status.String())
-	}
+	s.publish(ctx, settled)
 	if settled.Payment.Status == domain.PaymentRefunding {
 		s.wakeRun()
 	}
@@ -155,6 +151,33 @@ func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.
 		s.wakeRun()
 	}
 	return o, nil
+}
+
+// ReturnOutside records that the money of a payment was returned without its provider, which is not requested to do so
+// again. Errors: *InvalidError, ErrNotFound, ErrInvalidState (the money is not being returned), ErrUnavailable.
+func (s *Payments) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Payment, error) {
+	r.At = domain.Moment(s.cfg.Now())
+	if err := r.Validate(); err != nil {
+		return domain.Payment{}, err
+	}
+	settled, err := s.cfg.Store.ReturnOutside(ctx, r)
+	if err != nil {
+		return domain.Payment{}, err
+	}
+	s.publish(ctx, settled)
+	return settled.Payment, nil
+}
+
+// publish propagates what has happened to a payment.
+func (s *Payments) publish(ctx context.Context, settled domain.Settled) {
+	if settled.Freed {
+		s.cfg.Returns.Release(ctx, settled.Order)
+	} else if settled.Changed {
+		s.cfg.Returns.moved(settled.Order.ID)
+	}
+	if settled.Changed {
+		s.cfg.Observe(settled.Payment.Provider, settled.Payment.Status.String())
+	}
 }
 
 // List returns the payments of the user's order, oldest first. Errors: ErrNotFound, ErrUnavailable.
@@ -203,17 +226,27 @@ func refundBackoff(tries int) time.Duration {
 	return min(refundWait<<min(tries, 10), maxRefundWait)
 }
 
-// refund requests one refund from its provider and stores the success.
-func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
+// requestRefund requests one refund from its provider.
+func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
 	provider, ok := s.cfg.Providers[p.Provider]
 	if !ok {
-		return fmt.Errorf("refund of payment %s: provider %q is not configured", p.Ref, p.Provider)
+		return errors.New("the provider is not configured")
 	}
-	if err := provider.Refund(ctx, p); err != nil {
+	return provider.Refund(ctx, p)
+}
+
+// refund requests one refund from its provider and stores the result.
+func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
+	failed := s.requestRefund(ctx, p)
+	ctx, cancel := context.WithTimeout(ctx, resultTimeout)
+	defer cancel()
+
+	if failed != nil {
 		s.cfg.Observe(p.Provider, "refund_failed")
-		return fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, err)
+		stored := s.cfg.Store.FailRefund(ctx, p.ID, failed.Error())
+		return errors.Join(fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, failed), stored)
 	}
 	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, domain.Moment(s.cfg.Now()))
 	if err != nil {

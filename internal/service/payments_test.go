@@ -63,6 +63,8 @@ func (r *refundRows) FinishRefund(_ context.Context, id int64, _ time.Time) (*do
 	return &domain.Order{ID: id, VoucherID: 7}, nil
 }
 
+func (r *refundRows) FailRefund(context.Context, int64, string) error { return nil }
+
 func (r *refundRows) open() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Alerts on every page of the console: violated invariants, dead letters, events that are not delivered, and a server that
-// does not answer.
+// Alerts on every page of the console: violated invariants, dead letters, refunds that the provider does not make, events
+// that are not delivered, and a server that does not answer.
 
 import { getMine } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
@@ -12,7 +12,7 @@ const POLL = 5_000; // ms
 const RETRY = 2_000; // ms, after a failure
 const STALE = 2; // failures in a row after which the page is marked
 const UNCHECKED = 120_000; // ms without a check of the invariants
-const NAMED = 3; // violations that are listed one by one
+const NAMED = 3; // violations and refunds that are listed one by one
 
 const changes = topic();
 const started = performance.now();
@@ -32,12 +32,16 @@ function sentences() {
   const all = [];
   if (failures >= STALE) all.push(t("alerts.stale", { at: clockTime(answeredAt) }));
   if (!alerts) return all;
-  const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events } = alerts;
+  const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events, failing_refunds: refunds } = alerts;
   for (const v of violations.slice(0, NAMED)) {
     all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { id: v.voucher_id, invariant: `${v.invariant} ${t(`invariant.${v.invariant}`)}` })));
   }
   if (violations.length > NAMED) all.push(link("/console/reconcile", t("alerts.more", { n: number(violations.length - NAMED) })));
   if (letters > 0) all.push(link("/console/dead-letters", t("alerts.deadLetters", { n: number(letters) })));
+  for (const r of refunds.slice(0, NAMED)) {
+    all.push(link(`/console/orders/${r.order_id}`, t("alerts.refund", { id: r.order_id, n: number(r.tries), error: r.error })));
+  }
+  if (refunds.length > NAMED) all.push(link("/console/orders?status=refunding", t("alerts.moreRefunds", { n: number(refunds.length - NAMED) })));
   if (events > 0) all.push(link("/console/events", t("alerts.events", { n: number(events) })));
   if (checkedAt && clock.now() - Date.parse(checkedAt) > UNCHECKED) all.push(t("alerts.unchecked", { at: stamp(checkedAt) }));
   if (!checkedAt && performance.now() - started > UNCHECKED) all.push(t("alerts.neverChecked"));

@@ -85,10 +85,10 @@ function valueOf(value) {
   return value.split(", ").map((part) => textOf(["audit.value", "voucher.entry"], detailOf(part)[0])).join(" · ");
 }
 
-// auditDetailOf returns the detail of an entry of the audit log as lines. The reason of a change of stock is shown as it is:
+// auditDetailOf returns the detail of an entry of the audit log as lines. A reason is shown as it is:
 // a text of staff must not look like something else.
 export function auditDetailOf({ action, detail }) {
-  if (action === "change_stock") return [detail];
+  if (["change_stock", "return_outside"].includes(action)) return [detail];
   const changes = [...detail.matchAll(change)];
   const rest = detail.replace(change, "").replace(/; $/, "");
   return [

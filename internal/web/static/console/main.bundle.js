@@ -152,22 +152,24 @@ render();open2(false);if(focused)account.querySelector("button").focus()})}var P
 var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var violated=voucherID=>alerts?.violations.
 some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);function sentences(){
 const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)return all2;const{violations,
-checked_at:checkedAt,dead_letters:letters,failing_events:events2}=alerts;for(const v of violations.slice(0,NAMED)){all2.
-push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{id:v.voucher_id,invariant:`${v.invariant} ${t(`invarian\
-t.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(link("/console/reconcile",t("alerts.more",{n:number(violations.
-length-NAMED)})));if(letters>0)all2.push(link("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));if(events2>
-0)all2.push(link("/console/events",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)
-all2.push(t("alerts.unchecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("a\
-lerts.neverChecked"));return all2}function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"st\
-atus","data-alerts":true},list4);show(banner,false);document.querySelector("header.top").after(banner);let shown2="";const render2=()=>{
-const all2=sentences();const words2=JSON.stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));if(words2!==shown2)list4.
-replaceChildren(...all2.map(s=>h("li",{},s)));shown2=words2;show(banner,all2.length>0)};async function read(){if(document.
-hidden||!session.may("read"))return;const before=JSON.stringify(alerts?.violations);try{alerts=await getMine("/admin/ale\
-rts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.code)throw problem;if(problem.code==="network"||problem.
-status>=500)failures++}render2();if(JSON.stringify(alerts?.violations)!==before)changes3.emit()}async function poll(){for(;;){
-await read();wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)[alerts,
-failures]=[null,0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(render2);
-poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2}=alerts;for(const v of violations.
+slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{id:v.voucher_id,invariant:`${v.invariant}\
+ ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(link("/console/reconcile",t("alerts.more",{n:number(
+violations.length-NAMED)})));if(letters>0)all2.push(link("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));
+for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/console/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,
+n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)all2.push(link("/console/orders?status=refunding",t("alerts\
+.moreRefunds",{n:number(refunds2.length-NAMED)})));if(events2>0)all2.push(link("/console/events",t("alerts.events",{n:number(
+events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unchecked",{at:stamp(checkedAt)}));
+if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}function start2(){const list4=h(
+"ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(banner,false);document.querySelector(
+"header.top").after(banner);let shown2="";const render2=()=>{const all2=sentences();const words2=JSON.stringify(all2.map(
+s=>s.href?[s.href,s.textContent]:s));if(words2!==shown2)list4.replaceChildren(...all2.map(s=>h("li",{},s)));shown2=words2;
+show(banner,all2.length>0)};async function read(){if(document.hidden||!session.may("read"))return;const before=JSON.stringify(
+alerts?.violations);try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.
+code)throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2();if(JSON.stringify(alerts?.violations)!==
+before)changes3.emit()}async function poll(){for(;;){await read();wake=new AbortController;await sleep(failures?RETRY:POLL,
+wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,0];render2();wake.abort()});document.addEventListener(
+"visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
 "$1 位用户超出限购"],[/^(\d+) orders have a slot that does not match their status$/,"$1 个订单的名额与状态不符"],
@@ -197,9 +199,10 @@ null]:[detail,"en"]}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.k
 var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups,key){const group=groups.find(g=>has(`${g}.${key}`));return group?
 t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail}){if(action==="change_stock")return[detail];const changes4=[...detail.matchAll(change)];const rest=detail.
-replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
-change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+action,detail}){if(["change_stock","return_outside"].includes(action))return[detail];const changes4=[...detail.matchAll(
+change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
+,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
+is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -522,21 +525,29 @@ phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id
 await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
 s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
 `/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
-vealed"))});return h("span",{},shown2," ",reveal)}function render2(o){const payments=table(t("payments.title"),[{label:t(
-"payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>chip(has(`payment.${p.status}`)?
-t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0)},{label:t("payments.amount"),number:true,
-cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
-p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.
-status},h("div",{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([[t("orders.phone"),phoneOf(o)],[t("orders\
-.user_id"),h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("orders.voucher_id"),h("a",{href:`/console\
-/sales/${o.voucher_id}`},o.voucher_id)],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_a\
-t"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.rea\
-son"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):
-h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null),section(t("payments.title"),o.payments.
-length>0?payments.element:h("p",{class:"note"},t("payments.none"))))}root2.replaceChildren(head(t("orders.number",{id:id2}),
-h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,
-about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();
-out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount5(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+vealed"))});return h("span",{},shown2," ",reveal)}function outside(o){const open3=o.payments.filter(p=>p.status==="refun\
+ding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
+"payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[
+p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("p\
+ayments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();const paid=open3.find(p=>p.provider_ref===
+values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))return;
+try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("payments.outside.done"))}finally{await load2()}}});
+return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}function render2(o){const payments=table(
+t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h(
+"span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"ba\
+d":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:
+null)},{label:t("payments.amount"),number:true,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},
+{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"\
+panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([
+[t("orders.phone"),phoneOf(o)],[t("orders.user_id"),h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("\
+orders.voucher_id"),h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)],...["created_at","expires_at","paid_at",
+"redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==
+null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{
+class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null),
+section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}
+root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h(
+"div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{
+if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount5(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(
@@ -1653,148 +1664,154 @@ rs that were redeemed are not refunded. This cannot be undone.","refunds.yes":"R
 d orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} refunds requested. Keep this page \
 open.","refunds.done":"All refunds have been requested: {n}.","alerts.stale":"No answer from the server since {at}. This\
  page may be out of date. Reconnecting…","alerts.violation":"Sale {id} violates an invariant: {invariant}","alerts.mor\
-e":"{n} more violations","alerts.deadLetters":"Dead letters: {n}","alerts.events":"Order events that are not delivered: \
-{n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have no\
-t been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.more":"{n} shown, there are mor\
-e","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"D\
-ownload as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothing prevents publishing.","publi\
-sh.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","p\
-ublish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instea\
-d of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead \
-of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","ch\
-eck.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.picture":"Picture","check.is.ho\
-lds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Ch\
-oose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.probl\
-em.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this c\
-urrency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.p\
-roblem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no\
- discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the s\
-ale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a\
- picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.\
-uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not\
- a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name}\
- was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","shops.tit\
-le":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Sho\
-p","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was create\
-d.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","roo\
-m.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"\
-Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lob\
-by":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.ou\
-tstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per\
- second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Messa\
-ge to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","r\
-oom.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.",
-"live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecti\
-ng…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"La\
-st ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)",
-"live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth\
- (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"\
-p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No o\
-versell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","inv\
-ariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total s\
-tock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units an\
-d units of active orders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's \
-order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","\
-invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second",
-"plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"\
-Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are i\
-n the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","s\
-eries.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.dat\
-abase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (\
-ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"\
-In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","s\
-eries.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","or\
-ders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders\
- match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revea\
-led":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user\
-_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale\
- title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","\
-orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Ent\
-er the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. En\
-ter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole numb\
-er.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.e\
-xpires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled \
-at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failu\
-re reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for \
-this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"\
-Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}?\
- The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","mo\
-ve.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redee\
-m by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).",
-"redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already rede\
-emed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the ord\
-er belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","\
-payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payment\
-s.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.r\
-efunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","events.nav":"Events","events.title":"\
-Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","eve\
-nts.none":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"P\
-ending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_\
-at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"An\
-swer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent with\
-in a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that\
- failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.",
-"deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"\
-User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Repla\
-y","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is le\
-ft.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.rep\
-lay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"\
-Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconci\
-le.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the que\
-ue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritativ\
-e. A repair makes the admission gate and the queue match it and never changes the database. Problems in the database mus\
-t be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.foun\
-d":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","r\
-econcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arriv\
-ed during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}",
-"reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.\
-more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","r\
-econcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by sta\
-ff, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes \
-of sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audi\
-t.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter",
-"audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audi\
-t.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audi\
-t.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_time\
-out":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Pa\
-used","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"\
-Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.ad\
-min":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled",
-"action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refun\
-ded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","act\
-ion.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","actio\
-n.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"D\
-ead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned",
-"action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a d\
-emo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"St\
-ock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
-rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
-)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
-This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
-var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
-le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
-min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
- 99.90。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.order":"\
-结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
-间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
-ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
-须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
-"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
-，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
-"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
-须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
-lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
-100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
-"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
-valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
-多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpaid_limit":"须在 0 到 100 \
-之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
-"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"数量不能为 0，也不能超出允许范围。",
-"invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即\
-可确认，不会重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
+e":"{n} more violations","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {\
+id} in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","alerts.events":"Order events that are not \
+delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invaria\
+nts have not been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.more":"{n} shown, th\
+ere are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.r\
+equests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothing prevents publishi\
+ng.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"\
+Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {pri\
+ce} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price\
+} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"\
+Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.picture":"Picture","c\
+heck.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not\
+ exist. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","c\
+heck.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid\
+ in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.",
+"check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so the\
+re is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, \
+so the sale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"\
+Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","\
+picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name\
+} is not a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"\
+{name} was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","sho\
+ps.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
+Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
+ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
+room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
+me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
+m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
+om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
+s per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"\
+Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show messag\
+e","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was remov\
+ed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Recon\
+necting…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"\
+Last ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (databas\
+e)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue d\
+epth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live\
+.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"\
+No oversell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders",
+"invariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the tot\
+al stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold unit\
+s and units of active orders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buye\
+r's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID\
+.","invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per se\
+cond","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.b\
+atches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figu\
+res are in the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"O\
+rders","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","s\
+eries.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p5\
+0":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in\
+_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Una\
+vailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Ord\
+er {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"\
+No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","ord\
+ers.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","or\
+ders.user_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.tit\
+le":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment ref\
+erence","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDig\
+its":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone n\
+umber. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the w\
+hole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at",
+"orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"C\
+ancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reaso\
+n":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is avail\
+able for this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.\
+cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of\
+ {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's c\
+ode?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.titl\
+e":"Redeem by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (ord\
+er {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"A\
+lready redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves t\
+hat the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No p\
+ayments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider","payments.outsi\
+de.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not\
+ requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Recor\
+d","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Re\
+corded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created",
+"payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","p\
+ayment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","events.nav":"Events","events.\
+title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three day\
+s.","events.none":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pen\
+ding":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.\
+created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.ans\
+wer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be s\
+ent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued ord\
+ers that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead \
+letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetter\
+s.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.re\
+play":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if\
+ stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLett\
+ers.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reco\
+ncile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the qu\
+eue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission ga\
+te and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database i\
+s authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems in th\
+e database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","\
+reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not che\
+cked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"\
+Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences \
+of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Order\
+s","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"\
+Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"\
+Changes by staff, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.cha\
+nge":"Changes of sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Ob\
+ject ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.s\
+how":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"\
+Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"S\
+tatus","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.fi\
+eld.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field\
+.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.v\
+alue.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buy\
+er","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"\
+Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refun\
+ded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop ch\
+anged","action.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revo\
+ked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead\
+_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money\
+ returned","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load \
+simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.",
+"rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.la\
+st":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush\
+.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Ru\
+nning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run l\
+oad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均\
+为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.\
+guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
+"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","form.required":"请填写此项。","\
+form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。",
+"form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.decimals":"该货币有 {places} 位小数。",
+"form.time":"请填写日期和时间。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于\
+开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如\
+ CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。",
+"invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"\
+最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。",
+"invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","inval\
+id.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个\
+可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpa\
+id_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不\
+晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"\
+数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
+。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次\
+提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交",
+"sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
 "sales.all":"已上架","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿\
 ，顾客不可见。","sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","voucher.i\
 d":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
@@ -1832,7 +1849,8 @@ ack":"返回活动","sale.clone":"复制活动","sale.view":"查看前台页面"
 unds.of":"已发起 {n} / {all} 笔退款，请勿离开此页面。","refunds.done":"退款已全部发起，共 {n} 笔。",
 "alerts.stale":"自 {at} 起服务器没有响应，页面数据可能已过时，正在重新连接…","alerts.violati\
 on":"活动 {id} 一致性检查异常：{invariant}","alerts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} \
-条","alerts.events":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。",
+条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{error}","alerts.moreRefunds":"另有 {n\
+} 笔退款失败","alerts.events":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。",
 "alerts.neverChecked":"尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.m\
 ore":"已显示 {n} 条，还有更多","files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.aud\
 it":"导出 CSV","files.requests":"导出 CSV","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通\
@@ -1900,23 +1918,27 @@ e.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.ti
 "redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","redeem.paid":"实\
 付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。","redeem.not":"无\
 法核销，订单状态：{status}。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
-"payments.title":"支付记录","payments.none":"没有支付记录。","payments.ref":"流水号","payments.status":"状态",
-"payments.amount":"金额","payments.created_at":"发起时间","payments.updated_at":"更新时间","payment.pending":"\
-处理中","payment.succeeded":"成功","payment.failed":"失败","payment.refunding":"退款中","payment.refunded":"已退\
-款","payment.disputed":"已拒付","events.nav":"事件","events.title":"订单事件","events.lead":"对 SECKILL_EVENTS_\
-URL 的调用：订单创建或变更时各发送一次，失败后重试三天。","events.none":"没有事件。","eve\
-nts.show":"查看","events.status":"状态","events.status.all":"全部","events.status.pending":"待发送","events.sta\
-tus.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"订单","events.created_at":"创建时间",
-"events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试","events.answer":"对方应答",
-"events.payload":"内容","events.do":"操作","events.repeat":"重新发送","events.repeated":"一秒内会重新发送。",
-"deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
-"deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters\
-.voucher_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","d\
-eadLetters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定\
-重新投递订单 {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为\
-下单失败。","deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconci\
-le.nav":"对账","reconcile.title":"对账","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reco\
-ncile.refresh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+"payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error}","\
+payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
+"payments.outside.ref":"支付","payments.outside.reason":"退款方式与原因","payments.outside.do":"登记","paymen\
+ts.outside.sure":"买家已经收到 {amount} 了吗？登记后无法撤销。","payments.outside.done":"已登记。",
+"payments.ref":"流水号","payments.status":"状态","payments.amount":"金额","payments.created_at":"发起时间","p\
+ayments.updated_at":"更新时间","payment.pending":"处理中","payment.succeeded":"成功","payment.failed":"失败",
+"payment.refunding":"退款中","payment.refunded":"已退款","payment.disputed":"已拒付","events.nav":"事件","eve\
+nts.title":"订单事件","events.lead":"对 SECKILL_EVENTS_URL 的调用：订单创建或变更时各发送一次，失败后重试三天。",
+"events.none":"没有事件。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.sta\
+tus.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"\
+订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次\
+尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","ev\
+ents.repeated":"一秒内会重新发送。","deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"\
+多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetters.none":"\
+没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.voucher_id":"活动",
+"deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLetters.do":"操作",
+"deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣\
+一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.\
+done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"对账","reconcile.ti\
+tle":"对账","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查",
+"reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
 "reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.sale":"活动 {i\
@@ -1939,13 +1961,13 @@ ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款
 "action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.c\
 hange_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.r\
 eplay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款",
-"action.money_returned":"款项已退回","action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购",
-"rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起模拟抢购","rush.buye\
-rs":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
-查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
-n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
-成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
-var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount8,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
+"action.money_returned":"款项已退回","action.return_outside":"渠道外退款","action.dispute":"银行拒付","rus\
+h.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
+"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止",
+"rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应",
+"rush.orders":"订单","rush.of":"{n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.runn\
+ing":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 secki\
+ll rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount8,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
 forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount8(root2,...args);
 const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",class:"primary","data-do":"en\
 ter",onclick:()=>login()},t("login.title"));text(notice,user2?.permissions?t("access.role"):user2?t("access.buyer"):sessionKnown?

@@ -196,10 +196,36 @@ export function one(root, id) {
     return h("span", {}, shown, " ", reveal);
   }
 
+  // outside returns a form that records money returned without the provider, or null if no payment is being refunded.
+  function outside(o) {
+    const open = o.payments.filter((p) => p.status === "refunding");
+    if (open.length === 0 || !session.may("operate")) return null;
+    const f = form({
+      name: "return-outside", kind: "quiet", label: t("payments.outside.do"),
+      fields: [
+        { name: "provider_ref", kind: "choice", label: t("payments.outside.ref"), options: open.map((p) => [p.provider_ref, `${p.provider_ref} · ${amount(p)}`]), value: open[0].provider_ref },
+        { name: "reason", kind: "text", label: t("payments.outside.reason"), required: true, max: 255 },
+      ],
+      work: async (values) => {
+        status.clear();
+        const paid = open.find((p) => p.provider_ref === values.provider_ref);
+        if (!(await confirm(t("payments.outside.sure", { amount: amount(paid) }), t("payments.outside.do")))) return;
+        try {
+          await post(`/admin/orders/${id}/return-outside`, values);
+          status.show(t("payments.outside.done"));
+        } finally {
+          await load();
+        }
+      },
+    });
+    return section(t("payments.outside"), h("p", { class: "note" }, t("payments.outside.lead")), f.element);
+  }
+
   function render(o) {
     const payments = table(t("payments.title"), [
       { label: t("payments.ref"), cell: (p) => `${p.provider} ${p.provider_ref}` },
-      { label: t("payments.status"), cell: (p) => chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, ["failed", "disputed"].includes(p.status) ? "bad" : undefined) },
+      { label: t("payments.status"), cell: (p) => h("span", {}, chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, ["failed", "disputed"].includes(p.status) ? "bad" : undefined),
+        p.refund_error && p.status === "refunding" ? ` ${t("payments.tries", { n: number(p.refund_tries), error: p.refund_error })}` : null) },
       { label: t("payments.amount"), number: true, cell: amount },
       { label: t("payments.created_at"), cell: (p) => stamp(p.created_at) },
       { label: t("payments.updated_at"), cell: (p) => stamp(p.updated_at) },
@@ -216,7 +242,8 @@ export function one(root, id) {
         ]),
         o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
         o.moves.includes("redeem") ? redeemNote : null),
-      section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))));
+      section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))),
+      outside(o) ?? "");
   }
 
   root.replaceChildren(head(t("orders.number", { id }), h("a", { href: "/console/orders", class: "link" }, t("orders.back"))),
