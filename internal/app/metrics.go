@@ -78,7 +78,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
 	})
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, disputed, refund_failed), by provider.",
+		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, disputed, refund_failed, unread), by provider.",
 	}, []string{"provider", "event"})
 	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",

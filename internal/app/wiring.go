@@ -169,7 +169,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Auth: users, Orders: orders, Search: &service.Search{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
 		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
-		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, Failures: b.store, Reconciler: reconciler,
+		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, Failures: b.store, Notices: b.store, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),
@@ -187,12 +187,15 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
+	purgeNotices := func(ctx context.Context) error {
+		return b.store.PurgeNotices(ctx, now().Add(-domain.ClosedNoticeLife))
+	}
 	retention := auth.Retention{Users: users, Keep: cfg.Retention, Log: log}
 	background := slices.Concat(mode.background, []func(context.Context){
 		revoked.Run, retention.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
-		stats.send, stats.receive, monitor.Run,
+		stats.send, stats.receive, monitor.Run, loop.Task{Name: "purge payment notices", Every: time.Hour, Log: log, Run: purgeNotices}.Loop,
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	if provider.remote != nil {

@@ -47,6 +47,7 @@ const (
 	ActionReturnMoney   = "return_money"   // an unmatched payment arrived, and its refund began
 	ActionMoneyReturned = "money_returned" // the money of a payment has gone back, and the order did not move
 	ActionOutsideReturn = "return_outside" // an admin recorded that money was returned without the provider
+	ActionCloseNotice   = "close_notice"   // an admin closed an unread notice of a provider
 	ActionDispute       = "dispute"        // the buyer's bank has taken back the money of a payment
 )
 

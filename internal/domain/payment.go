@@ -93,7 +93,8 @@ type PaymentProvider interface {
 	Create(ctx context.Context, p *Payment) error
 	// Refund returns the full amount of a payment. It is idempotent by p.Ref.
 	Refund(ctx context.Context, p Payment) error
-	// Notice verifies the signature of a notice and parses it. Errors: ErrUnauthenticated, *InvalidError.
+	// Notice verifies the signature of a notice and parses it. Errors: ErrUnauthenticated, *InvalidError with what could be
+	// read.
 	Notice(signature string, body []byte) (PaymentNotice, error)
 }
 
@@ -104,6 +105,8 @@ type PaymentNotice struct {
 	Amount   int64
 	Currency string        // empty if the provider does not report it
 	Result   PaymentStatus // PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed
+	Body     []byte        // as received
+	Queried  bool          // the answer to a query
 }
 
 // Settled is the result of processing a notice.
@@ -142,6 +145,8 @@ type PaymentStore interface {
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
+	// KeepNotice stores a notice that could not be processed. Of a repeated one it counts the repetitions.
+	KeepNotice(ctx context.Context, n UnreadNotice) error
 	// FailRefund records why a refund request has failed.
 	FailRefund(ctx context.Context, paymentID int64, why string) error
 	// ReturnOutside ends a refund without the provider, as FinishRefund does, and logs the reason. If an earlier run of the

@@ -18,6 +18,8 @@ type Failures interface {
 	FailingEvents(ctx context.Context, most int) (int, error)
 	// FailingRefunds returns at most most payments whose refund has failed several times.
 	FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error)
+	// OpenNotices returns the number of notices of providers that could not be processed.
+	OpenNotices(ctx context.Context) (int64, error)
 }
 
 // alertsPath is the pattern of the route.
@@ -45,6 +47,7 @@ type alertsOut struct {
 	DeadLetters    *int64             `json:"dead_letters"` // null: Redis does not answer
 	FailingEvents  int                `json:"failing_events"`
 	FailingRefunds []failingRefundOut `json:"failing_refunds"`
+	UnreadNotices  int64              `json:"unread_notices"`
 }
 
 type failingRefundOut struct {
@@ -76,6 +79,9 @@ func (h *alertHandler) list(c *gin.Context) error {
 	}
 	var err error
 	if out.FailingEvents, err = h.failures.FailingEvents(ctx, maxFailing); err != nil {
+		return err
+	}
+	if out.UnreadNotices, err = h.failures.OpenNotices(ctx); err != nil {
 		return err
 	}
 	refunds, err := h.failures.FailingRefunds(ctx, maxFailingRefunds)

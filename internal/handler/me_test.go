@@ -54,7 +54,7 @@ var exported = map[string]func(exportView) int{
 }
 
 // notExported are the tables with data of persons that an export leaves out for the reasons in docs/security.md.
-var notExported = []string{"stock_changes", "revocations"}
+var notExported = []string{"stock_changes", "revocations", "payment_notices"}
 
 // impersonal are the tables without data of persons.
 var impersonal = []string{"shops", "vouchers", "seckill_vouchers", "images", "rooms", "room_log"}

@@ -132,6 +132,7 @@ func TestAlerts(t *testing.T) {
 			DeadLetters   *int64     `json:"dead_letters"`
 			FailingEvents int        `json:"failing_events"`
 
+			UnreadNotices  int `json:"unread_notices"`
 			FailingRefunds []struct {
 				OrderID string `json:"order_id"`
 				Ref     string `json:"provider_ref"`
@@ -151,7 +152,9 @@ func TestAlerts(t *testing.T) {
 		require.Zero(t, *a.DeadLetters)
 		require.Zero(t, a.FailingEvents)
 		require.Empty(t, a.FailingRefunds)
+		require.Zero(t, a.UnreadNotices)
 
+		e.notify(e.noticeOf(paymentView{Ref: "unknown"}, orderView{ID: "12345", Amount: 1}, "refunded")).problem(http.StatusNotFound, "not_found")
 		for i, columns := range []string{ // status, tries, error
 			"4, 5, 'card closed'",
 			"4, 4, 'card closed'", // may still succeed
@@ -182,6 +185,7 @@ func TestAlerts(t *testing.T) {
 		require.Equal(t, "I3", a.Violations[0].Invariant)
 		require.EqualValues(t, 1, *a.DeadLetters)
 		require.Equal(t, 2, a.FailingEvents)
+		require.Equal(t, 1, a.UnreadNotices)
 		require.Len(t, a.FailingRefunds, 1)
 		require.Equal(t, []any{"1", "pay_1", 5, "card closed"}, []any{a.FailingRefunds[0].OrderID, a.FailingRefunds[0].Ref, a.FailingRefunds[0].Tries, a.FailingRefunds[0].Error})
 		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)

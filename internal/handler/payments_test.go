@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -371,6 +372,97 @@ func asJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// TestUnreadNotices: what a provider has signed and the server cannot process is kept with its content and counted, until an
+// operator closes it. An unsigned notice is not.
+func TestUnreadNotices(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		buyer, operator := e.buyer(1), e.staff("13900000002", domain.RoleOperator)
+		p := buyer.paid(e.sale(1))
+		send := func(body string) answer {
+			return e.guest().bad().with("X-Seckill-Signature", signature(body, e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, body)
+		}
+		part := e.noticeOf(p.Payment, p.Order, "refunded")
+		part["amount"] = 1
+		garbage, partial := "\xff, no JSON", asJSON(t, part)
+		for range 3 {
+			send(garbage).problem(http.StatusBadRequest, "invalid_request")
+			e.clock.advance(time.Second)
+		}
+		send(partial).problem(http.StatusBadRequest, "invalid_request")
+		e.guest().bad().with("X-Seckill-Signature", signature("x", e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, garbage).problem(http.StatusUnauthorized, "unauthenticated")
+
+		// The answers to the queries of one payment differ in their times only.
+		asked := 0
+		inquiry := payment.Inquiry{
+			Store: onePayment{domain.Payment{Ref: "pay_old"}}, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler),
+			Query: func(_ context.Context, p domain.Payment) (*domain.PaymentNotice, error) {
+				asked++
+				return &domain.PaymentNotice{Ref: p.Ref, Queried: true, Body: fmt.Append(nil, asked)}, domain.Invalid("amount", "is out of range")
+			},
+		}
+		for range 2 {
+			require.Error(t, inquiry.QueryDue(t.Context()))
+		}
+
+		type unread struct {
+			ID, Provider, Source, Reason, Body string
+
+			Ref        string    `json:"provider_ref"`
+			OrderID    string    `json:"order_id"`
+			Times      int       `json:"times"`
+			ReceivedAt time.Time `json:"received_at"`
+			LastAt     time.Time `json:"last_at"`
+		}
+		const path = "/api/v1/admin/payment-notices"
+		list := func(query string) []unread {
+			return decode[listView[unread]](operator.get(path + query).want(http.StatusOK)).Items
+		}
+		all := list("?state=open")
+		require.Len(t, all, 3)
+		require.Equal(t, []any{"query", "pay_old", 2, "2"}, []any{all[0].Source, all[0].Ref, all[0].Times, all[0].Body})
+		require.Equal(t, []any{p.Payment.Ref, p.Order.ID, 1, partial}, []any{all[1].Ref, all[1].OrderID, all[1].Times, all[1].Body})
+		require.Equal(t, "amount: differs from the earlier notice of this payment", all[1].Reason)
+		require.Equal(t, []any{"notice", "", 3, "\uFFFD, no JSON"}, []any{all[2].Source, all[2].Ref, all[2].Times, all[2].Body})
+		require.Equal(t, 2*time.Second, all[2].LastAt.Sub(all[2].ReceivedAt))
+
+		operator.bad().post(path+"/"+all[1].ID+"/close", map[string]any{"reason": ""}).problem(http.StatusBadRequest, "invalid_request")
+		reason := map[string]any{"reason": "a discount, booked by hand"}
+		e.staff("13900000007", domain.RoleViewer).post(path+"/"+all[1].ID+"/close", reason).problem(http.StatusForbidden, "forbidden")
+		operator.post(path+"/999/close", reason).problem(http.StatusNotFound, "not_found")
+		first := operator.key("once").post(path+"/"+all[1].ID+"/close", reason).want(http.StatusNoContent)
+		operator.key("once").post(path+"/"+all[1].ID+"/close", reason).same(first)
+		operator.post(path+"/"+all[1].ID+"/close", reason).problem(http.StatusConflict, "invalid_state")
+		send(partial).problem(http.StatusBadRequest, "invalid_request") // stays closed
+		require.Len(t, list("?state=open"), 2)
+		require.Len(t, list(""), 3)
+		require.Contains(t, string(operator.get("/api/v1/admin/audit?order_id="+p.Order.ID).want(http.StatusOK).body), "a discount, booked by hand")
+		open, err := e.store.OpenNotices(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, open)
+		require.NoError(t, e.store.PurgeNotices(t.Context(), e.clock.now().Add(time.Second)))
+		require.Len(t, list(""), 2, "those that are open")
+	})
+}
+
+// TestUnkeptNoticeIsRepeated: if a notice can be neither processed nor kept, the provider must send it again.
+func TestUnkeptNoticeIsRepeated(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.store.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
+	body := "no JSON"
+	e.guest().bad().with("X-Seckill-Signature", signature(body, e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, body).
+		problem(http.StatusServiceUnavailable, "unavailable")
+}
+
+// onePayment is a store with one payment that is due.
+type onePayment struct{ payment domain.Payment }
+
+func (s onePayment) DueInquiries(context.Context, string, int, func(time.Duration) time.Duration) ([]domain.Payment, error) {
+	return []domain.Payment{s.payment}, nil
 }
 
 // TestNoticeOfForeignPaymentPaysNothing: a signed notice with a reference that the shop never made is not a payment of

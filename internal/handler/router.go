@@ -38,7 +38,8 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Events          domain.EventStore
 	Failures        Failures
-	Shops           shop.Store
+	Notices         domain.NoticeStore
+	Shops           domain.ShopStore
 	Pictures        *picture.Service
 	Drafts          *service.Publishing
 	AuditLog        domain.AuditStore
@@ -211,6 +212,8 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/dead-letters", read, e.wrap(h.deadLetters.list))
 	v1.POST("/admin/dead-letters/:id/replay", operate, h.keys.once(h.deadLetters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", operate, h.keys.once(h.deadLetters.discard))
+	v1.GET("/admin/payment-notices", read, e.wrap(h.notices.list))
+	v1.POST("/admin/payment-notices/:id/close", operate, h.keys.once(h.notices.close))
 	v1.GET("/admin/events", read, e.wrap(h.orderEvents.list))
 	v1.POST("/admin/events/:id/repeat", operate, h.keys.once(h.orderEvents.repeat))
 	v1.GET("/admin/reconcile", read, e.wrap(h.reconcile.report))
@@ -262,6 +265,7 @@ type handlers struct {
 	exports     *exportHandler
 	deadLetters *deadLetterHandler
 	orderEvents *orderEventHandler
+	notices     *unreadNoticeHandler
 	keys        *keyHandler
 	stats       *statsHandler
 	rush        *rushHandler
@@ -299,6 +303,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		exports:     &exportHandler{e, cfg.Search, cfg.Vouchers, cfg.PaymentList, cfg.AuditLog, make(slots, maxFiles)},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
+		notices:     &unreadNoticeHandler{notices: cfg.Notices, now: cfg.Now, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},

@@ -102,7 +102,7 @@ func isWebPage(s string) bool {
 }
 
 // Query returns the result of a payment as a notice, or nil if there is none: the payment is pending, or unknown to the
-// provider because its creation failed.
+// provider because its creation failed. With an *InvalidError it returns what could be read.
 func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error) {
 	got, err := h.call(ctx, "/payments/query", p)
 	if errors.Is(err, errUnknownPayment) {
@@ -115,6 +115,7 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 		return nil, nil
 	}
 	n, err := parse(got.notice)
+	n.Ref, n.Queried = p.Ref, true
 	return &n, err
 }
 

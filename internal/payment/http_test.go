@@ -76,17 +76,23 @@ func TestHTTPQuery(t *testing.T) {
 	} {
 		got, err := provide(t, http.StatusOK, answerWith(status, `,"checkout_url":"https://pay.example/A"`)).Query(t.Context(), aPayment)
 		require.NoError(t, err)
+		if want != nil {
+			require.Contains(t, string(got.Body), status)
+			want.Body = got.Body
+			want.Queried = true
+		}
 		require.Equal(t, want, got, status)
 	}
 	got, err := provide(t, http.StatusNotFound, "").Query(t.Context(), aPayment)
 	require.NoError(t, err)
 	require.Nil(t, got, "the creation failed")
-	for _, h := range []*HTTP{
-		provide(t, http.StatusInternalServerError, answerWith("succeeded", "")), provide(t, http.StatusOK, `{"provider_ref":"pay_A","status":"succeeded"}`),
-	} {
-		_, err := h.Query(t.Context(), aPayment)
-		require.Error(t, err)
-	}
+	got, err = provide(t, http.StatusInternalServerError, answerWith("succeeded", "")).Query(t.Context(), aPayment)
+	require.Error(t, err)
+	require.Nil(t, got)
+	const unreadable = `{"provider_ref":"pay_A","status":"succeeded"}`
+	got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
+	require.Error(t, err)
+	require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Queried: true}, got, "for an operator")
 }
 
 func TestInquiryPause(t *testing.T) {

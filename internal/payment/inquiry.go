@@ -32,7 +32,7 @@ type Inquiry struct {
 		DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]domain.Payment, error)
 	}
 	Query  func(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error)
-	Settle func(ctx context.Context, provider string, n domain.PaymentNotice) (domain.Settled, error)
+	Settle func(ctx context.Context, provider string, n domain.PaymentNotice, unread error) (domain.Settled, error)
 	Log    *slog.Logger
 }
 
@@ -64,8 +64,8 @@ func (i Inquiry) QueryDue(ctx context.Context) (failed error) {
 
 func (i Inquiry) query(ctx context.Context, p domain.Payment) error {
 	n, err := i.Query(ctx, p)
-	if err == nil && n != nil {
-		_, err = i.Settle(ctx, HTTPName, *n)
+	if n != nil {
+		_, err = i.Settle(ctx, HTTPName, *n, err)
 	}
 	if err != nil {
 		return fmt.Errorf("query of payment %s: %w", p.Ref, err)

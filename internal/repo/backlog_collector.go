@@ -20,12 +20,13 @@ var (
 	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
 	backlogEvents  = prometheus.NewDesc("seckill_events_pending", "Events of orders that are not delivered.", nil, nil)
 	backlogEvent   = prometheus.NewDesc("seckill_events_oldest_seconds", "Age of the oldest event that is not delivered.", nil, nil)
+	backlogNotices = prometheus.NewDesc("seckill_payment_notices_unread", "Signed notices and answers of payment providers that could not be processed, and that no operator has closed.", nil, nil)
 	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (backlogCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest, backlogEvents, backlogEvent} {
+	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest, backlogEvents, backlogEvent, backlogNotices} {
 		ch <- d
 	}
 }
@@ -42,6 +43,7 @@ func (b backlogCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
 	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
 	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
+	ch <- prometheus.MustNewConstMetric(backlogNotices, prometheus.GaugeValue, float64(due.Notices))
 	ch <- prometheus.MustNewConstMetric(backlogEvents, prometheus.GaugeValue, float64(due.Events))
 	ch <- prometheus.MustNewConstMetric(backlogEvent, prometheus.GaugeValue, due.OldestEvent.Seconds())
 }

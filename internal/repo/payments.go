@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -457,15 +456,11 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 	})
 }
 
-// maxRefundError bounds the stored reason of a failed refund, in characters.
-const maxRefundError = 255
-
 // FailRefund implements domain.PaymentStore.
 func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) error {
-	text := []rune(strings.ToValidUTF8(why, "?"))
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Model(&paymentRow{}).Where("id = ? AND status = ?", paymentID, domain.PaymentRefunding).
-			Update("refund_error", string(text[:min(len(text), maxRefundError)])).Error
+			Update("refund_error", cut(why)).Error
 	})
 }
 
@@ -558,6 +553,7 @@ type Backlog struct {
 	OldestRefund time.Duration // how long the oldest of them has been due
 	Events       int64         // events of orders that are not delivered; 0 if the store records none
 	OldestEvent  time.Duration // age of the oldest of them
+	Notices      int64         // of providers that could not be processed, and are open
 }
 
 // Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
@@ -584,6 +580,9 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	}
 	for _, p := range oldestRefund {
 		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
+	}
+	if err == nil {
+		b.Notices, err = s.OpenNotices(ctx)
 	}
 	var events []eventRow
 	if err == nil && s.events {

@@ -37,8 +37,8 @@ type PaymentsConfig struct {
 	Returns   UnitReleaser
 	Now       func() time.Time
 	Log       *slog.Logger
-	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, disputed, refund_failed. It
-	// may be nil.
+	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, disputed,
+	// refund_failed, unread. It may be nil.
 	Observe func(provider, event string)
 }
 
@@ -99,14 +99,37 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 		return domain.Settled{}, domain.ErrNotFound
 	}
 	notice, err := p.Notice(signature, body)
-	if err != nil {
+	if errors.Is(err, domain.ErrUnauthenticated) {
 		return domain.Settled{}, err
 	}
-	return s.Settle(ctx, provider, notice)
+	return s.Settle(ctx, provider, notice, err)
 }
 
-// Settle processes what a provider reports about a payment, by a notice or when it is queried. Errors: those of Webhook.
-func (s *Payments) Settle(ctx context.Context, provider string, notice domain.PaymentNotice) (domain.Settled, error) {
+// Settle processes what a provider reports about a payment, by a notice or when it is queried; unread is the error of
+// reading it. What cannot be read or matched is kept for an operator, because money may have moved. If it cannot be kept
+// either, the error is ErrUnavailable, so that the provider repeats it. Errors: those of Webhook.
+func (s *Payments) Settle(ctx context.Context, provider string, notice domain.PaymentNotice, unread error) (domain.Settled, error) {
+	settled, err := domain.Settled{}, unread
+	if err == nil {
+		settled, err = s.settle(ctx, provider, notice)
+	}
+	var invalid *domain.InvalidError
+	if !errors.As(err, &invalid) && !errors.Is(err, domain.ErrNotFound) {
+		return settled, err
+	}
+
+	at := domain.Moment(s.cfg.Now())
+	kept := s.cfg.Store.KeepNotice(ctx, domain.UnreadNotice{Provider: provider, Notice: notice, Reason: err.Error(), ReceivedAt: at})
+	if kept != nil {
+		return domain.Settled{}, kept
+	}
+	s.cfg.Observe(provider, "unread")
+	s.cfg.Log.Error("a payment notice could not be processed; it is kept", "provider", provider, "provider_ref", notice.Ref,
+		"order_id", notice.OrderID, "err", err)
+	return domain.Settled{}, err
+}
+
+func (s *Payments) settle(ctx context.Context, provider string, notice domain.PaymentNotice) (domain.Settled, error) {
 	if notice.Currency != "" && !domain.IsCurrency(notice.Currency) {
 		return domain.Settled{}, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
 	}

@@ -40,7 +40,7 @@ var pages = []page{
 		patterns: []string{
 			"/console", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			"/console/letters", // former path of the dead letters, for bookmarks
-			"/console/events", "/console/reconcile", "/console/audit", "/console/rush",
+			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
 		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,
 	},

@@ -1,5 +1,5 @@
-// Alerts on every page of the console: violated invariants, dead letters, refunds that the provider does not make, events
-// that are not delivered, and a server that does not answer.
+// Alerts on every page of the console: violated invariants, dead letters, refunds that the provider does not make, its
+// notices that could not be processed, events that are not delivered, and a server that does not answer.
 
 import { getMine } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
@@ -32,7 +32,7 @@ function sentences() {
   const all = [];
   if (failures >= STALE) all.push(t("alerts.stale", { at: clockTime(answeredAt) }));
   if (!alerts) return all;
-  const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events, failing_refunds: refunds } = alerts;
+  const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events, failing_refunds: refunds, unread_notices: notices } = alerts;
   for (const v of violations.slice(0, NAMED)) {
     all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { id: v.voucher_id, invariant: `${v.invariant} ${t(`invariant.${v.invariant}`)}` })));
   }
@@ -42,6 +42,7 @@ function sentences() {
     all.push(link(`/console/orders/${r.order_id}`, t("alerts.refund", { id: r.order_id, n: number(r.tries), error: r.error })));
   }
   if (refunds.length > NAMED) all.push(link("/console/orders?status=refunding", t("alerts.moreRefunds", { n: number(refunds.length - NAMED) })));
+  if (notices > 0) all.push(link("/console/notices", t("alerts.notices", { n: number(notices) })));
   if (events > 0) all.push(link("/console/events", t("alerts.events", { n: number(events) })));
   if (checkedAt && clock.now() - Date.parse(checkedAt) > UNCHECKED) all.push(t("alerts.unchecked", { at: stamp(checkedAt) }));
   if (!checkedAt && performance.now() - started > UNCHECKED) all.push(t("alerts.neverChecked"));

@@ -152,13 +152,14 @@ render();open2(false);if(focused)account.querySelector("button").focus()})}var P
 var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var violated=voucherID=>alerts?.violations.
 some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);function sentences(){
 const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)return all2;const{violations,
-checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2}=alerts;for(const v of violations.
-slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{id:v.voucher_id,invariant:`${v.invariant}\
- ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(link("/console/reconcile",t("alerts.more",{n:number(
-violations.length-NAMED)})));if(letters>0)all2.push(link("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));
-for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/console/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,
-n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)all2.push(link("/console/orders?status=refunding",t("alerts\
-.moreRefunds",{n:number(refunds2.length-NAMED)})));if(events2>0)all2.push(link("/console/events",t("alerts.events",{n:number(
+checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;
+for(const v of violations.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{id:v.voucher_id,
+invariant:`${v.invariant} ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(link("/console/reco\
+ncile",t("alerts.more",{n:number(violations.length-NAMED)})));if(letters>0)all2.push(link("/console/dead-letters",t("ale\
+rts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/console/orders/${r.order_id}`,
+t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)all2.push(link("/console/o\
+rders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>0)all2.push(link("/consol\
+e/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/events",t("alerts.events",{n:number(
 events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unchecked",{at:stamp(checkedAt)}));
 if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}function start2(){const list4=h(
 "ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(banner,false);document.querySelector(
@@ -199,10 +200,10 @@ null]:[detail,"en"]}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.k
 var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups,key){const group=groups.find(g=>has(`${g}.${key}`));return group?
 t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail}){if(["change_stock","return_outside"].includes(action))return[detail];const changes4=[...detail.matchAll(
-change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
-,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
-is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+action,detail}){if(["change_stock","return_outside","close_notice"].includes(action))return[detail];const changes4=[...detail.
+matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.
+map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),
+is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -471,7 +472,19 @@ e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answe
 vents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`);status.show(t("events.repeat\
 ed"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
 head(t("events.title"),h("p",{},t("events.lead"))),f.element,h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
-load())),status.element,out.element,all2.element);all2.load();return()=>{}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
+load())),status.element,out.element,all2.element);all2.load();return()=>{}}function mount5(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
+"notices.title"),empty:t("notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t(
+"notices.reason"),cell:n=>n.reason},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
+{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.order_id?h("a",{href:`/con\
+sole/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:true,cell:n=>n.times},{label:t("notices.\
+body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?[{label:t(
+"notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"open",limit:50,
+...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notice\
+s.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,max:255}],work:async values=>{status.clear();
+try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(t("notices.closed"))}finally{await all2.load()}}});
+return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(head(t(
+"notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.
+element,out.element,all2.element);all2.load();return()=>{}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
 {},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
 /console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",
@@ -547,7 +560,7 @@ class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.mo
 section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}
 root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h(
 "div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{
-if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount5(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(
@@ -1425,7 +1438,7 @@ lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p5
 filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
 {id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render2);return{element,end(){stop();for(const p of pictures)
 p.end()}}}var POLL2=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
-number(Math.round(n*10)/10);function mount6(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
+number(Math.round(n*10)/10);function mount7(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
 "progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});const results=verdicts();
 const link2=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine(
 "/admin/rush");await poll()});const last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link2),state),
@@ -1508,7 +1521,7 @@ from&&getMine(`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)return
 ...field2,value:values[field2.name]??field2.value})),work:async values2=>{const voucher={...body(values2,f),status:"draf\
 t"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;const created=await post("/admin/\
 vouchers",voucher);f.clear();go(`/console/sales/${created.id}`)}});place.replaceChildren(section(t("sales.details"),f.element))},
-problem=>{if(!problem.code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}function mount7(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const top=h("header",{class:"lead"},title,h(
+problem=>{if(!problem.code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}function mount8(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const top=h("header",{class:"lead"},title,h(
 "a",{href:"/console",class:"link"},t("sales.back")));const out=errorBox();const sub=h("p",{class:"sub"});const state=chip(
 "");const list4=factList();const postRoom=intents();const changeRoom=async body2=>update(await postRoom(`/admin/vouchers\
 /${id2}/room`,body2));const waitingRoom=room(changeRoom);const revoked=statusLine();const revoke=button({name:"revoke",label:t(
@@ -1665,153 +1678,159 @@ d orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of 
 open.","refunds.done":"All refunds have been requested: {n}.","alerts.stale":"No answer from the server since {at}. This\
  page may be out of date. Reconnecting…","alerts.violation":"Sale {id} violates an invariant: {invariant}","alerts.mor\
 e":"{n} more violations","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {\
-id} in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","alerts.events":"Order events that are not \
-delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invaria\
-nts have not been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.more":"{n} shown, th\
-ere are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.r\
-equests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothing prevents publishi\
-ng.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"\
-Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {pri\
-ce} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price\
-} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"\
-Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.picture":"Picture","c\
-heck.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not\
- exist. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","c\
-heck.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid\
- in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.",
-"check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so the\
-re is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, \
-so the sale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"\
-Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","\
-picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name\
-} is not a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"\
-{name} was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","sho\
-ps.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
-Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
-ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
-room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
-me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
-m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
-om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
-s per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"\
-Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show messag\
-e","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was remov\
-ed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Recon\
-necting…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"\
-Last ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (databas\
-e)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue d\
-epth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live\
-.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"\
-No oversell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders",
-"invariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the tot\
-al stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold unit\
-s and units of active orders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buye\
-r's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID\
-.","invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per se\
-cond","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.b\
-atches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figu\
-res are in the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"O\
-rders","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","s\
-eries.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p5\
-0":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in\
-_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Una\
-vailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Ord\
-er {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"\
-No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","ord\
-ers.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","or\
-ders.user_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.tit\
-le":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment ref\
-erence","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDig\
-its":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone n\
-umber. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the w\
-hole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at",
-"orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"C\
-ancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reaso\
-n":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is avail\
-able for this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.\
-cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of\
- {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's c\
-ode?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.titl\
-e":"Redeem by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (ord\
-er {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"A\
-lready redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves t\
-hat the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No p\
-ayments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider","payments.outsi\
-de.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not\
- requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Recor\
-d","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Re\
-corded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created",
-"payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","p\
-ayment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","events.nav":"Events","events.\
-title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three day\
-s.","events.none":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pen\
-ding":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.\
-created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.ans\
-wer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be s\
-ent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued ord\
-ers that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead \
-letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetter\
-s.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.re\
-play":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if\
- stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLett\
-ers.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reco\
-ncile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the qu\
-eue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission ga\
-te and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database i\
-s authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems in th\
-e database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","\
-reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not che\
-cked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"\
-Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences \
-of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Order\
-s","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"\
-Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"\
-Changes by staff, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.cha\
-nge":"Changes of sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Ob\
-ject ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.s\
-how":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"\
-Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"S\
-tatus","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.fi\
-eld.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field\
-.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.v\
-alue.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buy\
-er","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"\
-Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refun\
-ded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop ch\
-anged","action.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revo\
-ked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead\
-_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money\
- returned","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load \
-simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.",
-"rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.la\
-st":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush\
-.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Ru\
-nning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run l\
-oad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均\
-为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.\
-guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
-"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","form.required":"请填写此项。","\
-form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。",
-"form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.decimals":"该货币有 {places} 位小数。",
-"form.time":"请填写日期和时间。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于\
-开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如\
- CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。",
-"invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"\
-最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。",
-"invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","inval\
-id.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个\
-可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpa\
-id_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不\
-晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"\
-数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
-。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次\
-提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交",
-"sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
+id} in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","alerts.notices":"Payment notices that coul\
+d not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants h\
+ave not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Inva\
+riant violated","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.\
+payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklis\
+t","publish.do":"Publish","publish.ready":"Nothing prevents publishing.","publish.broken":"To be fixed: {n}.","publish.u\
+nsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.\
+sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instead of {value}, on sale from {begin} to {en\
+d}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a sec\
+ond.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"\
+Stock","check.payment":"Sale settings","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.\
+is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Choose one.","check.problem.actual_value":"Th\
+e face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the f\
+ace value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another \
+one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some\
+.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The s\
+ale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.sa\
+le":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","pict\
+ure.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","pictu\
+re.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG or WebP file.","picture.size":"\
+{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, \
+PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are\
+ redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"\
+Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","s\
+hop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"A\
+dmitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Pau\
+sed. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In \
+line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","roo\
+m.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","ro\
+om.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to waiting customers","room.message\
+Note":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers s\
+ee the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connectin\
+g…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.now":"Current figures","l\
+ive.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"Last ten minutes","live.table":"Figures \
+of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis\
+)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest \
+queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99\
+ latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One orde\
+r per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","invariant.I5":"No undersell","invari\
+ant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No u\
+ser has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up t\
+o the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's order.","invariant.I5.means":"Eve\
+ry unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"Pass","invarian\
+t.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second","plot.refusals":"Rejections per\
+ second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plo\
+t.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are in the table below.","plot.la\
+st":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","series.queued":"Queued","seri\
+es.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.ga\
+te":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)",
+"series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_\
+limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orde\
+rs.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","o\
+rders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Orde\
+r","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown.\
+ The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"User","orders.find.p\
+hone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"\
+Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status",
+"orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","or\
+ders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last fo\
+ur digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"Mo\
+re than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","ord\
+ers.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Ref\
+unded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
+cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","move.yes.cancel":"\
+Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? Th\
+e unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop w\
+orking.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","mo\
+ve.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemp\
+tion code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
+"redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
+eem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the order belongs to the buyer. Red\
+eem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} tries: \
+{error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund\
+ a payment, pay the buyer in another way, and record it here. The provider is not requested again.","payments.outside.re\
+f":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buy\
+er received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","pa\
+yments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","paym\
+ent.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","paymen\
+t.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment not\
+ices","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or matched. Th\
+ey changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.non\
+e":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notic\
+es.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.\
+times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","not\
+ices.closed":"Closed.","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: o\
+ne per order placed or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"\
+State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.\
+failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attemp\
+ts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","event\
+s.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.t\
+itle":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the \
+buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"\
+Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"At\
+tempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.repla\
+y":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter o\
+f order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"\
+Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between th\
+e database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair diff\
+erences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is\
+ not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match\
+ it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconc\
+ile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"\
+Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","\
+reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
+ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
+"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
+ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
+Audit log","audit.title":"Audit log","audit.lead":"Changes by staff, buyers and the system, or all requests of staff, ne\
+west first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"Requests of \
+staff","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.net\
+work":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"\
+Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.chang\
+e":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.\
+actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.fi\
+eld.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"\
+Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"\
+Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.sys\
+tem":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeeme\
+d","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create\
+_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.change_stock":"\
+Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_\
+letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched pay\
+ment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.retu\
+rn_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"\
+Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation",
+"rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.\
+sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"\
+{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done",
+"rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the comm\
+and “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
+min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
+ 99.90。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.order":"\
+结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
+间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
+ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
+须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
+"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
+，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
+"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
+须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
+lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
+100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
+"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
+valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
+多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpaid_limit":"须在 0 到 100 \
+之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
+"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"数量不能为 0，也不能超出允许范围。",
+"invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即\
+可确认，不会重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
+"open.do":"另外提交","sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
 "sales.all":"已上架","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿\
 ，顾客不可见。","sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","voucher.i\
 d":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
@@ -1850,43 +1869,43 @@ unds.of":"已发起 {n} / {all} 笔退款，请勿离开此页面。","refunds.d
 "alerts.stale":"自 {at} 起服务器没有响应，页面数据可能已过时，正在重新连接…","alerts.violati\
 on":"活动 {id} 一致性检查异常：{invariant}","alerts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} \
 条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{error}","alerts.moreRefunds":"另有 {n\
-} 笔退款失败","alerts.events":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。",
-"alerts.neverChecked":"尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.m\
-ore":"已显示 {n} 条，还有更多","files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.aud\
-it":"导出 CSV","files.requests":"导出 CSV","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通\
-过，可以发布。","publish.broken":"需修改 {n} 项。","publish.unsaved":"有未保存的修改，请先保存。",
-"publish.fix":"去修改","publish.fixOf":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publis\
-h.means":"共 {stock} 份，售价 {price}（面值 {value}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。",
-"publish.meansVoucher":"售价 {price}（面值 {value}）。发布后一秒内顾客可见。","publish.done":"已发布。",
-"check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.stock":"库存","check.payment":"活动设置",
-"check.picture":"图片","check.is.holds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.prob\
-lem.shop_id":"店铺不存在，请重新选择。","check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。",
-"check.problem.pay_value":"售价高于面值，请调低售价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。",
-"check.problem.end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。",
-"check.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check\
-.warning.begin_at":"开始时间已过，发布后立即开抢。","check.sale":"活动","picture.alt":"活动图片","p\
-icture.upload":"上传图片","picture.replace":"更换","picture.remove":"移除","picture.uploading":"图片上传中…",
-"picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPE\
-G、PNG 或 WebP 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} \
-未被接受：须为完好的 JPEG、PNG 或 WebP 图片，且不超过 1600 万像素。","shops.nav":"店铺","shops.\
-title":"店铺","shops.lead":"优惠券在这些店铺核销。","shops.none":"还没有店铺。","shops.new":"新建店铺",
-"shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"新建店铺","shops.crea\
-ted":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈","shop.address":"地址",
-"shop.open_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaused":"已暂停","room.pa\
-use":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，用户的位置保留。","room.resum\
-ed":"已恢复放行。","room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线","room.a\
-dmitted":"累计放行","room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）","room\
-.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。",
-"room.message":"给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告",
-"room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
-g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
-"live.now":"当前数据","live.invariants":"一致性检查","live.checked":"上次检查：{at}。","live.plots":"最近十分\
-钟","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）","live.gate":"可预扣\
-库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动）",
-"live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"p50\
- 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式","\
-invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结果与订单一致",
-"invariant.I5":"不少卖","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
+} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.events":"未送达的订单事件：{n} 条",
+"alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neverChecked":"尚未进行一致性检查。","\
+alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n} 条，还有更多","files.orders":"\
+导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","files.requests":"导出 CSV","publish.\
+title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"需修改 {n} 项\
+。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fixOf":"去修改：{point}",
+"publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {value}），{begin} 开抢，{end} 结束\
+。发布后一秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {value}）。发布后一秒内顾客可见。",
+"publish.done":"已发布。","check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.stock":"\
+库存","check.payment":"活动设置","check.picture":"图片","check.is.holds":"通过","check.is.warning":"提示","c\
+heck.is.broken":"需修改","check.problem.shop_id":"店铺不存在，请重新选择。","check.problem.actual_value":"\
+面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售价。",
+"check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.end_at":"\
+活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check.warning.\
+pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warning.begin_\
+at":"开始时间已过，发布后立即开抢。","check.sale":"活动","picture.alt":"活动图片","picture.upload":"\
+上传图片","picture.replace":"更换","picture.remove":"移除","picture.uploading":"图片上传中…","picture.upl\
+oaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPEG、PNG 或 WebP\
+ 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、\
+PNG 或 WebP 图片，且不超过 1600 万像素。","shops.nav":"店铺","shops.title":"店铺","shops.lead":"优惠券在这些店铺\
+核销。","shops.none":"还没有店铺。","shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺",
+"shops.change":"修改店铺","shops.create":"新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID",
+"shop.name":"名称","shop.area":"商圈","shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室",
+"room.isOpen":"放行中","room.isPaused":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.sto\
+pped":"已暂停放行，用户的位置保留。","room.resumed":"已恢复放行。","room.lobby":"等待开始","room\
+.waiting":"正在排队","room.present":"其中在线","room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）",
+"room.used":"有效凭证（已使用）","room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整\
+速度","room.rateSet":"每秒最多放行 {n} 人。","room.message":"给排队用户的公告","room.messageNote":"留空即\
+撤下公告。","room.showMessage":"发布公告","room.messageShown":"排队用户将在一秒内看到公告。","roo\
+m.messageRemoved":"公告已撤下。","live.waiting":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可\
+能已过时，正在重新连接…","live.now":"当前数据","live.invariants":"一致性检查","live.checked":"上次检查\
+：{at}。","live.plots":"最近十分钟","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据\
+库）","live.gate":"可预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队\
+列积压（全部活动）","live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）",
+"live.p50":"p50 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"\
+下单模式","invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结\
+果与订单一致","invariant.I5":"不少卖","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
 "invariant.I2.means":"每位用户的有效订单数不超过限购数量。","invariant.I3.means":"未售库存与有效订单占用的库存之和等于总库\
 存。","invariant.I4.means":"返回给买家的结果与其订单一致。","invariant.I5.means":"未售出的库存均可购买。",
 "invariant.I6.means":"订单号各不相同。","invariant.holds":"通过","invariant.broken":"异常","invariant.unknow\
@@ -1924,21 +1943,26 @@ payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道�
 ts.outside.sure":"买家已经收到 {amount} 了吗？登记后无法撤销。","payments.outside.done":"已登记。",
 "payments.ref":"流水号","payments.status":"状态","payments.amount":"金额","payments.created_at":"发起时间","p\
 ayments.updated_at":"更新时间","payment.pending":"处理中","payment.succeeded":"成功","payment.failed":"失败",
-"payment.refunding":"退款中","payment.refunded":"已退款","payment.disputed":"已拒付","events.nav":"事件","eve\
-nts.title":"订单事件","events.lead":"对 SECKILL_EVENTS_URL 的调用：订单创建或变更时各发送一次，失败后重试三天。",
-"events.none":"没有事件。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.sta\
-tus.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"\
-订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次\
-尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","ev\
-ents.repeated":"一秒内会重新发送。","deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"\
-多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetters.none":"\
-没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.voucher_id":"活动",
-"deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLetters.do":"操作",
-"deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣\
-一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.\
-done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"对账","reconcile.ti\
-tle":"对账","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查",
-"reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+"payment.refunding":"退款中","payment.refunded":"已退款","payment.disputed":"已拒付","notices.nav":"支付通知",
+"notices.title":"未处理的支付通知","notices.lead":"支付渠道发来的、签名有效但无法解析或匹配的通知与查询结果。系统没有做任何变更，但款项可能已经变动：请与渠道后台核对，处理后\
+关闭。","notices.none":"没有未处理的通知。","notices.received_at":"首次收到","notices.reason":"问题","\
+notices.source":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.ref":"流水号","not\
+ices.order_id":"订单","notices.times":"次数","notices.body":"内容","notices.do":"操作","notices.close":"关闭",
+"notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"事件","events.title":"订单事件","events\
+.lead":"对 SECKILL_EVENTS_URL 的调用：订单创建或变更时各发送一次，失败后重试三天。","events.n\
+one":"没有事件。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.status.pendi\
+ng":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"订单","\
+events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试",
+"events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","events.rep\
+eated":"一秒内会重新发送。","deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"多次重试后仍未\
+能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetters.none":"没有死信。","de\
+adLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.voucher_id":"活动","deadLetters.user_\
+id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLetters.do":"操作","deadLetters.rep\
+lay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣一份。",
+"deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.done.replay":"\
+已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"对账","reconcile.title":"对账",
+"reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查","reconcile.app\
+ly":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
 "reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.sale":"活动 {i\
@@ -1961,30 +1985,31 @@ ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款
 "action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.c\
 hange_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.r\
 eplay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款",
-"action.money_returned":"款项已退回","action.return_outside":"渠道外退款","action.dispute":"银行拒付","rus\
-h.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
-"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止",
-"rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应",
-"rush.orders":"订单","rush.of":"{n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.runn\
-ing":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 secki\
-ll rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount8,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
-forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount8(root2,...args);
+"action.money_returned":"款项已退回","action.close_notice":"关闭支付通知","action.return_outside":"渠道外退款",
+"action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买\
+家抢购。","rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.start":"开始","rus\
+h.stop":"停止","rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","rush.\
+answered":"已响应","rush.orders":"订单","rush.of":"{n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始",
+"rush.is.running":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购\
+。请在外部使用 seckill rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount9,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
+forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount9(root2,...args);
 const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",class:"primary","data-do":"en\
 ter",onclick:()=>login()},t("login.title"));text(notice,user2?.permissions?t("access.role"):user2?t("access.buyer"):sessionKnown?
 t("access.guest"):t("loading"));show(enter,sessionKnown&&!user2);root2.replaceChildren(head(t(title)),notice,h("div",{class:"\
 center"},enter,user2?h("a",{href:"/",class:"button primary"},t("access.shop")):null));return()=>{}};var permissions={"/c\
 onsole":["read"],"/console/shops":["read"],"/console/orders":["read","redeem"],"/console/dead-letters":["read"],"/consol\
-e/events":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount8,nav3,needed=permissions[nav3])=>({
-path,title,nav:nav3,mount:guarded(title,mount8,needed)});start({texts:texts_default,pages:[page(/^\/console$/,"sales.tit\
-le",list3,"/console"),page(/^\/console\/new$/,"sales.new",make2,"/console",["operate"]),page(/^\/console\/sales\/(\d+)$/,
-"sale.title",mount7,"/console"),page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console",["operate"]),page(
-/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"shops.one",one,"/console/sho\
-ps",["operate"]),page(/^\/console\/orders$/,"orders.title",list2,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"o\
-rders.one",one2,"/console/orders",["read"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console/d\
-ead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/reconcile$/,"reconci\
-le.title",mount5,"/console/reconcile"),page(/^\/console\/audit$/,"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,
-"rush.title",mount6,"/console/rush")],links:user2=>[["/console","sales.nav"],["/console/shops","shops.nav"],["/console/o\
-rders","orders.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/reconcile",
-"reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"],["/","access.shop"]].filter(([path])=>!user2?.
-permissions||!permissions[path]||permissions[path].some(session.may)),foot:()=>t("foot",{zone:zone()})});session.on(reload);
-start2();session.start().finally(()=>{sessionKnown=true;if(!session.user())reload()});
+e/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":[
+"administer"]};var page=(path,title,mount9,nav3,needed=permissions[nav3])=>({path,title,nav:nav3,mount:guarded(title,mount9,
+needed)});start({texts:texts_default,pages:[page(/^\/console$/,"sales.title",list3,"/console"),page(/^\/console\/new$/,"\
+sales.new",make2,"/console",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount8,"/console"),page(/^\/console\/sales\/(\d+)\/edit$/,
+"sale.change",mount3,"/console",["operate"]),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
+"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/orders$/,"orders.title",list2,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,
+"orders.one",one2,"/console/orders",["read"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console\
+/dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices\
+.title",mount5,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount6,"/console/reconcile"),page(/^\/console\/audit$/,
+"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount7,"/console/rush")],links:user2=>[["/co\
+nsole","sales.nav"],["/console/shops","shops.nav"],["/console/orders","orders.nav"],["/console/dead-letters","deadLetter\
+s.nav"],["/console/events","events.nav"],["/console/notices","notices.nav"],["/console/reconcile","reconcile.nav"],["/co\
+nsole/audit","audit.nav"],["/console/rush","rush.nav"],["/","access.shop"]].filter(([path])=>!user2?.permissions||!permissions[path]||
+permissions[path].some(session.may)),foot:()=>t("foot",{zone:zone()})});session.on(reload);start2();session.start().finally(
+()=>{sessionKnown=true;if(!session.user())reload()});

@@ -11,6 +11,7 @@ import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
 import * as events from "./events.js";
 import { forget } from "./form.js";
+import * as notices from "./notices.js";
 import * as orders from "./orders.js";
 import { head } from "./parts.js";
 import * as reconcile from "./reconcile.js";
@@ -41,7 +42,7 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
 
 // The permissions of each page by its path in the navigation.
 const permissions = {
-  "/console": ["read"], "/console/shops": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/reconcile": ["read"],
+  "/console": ["read"], "/console/shops": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/notices": ["read"], "/console/reconcile": ["read"],
   "/console/audit": ["read"], "/console/rush": ["administer"],
 };
 
@@ -60,13 +61,14 @@ frame.start({
     page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders", ["read"]),
     page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
     page(/^\/console\/events$/, "events.title", events.mount, "/console/events"),
+    page(/^\/console\/notices$/, "notices.title", notices.mount, "/console/notices"),
     page(/^\/console\/reconcile$/, "reconcile.title", reconcile.mount, "/console/reconcile"),
     page(/^\/console\/audit$/, "audit.title", audit.mount, "/console/audit"),
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
   links: (user) => [
     ["/console", "sales.nav"], ["/console/shops", "shops.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
-    ["/console/events", "events.nav"], ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
+    ["/console/events", "events.nav"], ["/console/notices", "notices.nav"], ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
   ].filter(([path]) => !user?.permissions || !permissions[path] || permissions[path].some(session.may)),
   foot: () => t("foot", { zone: zone() }),
 });

@@ -1,0 +1,65 @@
+package domain
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+)
+
+// UnreadNotice is what a provider reported about a payment and the server could not read or match. Money may have moved,
+// so an operator has to look at it.
+type UnreadNotice struct {
+	ID         int64
+	Provider   string
+	Notice     PaymentNotice // as far as it could be read, with Body
+	Reason     string        // why it could not be processed
+	Times      int           // how often it arrived
+	ReceivedAt time.Time     // at first
+	LastAt     time.Time
+	ClosedAt   *time.Time // when an operator closed it; nil: open
+}
+
+// Content returns a hash that identifies a notice. Answers about one payment are one, because a provider may write another
+// time into each.
+func (n UnreadNotice) Content() [sha256.Size]byte {
+	if n.Notice.Queried {
+		return sha256.Sum256([]byte("query " + n.Notice.Ref))
+	}
+	return sha256.Sum256(n.Notice.Body)
+}
+
+// NoticeClosing closes an unread notice after an operator has settled what it is about.
+type NoticeClosing struct {
+	ID     int64
+	Reason string
+	By     Actor
+	At     time.Time
+	Claim  *Claim // of the request; nil if it has no key
+}
+
+// Validate returns an *InvalidError if no notice can be closed like this.
+func (c NoticeClosing) Validate() error {
+	var bad InvalidError
+	SetText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
+	return bad.Err()
+}
+
+// NoticeFilter selects unread notices.
+type NoticeFilter struct {
+	Open bool // only those that are not closed
+	Page Page
+}
+
+// NoticeStore is the list of unread notices. Error: ErrUnavailable.
+type NoticeStore interface {
+	// UnreadNotices returns the matching notices, newest first.
+	UnreadNotices(ctx context.Context, f NoticeFilter) ([]UnreadNotice, error)
+	// CloseNotice closes a notice. Errors: ErrNotFound, ErrInvalidState (it is closed).
+	CloseNotice(ctx context.Context, c NoticeClosing) error
+	// PurgeNotices deletes the notices that were closed before a time.
+	PurgeNotices(ctx context.Context, before time.Time) error
+}
+
+// ClosedNoticeLife is how long a notice is stored after it was closed.
+const ClosedNoticeLife = 30 * 24 * time.Hour
+

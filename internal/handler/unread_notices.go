@@ -1,0 +1,91 @@
+package handler
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+)
+
+// unreadNoticeHandler serves what providers reported and the server could not process.
+type unreadNoticeHandler struct {
+	notices domain.NoticeStore
+	now     func() time.Time
+	cursors cursors
+}
+
+// unreadNoticeOut is the JSON form of an unread notice.
+type unreadNoticeOut struct {
+	ID         ID         `json:"id"`
+	Provider   string     `json:"provider"`
+	Source     string     `json:"source"`
+	Ref        string     `json:"provider_ref,omitempty"`
+	OrderID    *ID        `json:"order_id,omitempty"`
+	Reason     string     `json:"reason"`
+	Body       string     `json:"body"`
+	Times      int        `json:"times"`
+	ReceivedAt time.Time  `json:"received_at"`
+	LastAt     time.Time  `json:"last_at"`
+	ClosedAt   *time.Time `json:"closed_at,omitempty"`
+}
+
+func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
+	out := unreadNoticeOut{
+		ID: ID(n.ID), Provider: n.Provider, Source: "notice", Ref: n.Notice.Ref, Reason: n.Reason,
+		Body: strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"), Times: n.Times, ReceivedAt: n.ReceivedAt, LastAt: n.LastAt, ClosedAt: n.ClosedAt,
+	}
+	if n.Notice.Queried {
+		out.Source = "query"
+	}
+	if n.Notice.OrderID != 0 {
+		out.OrderID = (*ID)(&n.Notice.OrderID)
+	}
+	return out
+}
+
+func (h *unreadNoticeHandler) list(c *gin.Context) error {
+	page, err := h.cursors.request(c)
+	if err != nil {
+		return err
+	}
+	f := domain.NoticeFilter{Page: page.Page}
+	switch c.Query("state") {
+	case "":
+	case "open":
+		f.Open = true
+	default:
+		return domain.Invalid("state", "must be open")
+	}
+	notices, err := h.notices.UnreadNotices(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }))
+}
+
+func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	closing := domain.NoticeClosing{
+		ID: id, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, At: domain.Moment(h.now()), Claim: claim,
+	}
+	if err := closing.Validate(); err != nil {
+		return err
+	}
+	if err := h.notices.CloseNotice(c.Request.Context(), closing); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,150 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/keys"
+	"seckill/internal/repo/sqldb"
+)
+
+type noticeRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	Provider    string
+	Source      string
+	Content     []byte
+	ProviderRef string
+	OrderID     *int64
+	Reason      string
+	Body        []byte
+	Times       int
+	ReceivedAt  time.Time
+	LastAt      time.Time
+	ClosedAt    *time.Time
+}
+
+func (noticeRow) TableName() string { return "payment_notices" }
+
+// The sources of notices.
+const (
+	sourceNotice = "notice"
+	sourceQuery  = "query"
+)
+
+func newNoticeRow(n domain.UnreadNotice) noticeRow {
+	content := n.Content()
+	row := noticeRow{
+		Provider: n.Provider, Source: sourceNotice, Content: content[:], ProviderRef: n.Notice.Ref, Reason: cut(n.Reason),
+		Body: n.Notice.Body, Times: 1, ReceivedAt: n.ReceivedAt, LastAt: n.ReceivedAt,
+	}
+	if row.Body == nil {
+		row.Body = []byte{}
+	}
+	if n.Notice.Queried {
+		row.Source = sourceQuery
+	}
+	if n.Notice.OrderID > 0 {
+		row.OrderID = &n.Notice.OrderID
+	}
+	return row
+}
+
+func (r *noticeRow) notice() domain.UnreadNotice {
+	n := domain.UnreadNotice{
+		ID: r.ID, Provider: r.Provider, Reason: r.Reason, Times: r.Times, ReceivedAt: r.ReceivedAt, LastAt: r.LastAt, ClosedAt: r.ClosedAt,
+		Notice: domain.PaymentNotice{Ref: r.ProviderRef, Body: r.Body, Queried: r.Source == sourceQuery},
+	}
+	if r.OrderID != nil {
+		n.Notice.OrderID = *r.OrderID
+	}
+	return n
+}
+
+// maxNote bounds a stored reason, in characters.
+const maxNote = 255
+
+// cut returns the beginning of a text, as valid UTF-8.
+func cut(text string) string {
+	runes := []rune(strings.ToValidUTF8(text, "?"))
+	return string(runes[:min(len(runes), maxNote)])
+}
+
+// KeepNotice implements domain.PaymentStore. A notice that was closed stays closed when it arrives again.
+func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
+	row := newNoticeRow(n)
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Clauses(clause.OnConflict{
+			Columns: []clause.Column{{Name: "provider"}, {Name: "content"}},
+			DoUpdates: clause.Assignments(map[string]any{
+				"times": gorm.Expr("payment_notices.times + 1"), "last_at": row.LastAt, "reason": row.Reason, "body": row.Body,
+			}),
+		}).Omit("id").Create(&row).Error
+	})
+}
+
+// UnreadNotices implements domain.NoticeStore.
+func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]domain.UnreadNotice, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	if f.Open {
+		q = q.Where("closed_at IS NULL")
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []noticeRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	notices := make([]domain.UnreadNotice, len(rows))
+	for i := range rows {
+		notices[i] = rows[i].notice()
+	}
+	return notices, nil
+}
+
+// CloseNotice implements domain.NoticeStore.
+func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
+	err := keys.WriteOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
+		var row noticeRow
+		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, c.ID).Error; err != nil {
+			return 0, err
+		}
+		if row.ClosedAt != nil {
+			return 0, domain.ErrInvalidState
+		}
+		if err := tx.Model(&noticeRow{}).Where("id = ?", c.ID).Update("closed_at", c.At).Error; err != nil {
+			return 0, err
+		}
+
+		entry := domain.AuditEntry{At: c.At, Actor: c.By, Action: domain.ActionCloseNotice, Detail: fmt.Sprintf("notice %d: %s", c.ID, c.Reason)}
+		if row.OrderID != nil {
+			entry.OrderID = *row.OrderID
+		}
+		return c.ID, audit.Write(tx, entry)
+	})
+	if _, done := domain.DoneBefore(err); done {
+		return nil
+	}
+	return err
+}
+
+// PurgeNotices implements domain.NoticeStore.
+func (s *Store) PurgeNotices(ctx context.Context, before time.Time) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Where("closed_at < ?", before).Delete(&noticeRow{}).Error
+	})
+}
+
+// OpenNotices implements handler.Failures.
+func (s *Store) OpenNotices(ctx context.Context) (int64, error) {
+	var n int64
+	err := s.db.Reader(ctx).Model(&noticeRow{}).Where("closed_at IS NULL").Count(&n).Error
+	return n, s.db.Translate(err)
+}
