@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func getRequest(path string) []byte { return Request(http.MethodGet, path, "", "", "") }
+
 func TestLoadSendsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -62,34 +61,6 @@ func TestVerdict(t *testing.T) {
 		assert.Equal(t, c.wanted, c.bar.wanted())
 		assert.Equal(t, c.met, c.bar.verdict(), "%v", c.bar)
 	}
-}
-
-func TestMarkdown(t *testing.T) {
-	t.Parallel()
-	queued := ranOnce("queue lane", 1000, 500*time.Millisecond)
-	queued.Queued, queued.Backlog, queued.Drained = true, 1234, 250*time.Millisecond
-	r := Report{
-		Rounds:   3,
-		RunTime:  5 * time.Second,
-		Users:    100_000,
-		Machine:  []Fact{{"CPU", "slow"}},
-		bars:     []Bar{{What: "queue / other", Values: []float64{1.5, 1.25, 2}, ByCPU: []float64{1.4}, Least: 1.3}, {What: "a / b", Values: []float64{2}}},
-		Sections: []*Section{{Name: "queue", Title: "The queue", Samples: []*Sample{queued}}, {Title: "Broken", Failed: errors.New("it failed")}},
-	}
-	text := r.Markdown()
-	for _, line := range []string{
-		"| CPU | slow |",
-		"| queue / other | 1.50 (1.25 – 2) | 1.40 | ≥ 1.30 | met |",
-		"## Other ratios\n\n| what | ratio: median (min – max) | by CPU time | target | |\n|---|---|---|---|---|\n| a / b | 2 |  |  |  |",
-		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 2 | 7 | – | 12.5 |",
-		"queue lane: 1,234 orders were not committed at the last answer; all were committed 0.25 s later.",
-		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 7 | 1,234 | 0.25 |",
-		"it failed",
-	} {
-		assert.Contains(t, text, line+"\n")
-	}
-	r.Quick = true
-	assert.NotContains(t, r.Markdown(), "| met |", "a quick run has no verdicts")
 }
 
 func TestStats(t *testing.T) {
