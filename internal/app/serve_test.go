@@ -13,6 +13,8 @@ import (
 	"seckill/test/testenv"
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 // TestReplicaIsNotReady: a Redis that became the replica of another one answers PING and refuses every purchase. An ACL
 // that forbids the check does not make it red.
 func TestReplicaIsNotReady(t *testing.T) {

@@ -9,9 +9,17 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 )
+
+func TestMain(m *testing.M) {
+	// otter ends the goroutine of a cache after the cache is collected.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+}
+
+var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 var testSecret = domain.NewKeyring([]byte("a-secret-for-tests-only-0123456789"))
 

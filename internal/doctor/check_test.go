@@ -9,12 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func result(r Result) Check {
 	return Check{Name: string(r.Status), Run: func(context.Context) Result { return r }}

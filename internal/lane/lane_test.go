@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 

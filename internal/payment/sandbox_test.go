@@ -18,10 +18,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/internal/version"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shop receives the calls of the webhook, without a network.
 type shop struct {

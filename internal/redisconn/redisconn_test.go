@@ -9,7 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSlotMapIsReloadedAfterRefusedConnection(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // routesOnce builds the routes once for all tests: compression takes time. The page for unknown addresses has the pattern
 // "missing".

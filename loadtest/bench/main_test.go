@@ -3,11 +3,7 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { testenv.Main(m) }

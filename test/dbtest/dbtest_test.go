@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
 	"seckill/internal/repo/sqldb"
@@ -14,7 +13,7 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // A copy has the schema of the migrations to the letter, and no migration is left for it.
 func TestCopiesEqualMigratedDatabase(t *testing.T) {

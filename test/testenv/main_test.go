@@ -8,14 +8,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/test/servers"
 )
 
-func TestMain(m *testing.M) {
-	Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { Main(m) }
 
 func TestMissingProgramSkipsOrFails(t *testing.T) {
 	_, err := servers.FindBinary("no-such-server")

@@ -18,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/doctor"
 	"seckill/internal/domain"
@@ -31,7 +30,7 @@ const (
 	otherSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 func keyring(secrets ...string) domain.Keyring {
 	return domain.ParseKeyring(strings.Join(secrets, ","))

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -22,7 +21,7 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
@@ -20,7 +19,7 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
 	"seckill/internal/repo/sqldb"
@@ -14,7 +13,7 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The server itself ends a query when the client's deadline is over.
 func TestServerEnforcesQueryDeadline(t *testing.T) {

@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // onEach runs a test on an empty database of each kind.
 func onEach(t *testing.T, fn func(t *testing.T, a Access)) {
