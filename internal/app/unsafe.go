@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"seckill/internal/doctor"
-	"seckill/internal/doctor/settings"
+
 	"seckill/internal/domain"
 	"seckill/internal/payment"
 )
 
 // ConfigToCheck returns what the doctor checks of a configuration that Config.Finish has validated.
-func ConfigToCheck(cfg Config) settings.Config {
-	c := settings.Config{
+func ConfigToCheck(cfg Config) doctor.Settings {
+	c := doctor.Settings{
 		Secrets: domain.ParseKeyring(cfg.JWTSecret), PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret),
 		EventsSecrets: domain.ParseKeyring(cfg.EventsSecret), PaymentURL: cfg.PaymentURL, CodeURL: cfg.CodeURL, EventsURL: cfg.EventsURL,
 		DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
@@ -40,8 +40,8 @@ func refuseUnsafe(e *Env) error {
 	}
 	var text strings.Builder
 	var names []string
-	for _, f := range doctor.Run(e.Ctx, []doctor.Group{ConfigToCheck(e.Config).Settings()}) {
-		name := settings.Name(f.Check)
+	for _, f := range doctor.Run(e.Ctx, []doctor.Group{ConfigToCheck(e.Config).Checks()}) {
+		name := doctor.UnsafeName(f.Check)
 		switch {
 		case f.Accepted:
 			e.Log.Warn("unsafe setting, accepted by SECKILL_UNSAFE", "name", name, "found", f.Found, "change", f.Change)
@@ -60,11 +60,11 @@ func refuseUnsafe(e *Env) error {
 // parseUnsafe returns the names of checks in list, without the prefix "config." and with "all" replaced by all names.
 // It returns an error for an unknown name.
 func parseUnsafe(list []string) ([]string, error) {
-	known := settings.Names()
+	known := doctor.UnsafeNames()
 	var names []string
 	var unknown []error
 	for _, s := range list {
-		switch name := settings.Name(s); {
+		switch name := doctor.UnsafeName(s); {
 		case name == "all":
 			names = append(names, known...)
 		case slices.Contains(known, name):

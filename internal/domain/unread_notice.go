@@ -62,4 +62,3 @@ type NoticeStore interface {
 
 // ClosedNoticeLife is how long a notice is stored after it was closed.
 const ClosedNoticeLife = 30 * 24 * time.Hour
-

@@ -26,7 +26,6 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
-	"seckill/internal/doctor/settings"
 )
 
 // root is the root of the repository. Tests run in the directory of their package.
@@ -265,9 +264,9 @@ func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed [
 	require.NoError(t, err)
 	cfg, err = cfg.Finish()
 	require.NoError(t, err)
-	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Settings()}) {
+	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Checks()}) {
 		if f.Status == doctor.Fail {
-			failed = append(failed, settings.Name(f.Check))
+			failed = append(failed, doctor.UnsafeName(f.Check))
 		}
 	}
 	return failed

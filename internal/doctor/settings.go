@@ -1,6 +1,4 @@
-// Package settings has the checks of the configuration. seckill doctor reports them, and a server refuses to start while
-// one fails that SECKILL_UNSAFE does not name.
-package settings
+package doctor
 
 import (
 	"bytes"
@@ -21,12 +19,12 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"seckill/internal/doctor"
 	"seckill/internal/domain"
 )
 
-// Config contains the validated settings of a server, and facts about this machine.
-type Config struct {
+// Settings are the validated settings of a server, and facts about this machine. Their checks are reported by seckill doctor,
+// and a server refuses to start while one fails that SECKILL_UNSAFE does not name.
+type Settings struct {
 	Secrets        domain.Keyring // sign access tokens
 	SecretErr      error          // why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir
 	PaymentSecrets domain.Keyring // empty: derived from Secrets
@@ -55,33 +53,33 @@ type Config struct {
 }
 
 // Group returns all checks of the configuration. It reads facts about this machine.
-func (c Config) Group() doctor.Group {
+func (c Settings) Group() Group {
 	c = c.onThisMachine()
-	g := c.settings()
-	g.Checks = append(g.Checks, doctor.Check{Name: "config.addr", Run: c.checkAddr})
+	g := c.checks()
+	g.Checks = append(g.Checks, Check{Name: "config.addr", Run: c.checkAddr})
 	return g
 }
 
-// Settings returns the checks without I/O but for the resolution of a host name in OpsAddr. A server refuses to start while one fails whose name is not in c.Unsafe. An
-// accepted failure becomes a warning with Result.Accepted. Settings reads facts about this machine.
-func (c Config) Settings() doctor.Group {
-	return c.onThisMachine().settings()
+// Checks returns the checks without I/O but for the resolution of a host name in OpsAddr. A server refuses to start while one
+// fails whose name is not in c.Unsafe. An accepted failure becomes a warning with Result.Accepted.
+func (c Settings) Checks() Group {
+	return c.onThisMachine().checks()
 }
 
-// Names returns the names of the checks of Settings, without the prefix "config.".
-func Names() []string {
+// UnsafeNames returns the names of the Checks, without the prefix "config.".
+func UnsafeNames() []string {
 	var names []string
-	for _, check := range (Config{}).settings().Checks {
-		names = append(names, Name(check.Name))
+	for _, check := range (Settings{}).checks().Checks {
+		names = append(names, UnsafeName(check.Name))
 	}
 	return names
 }
 
-// Name returns the name of a check of the configuration without its prefix.
-func Name(check string) string { return strings.TrimPrefix(check, "config.") }
+// UnsafeName returns the name of a check of the configuration without its prefix.
+func UnsafeName(check string) string { return strings.TrimPrefix(check, "config.") }
 
 // onThisMachine returns c with the facts about this machine.
-func (c Config) onThisMachine() Config {
+func (c Settings) onThisMachine() Settings {
 	if c.lookup != nil { // in tests
 		return c
 	}
@@ -100,9 +98,9 @@ func (c Config) onThisMachine() Config {
 	return c
 }
 
-// settings returns the checks of Settings.
-func (c Config) settings() doctor.Group {
-	checks := []doctor.Check{
+// checks returns the checks without the facts about this machine.
+func (c Settings) checks() Group {
+	checks := []Check{
 		{Name: "config.jwt_secret", Run: c.checkSecret},
 		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
 		{Name: "config.database_password", Run: c.checkDatabasePassword},
@@ -118,33 +116,33 @@ func (c Config) settings() doctor.Group {
 		{Name: "config.lane", Run: c.checkLane},
 	}
 	for i, check := range checks {
-		if slices.Contains(c.Unsafe, Name(check.Name)) {
+		if slices.Contains(c.Unsafe, UnsafeName(check.Name)) {
 			checks[i].Run = accepted(check.Run)
 		}
 	}
-	return doctor.Group{Checks: checks}
+	return Group{Checks: checks}
 }
 
 // accepted returns a check whose failure is a warning.
-func accepted(run func(context.Context) doctor.Result) func(context.Context) doctor.Result {
-	return func(ctx context.Context) doctor.Result {
+func accepted(run func(context.Context) Result) func(context.Context) Result {
+	return func(ctx context.Context) Result {
 		r := run(ctx)
-		if r.Status == doctor.Fail {
-			r.Status, r.Accepted = doctor.Warn, true
+		if r.Status == Fail {
+			r.Status, r.Accepted = Warn, true
 		}
 		return r
 	}
 }
 
 // production reports whether to expect real orders: the server is not the embedded demo.
-func (c Config) production() bool { return c.DSN != "" || !c.Demo }
+func (c Settings) production() bool { return c.DSN != "" || !c.Demo }
 
 // unsafe is the status of a setting that only the embedded demo may have.
-func (c Config) unsafe() doctor.Status {
+func (c Settings) unsafe() Status {
 	if c.production() {
-		return doctor.Fail
+		return Fail
 	}
-	return doctor.Warn
+	return Warn
 }
 
 // minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
@@ -202,15 +200,15 @@ func entropy(text string) float64 {
 // generateHex follows the name of a setting in the change that a check proposes.
 const generateHex = "=$(openssl rand -hex 32), the same on every server"
 
-func (c Config) checkSecret(context.Context) doctor.Result {
+func (c Settings) checkSecret(context.Context) Result {
 	switch {
 	case errors.Is(c.SecretErr, fs.ErrNotExist):
-		return doctor.Good("the first start creates one in %s", c.DataDir)
+		return Good("the first start creates one in %s", c.DataDir)
 	case c.SecretErr != nil:
-		return doctor.FromError(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
+		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
 	}
 	if why := weakest(c.Secrets); why != "" {
-		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
+		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
 	return strong(c.Secrets)
 }
@@ -226,30 +224,30 @@ func weakest(secrets domain.Keyring) string {
 	return ""
 }
 
-func strong(secrets domain.Keyring) doctor.Result {
+func strong(secrets domain.Keyring) Result {
 	if len(secrets) == 1 {
-		return doctor.Good("%d bytes that look random", len(secrets.Signer()))
+		return Good("%d bytes that look random", len(secrets.Signer()))
 	}
-	return doctor.Good("%d secrets that look random; the first signs", len(secrets))
+	return Good("%d secrets that look random; the first signs", len(secrets))
 }
 
-func (c Config) checkPaymentSecret(context.Context) doctor.Result {
+func (c Settings) checkPaymentSecret(context.Context) Result {
 	if len(c.PaymentSecrets) == 0 {
-		return doctor.Good("derived from the token secret")
+		return Good("derived from the token secret")
 	}
 	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", c.PaymentSecrets, "a payment provider", "payments")
 }
 
 // checkSharedSecret checks the secrets of a setting that another party knows, too.
-func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
+func (c Settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) Result {
 	isTokenSecret := func(k domain.Key) bool {
 		return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
 	}
 	if slices.ContainsFunc(secrets, isTokenSecret) {
-		return doctor.Bad(doctor.Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
+		return Bad(Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
 	if why := weakest(secrets); why != "" {
-		return doctor.Bad(doctor.Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
+		return Bad(Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
 	}
 	return strong(secrets)
 }
@@ -258,77 +256,77 @@ func (c Config) checkSharedSecret(setting string, secrets domain.Keyring, party,
 // database slows down guessing.
 const minPassword = 8
 
-func (c Config) checkDatabasePassword(context.Context) doctor.Result {
+func (c Settings) checkDatabasePassword(context.Context) Result {
 	if c.DSN == "" {
-		return doctor.Good("not needed: the database is a file")
+		return Good("not needed: the database is a file")
 	}
 	dsn, err := mysql.ParseDSN(c.DSN)
 	switch {
 	case err != nil:
-		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
+		return Result{Status: Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
 	case dsn.Net == "unix":
-		return doctor.Good("not needed: a socket of this machine")
+		return Good("not needed: a socket of this machine")
 	}
 	lower := strings.ToLower(dsn.Passwd)
 	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
 	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
-		return doctor.Bad(doctor.Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
+		return Bad(Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
 			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
 	}
-	return doctor.Good("%d bytes, not an example", len(dsn.Passwd))
+	return Good("%d bytes, not an example", len(dsn.Passwd))
 }
 
-func (c Config) checkDemo(context.Context) doctor.Result {
+func (c Settings) checkDemo(context.Context) Result {
 	switch {
 	case c.Demo && c.DSN != "":
-		return doctor.Bad(doctor.Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
+		return Bad(Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
 	case c.Demo:
-		return doctor.Bad(doctor.Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
+		return Bad(Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
 	}
-	return doctor.Good("off")
+	return Good("off")
 }
 
-func (c Config) checkCodes(context.Context) doctor.Result {
+func (c Settings) checkCodes(context.Context) Result {
 	switch {
 	case c.CodeURL != "":
-		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != doctor.OK {
+		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != OK {
 			return r
 		}
-		return doctor.Good("login codes are sent to SECKILL_CODE_URL")
+		return Good("login codes are sent to SECKILL_CODE_URL")
 	case c.Demo:
-		return doctor.Good("demo mode returns login codes to the caller")
+		return Good("demo mode returns login codes to the caller")
 	}
-	return doctor.Bad(doctor.Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
+	return Bad(Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
 		"there is no sender of login codes: no user can log in")
 }
 
-func (c Config) checkEvents(context.Context) doctor.Result {
+func (c Settings) checkEvents(context.Context) Result {
 	if c.EventsURL == "" {
-		return doctor.Good("off: SECKILL_EVENTS_URL is not set")
+		return Good("off: SECKILL_EVENTS_URL is not set")
 	}
-	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the receiver of events", "events of orders"); r.Status != doctor.OK {
+	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the receiver of events", "events of orders"); r.Status != OK {
 		return r
 	}
-	return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL")
+	return Good("events of orders are sent to SECKILL_EVENTS_URL")
 }
 
-func (c Config) checkAdmins(context.Context) doctor.Result {
+func (c Settings) checkAdmins(context.Context) Result {
 	if len(c.Admins) == 0 {
-		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
+		return Bad(Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
 	}
 	for _, phone := range c.Admins {
 		if phone == c.DemoAdmin && !c.Demo {
-			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
+			return Bad(Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
 		}
 	}
-	return doctor.Good("admins: %d", len(c.Admins))
+	return Good("admins: %d", len(c.Admins))
 }
 
-func (c Config) checkRateLimit(context.Context) doctor.Result {
+func (c Settings) checkRateLimit(context.Context) Result {
 	if c.RateLimit {
-		return doctor.Good("on")
+		return Good("on")
 	}
-	return doctor.Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
+	return Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
 // Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
@@ -341,7 +339,7 @@ const (
 // an eighth of all; private networks are at most a 128th.
 const maxTrusted = 1.0 / 16
 
-func (c Config) checkProxies(context.Context) doctor.Result {
+func (c Settings) checkProxies(context.Context) Result {
 	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
 	networks := c.trustedNetworks()
 	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
@@ -349,21 +347,21 @@ func (c Config) checkProxies(context.Context) doctor.Result {
 	})
 	switch {
 	case trustedShare(networks) > maxTrusted:
-		return doctor.Bad(doctor.Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
+		return Bad(Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
 			strings.Join(c.Proxies, ", "))
 	case len(wide) > 0:
-		return doctor.Bad(doctor.Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
-	case len(c.Proxies) == 0 && c.container && !doctor.IsLoopback(c.Addr):
-		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
+		return Bad(Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
+	case len(c.Proxies) == 0 && c.container && !IsLoopback(c.Addr):
+		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
 			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
 	case len(c.Proxies) == 0:
-		return doctor.Good("none: behind a proxy all buyers would share one limit")
+		return Good("none: behind a proxy all buyers would share one limit")
 	}
-	return doctor.Good("%s", strings.Join(c.Proxies, ", "))
+	return Good("%s", strings.Join(c.Proxies, ", "))
 }
 
 // trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
-func (c Config) trustedNetworks() (networks []netip.Prefix) {
+func (c Settings) trustedNetworks() (networks []netip.Prefix) {
 	for _, p := range c.Proxies {
 		n, err := netip.ParsePrefix(p)
 		if err != nil {
@@ -391,51 +389,51 @@ func trustedShare(networks []netip.Prefix) float64 {
 }
 
 // checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
-func (c Config) checkAddr(ctx context.Context) doctor.Result {
+func (c Settings) checkAddr(ctx context.Context) Result {
 	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
 	if host == "" {
-		return doctor.Good("%s, on all addresses", c.Addr)
+		return Good("%s, on all addresses", c.Addr)
 	}
 	ips, err := c.lookup(ctx, "ip", host)
 	if err != nil {
-		return doctor.FromError(doctor.Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
+		return FromError(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
 	}
 	for _, ip := range ips {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {
-			return doctor.Good("%s", c.Addr)
+			return Good("%s", c.Addr)
 		}
 		for _, ours := range c.addresses {
 			if ours.Unmap() == ip.WithZone("") {
-				return doctor.Good("%s", c.Addr)
+				return Good("%s", c.Addr)
 			}
 		}
 	}
-	return doctor.Bad(doctor.Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
+	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
 }
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a
 // container, all addresses only cause a warning if they are private, because the operator decides which ports to publish.
-func (c Config) checkOpsAddr(ctx context.Context) doctor.Result {
+func (c Settings) checkOpsAddr(ctx context.Context) Result {
 	const change = "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address"
 	if c.OpsAddr == "" {
-		return doctor.Good("no private port: neither metrics nor profiles")
+		return Good("no private port: neither metrics nor profiles")
 	}
 	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
 	ips := []netip.Addr{netip.IPv6Unspecified()}
 	if host != "" {
 		var err error
 		if ips, err = c.lookup(ctx, "ip", host); err != nil {
-			return doctor.FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
+			return FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
 		}
 	}
 	status := c.unsafe()
 	switch private := !slices.ContainsFunc(ips, isPublic); {
 	case private:
-		return doctor.Good("%s", c.OpsAddr)
+		return Good("%s", c.OpsAddr)
 	case c.container && slices.ContainsFunc(ips, netip.Addr.IsUnspecified) && len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, isPublic):
-		status = doctor.Warn
+		status = Warn
 	}
-	return doctor.Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+	return Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
 }
 
 func isPublic(ip netip.Addr) bool {
@@ -446,39 +444,39 @@ func isPublic(ip netip.Addr) bool {
 // maxPayTimeout is the longest reasonable SECKILL_PAY_TIMEOUT.
 const maxPayTimeout = 2 * time.Hour
 
-func (c Config) checkPayTimeout(context.Context) doctor.Result {
+func (c Settings) checkPayTimeout(context.Context) Result {
 	switch {
 	case c.PayTimeout < domain.MinPayTimeout:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
+		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
 	case c.PayTimeout > maxPayTimeout:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
+		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
 	}
-	return doctor.Good("%s", c.PayTimeout)
+	return Good("%s", c.PayTimeout)
 }
 
-func (c Config) checkSandbox(context.Context) doctor.Result {
+func (c Settings) checkSandbox(context.Context) Result {
 	switch {
 	case c.PaymentURL != "":
-		return doctor.Good("not used: payments go to SECKILL_PAYMENT_URL")
+		return Good("not used: payments go to SECKILL_PAYMENT_URL")
 	case c.Faults:
-		return doctor.Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+		return Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
 	case c.production():
-		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
+		return Bad(Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
 			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
-	return doctor.Good("no faults; the sandbox moves no money")
+	return Good("no faults; the sandbox moves no money")
 }
 
-func (c Config) checkLane(context.Context) doctor.Result {
+func (c Settings) checkLane(context.Context) Result {
 	switch {
 	case c.Lane == "queue" && c.EmbeddedRedis:
-		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
+		return Bad(Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
 			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
 	case c.DSN != "" && c.EmbeddedRedis:
-		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
+		return Bad(Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
 	case c.Lane != "lock" && len(c.LockNodes) > 0:
-		return doctor.Bad(doctor.Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
+		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
 			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.Lane)
 	}
-	return doctor.Good("%s", c.Lane)
+	return Good("%s", c.Lane)
 }
