@@ -2,7 +2,6 @@ package check_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -26,7 +25,7 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	p := rig.EmbeddedStack(t).Serve(t)
 	sale, token := p.Sale(t, 5), p.LoginToken(t, rig.NewPhone())
 	order := p.MustPlace(t, token, sale)
-	p.Must(t, http.MethodPost, "/orders/"+order.ID+"/pay", token, nil)
+	p.Must(t, rig.Pay(order.ID, token))
 	_, err := p.Place(t.Context(), token, sale)
 	require.Error(t, err, "the second order of a user")
 	p.Scrape(t)

@@ -35,7 +35,7 @@ func TestAdminCommands(t *testing.T) {
 	require.Equal(t, 1, code, out)
 
 	token := p.LoginToken(t, "13900000002")
-	require.Equal(t, http.StatusOK, p.Answered(t, http.MethodGet, "/api/v1/admin/orders", token).Status)
+	require.Equal(t, http.StatusOK, p.Do(t, rig.Get("/admin/orders", token)).Status)
 	code, out = s.Run(t, "admin", "list")
 	require.Zero(t, code, out)
 	require.Regexp(t, `13900000002 +operator +since 2`, out)
@@ -44,7 +44,7 @@ func TestAdminCommands(t *testing.T) {
 	code, out = s.Run(t, "admin", "remove", "--phone", "13900000002")
 	require.Zero(t, code, out)
 	rig.Eventually(t, "the session ends", func() bool {
-		return p.Do(t, http.MethodGet, "/api/v1/admin/orders", token).Status == http.StatusUnauthorized
+		return p.Once(t, rig.Get("/admin/orders", token)).Status == http.StatusUnauthorized
 	})
 	code, out = s.Run(t, "admin", "list")
 	require.Zero(t, code, out)

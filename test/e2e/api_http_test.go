@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +31,12 @@ type httpFile struct {
 
 // httpRequest is a request with unresolved variables.
 type httpRequest struct {
-	title, name  string
-	method, url  string
-	header       [][2]string
-	body         string
-	status, want string // expected status, and a text that the body must contain
+	title, name string
+	method, url string
+	header      [][2]string
+	body        string
+	status      int    // expected
+	want        string // a text that the body must contain
 }
 
 var (
@@ -72,7 +73,8 @@ func parseHTTP(t *testing.T, text string) httpFile {
 			case isName:
 				r.name = name
 			case expect != nil:
-				r.status, r.want = expect[1], expect[2]
+				r.status, _ = strconv.Atoi(expect[1])
+				r.want = expect[2]
 			case strings.HasPrefix(line, "#"):
 			case r.method == "":
 				var ok bool
@@ -87,7 +89,7 @@ func parseHTTP(t *testing.T, text string) httpFile {
 			}
 		}
 		r.body = strings.Join(body, "\n")
-		require.NotEmpty(t, r.status, "%s: no expected status", r.title)
+		require.NotZero(t, r.status, "%s: no expected status", r.title)
 		f.requests = append(f.requests, r)
 	}
 	return f
@@ -97,13 +99,7 @@ func parseHTTP(t *testing.T, text string) httpFile {
 type httpRun struct {
 	t       *testing.T
 	vars    map[string]string
-	answers map[string]httpAnswer
-}
-
-type httpAnswer struct {
-	status string
-	header http.Header
-	body   []byte
+	answers map[string]rig.Answer
 }
 
 // fill replaces the variables in a text by their values.
@@ -117,22 +113,22 @@ func (h *httpRun) fill(text string) string {
 		require.NotNil(h.t, m, "%s: unknown variable", ref)
 		a, ok := h.answers[m[1]]
 		require.True(h.t, ok, "%s: no earlier request has this name", ref)
-		value := a.header.Get(m[3])
+		value := a.Header.Get(m[3])
 		if m[2] != "" {
 			var node any
-			require.NoError(h.t, json.Unmarshal(a.body, &node), "%s: %s", ref, a.body)
+			require.NoError(h.t, json.Unmarshal([]byte(a.Text), &node), "%s: %s", ref, a.Text)
 			for field := range strings.SplitSeq(m[2], ".") {
 				object, _ := node.(map[string]any)
 				node = object[field]
 			}
 			value, _ = node.(string)
 		}
-		require.NotEmpty(h.t, value, "%s: not in response %s %s", ref, a.status, a.body)
+		require.NotEmpty(h.t, value, "%s: not in response %s %s", ref, a.Status, a.Text)
 		return value
 	})
 }
 
-func (h *httpRun) send(r *httpRequest) httpAnswer {
+func (h *httpRun) send(r *httpRequest) rig.Answer {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), r.method, h.fill(r.url), strings.NewReader(h.fill(r.body)))
 	require.NoError(h.t, err, r.title)
@@ -144,7 +140,7 @@ func (h *httpRun) send(r *httpRequest) httpAnswer {
 	defer res.Body.Close()
 	body, err := readAnswer(res)
 	require.NoError(h.t, err, r.title)
-	return httpAnswer{status: fmt.Sprint(res.StatusCode), header: res.Header, body: body}
+	return rig.Answer{Status: res.StatusCode, Header: res.Header, Text: string(body)}
 }
 
 // readAnswer reads a body. Of an event stream, which may never end, it reads the first event.
@@ -169,33 +165,33 @@ func (h *httpRun) check(r *httpRequest) {
 	h.t.Helper()
 	a := h.send(r)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); a = h.send(r) {
-		busy := a.status == "503" && r.status != "503"
-		early := r.method == http.MethodGet && a.status == r.status && !bytes.Contains(a.body, []byte(r.want))
+		busy := r.status != http.StatusServiceUnavailable && a.Busy()
+		early := r.method == http.MethodGet && a.Status == r.status && !strings.Contains(a.Text, r.want)
 		if !busy && !early {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	// On a busy machine the order may be confirmed after the wait of the request.
-	if r.status == "201" && a.status == "202" {
+	if r.status == http.StatusCreated && a.Status == http.StatusAccepted {
 		a = h.confirmed(r, a)
 	}
-	require.Equal(h.t, r.status, a.status, "%s: %s", r.title, a.body)
-	require.Contains(h.t, string(a.body), r.want, r.title)
+	require.Equal(h.t, r.status, a.Status, "%s: %s", r.title, a.Text)
+	require.Contains(h.t, a.Text, r.want, r.title)
 	if r.name != "" {
 		h.answers[r.name] = a
 	}
 }
 
 // confirmed waits until a queued order is committed and returns its representation.
-func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
+func (h *httpRun) confirmed(r *httpRequest, queued rig.Answer) (a rig.Answer) {
 	h.t.Helper()
-	show := httpRequest{title: r.title, method: http.MethodGet, url: "{{base}}" + queued.header.Get("Location"), header: r.header}
+	show := httpRequest{title: r.title, method: http.MethodGet, url: "{{base}}" + queued.Header.Get("Location"), header: r.header}
 	rig.Eventually(h.t, r.title, func() bool {
 		a = h.send(&show)
-		return a.status == "200" && bytes.Contains(a.body, []byte(`"status":"pending_payment"`))
+		return a.Status == http.StatusOK && strings.Contains(a.Text, `"status":"pending_payment"`)
 	})
-	a.status = r.status
+	a.Status = r.status
 	return a
 }
 
@@ -210,7 +206,7 @@ func TestAPIFile(t *testing.T) {
 		p := s.Serve(t).Shop(t)
 		vars := maps.Clone(f.vars)
 		vars["base"] = p.URL
-		run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
+		run := &httpRun{t: t, vars: vars, answers: map[string]rig.Answer{}}
 		for i := range f.requests {
 			run.check(&f.requests[i])
 		}

@@ -44,7 +44,7 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	require.Len(t, listVouchers(t, p), 4, "the demo is not seeded twice")
 	v := rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), "2") })
 	require.Equal(t, int64(99), v.Stock)
-	again := p.Answered(t, http.MethodPost, "/api/v1/vouchers/2/orders", token) // the token is still valid, because the secret is stored
+	again := p.Do(t, rig.Post("/vouchers/2/orders", token, nil)) // the token is still valid, because the secret is stored
 	rig.RequireProblem(t, http.StatusConflict, "duplicate_order", again)
 	require.Equal(t, order.ID, again.Body["order_id"])
 	s.Verify(t) // while the server is running
@@ -109,20 +109,20 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 	s := rig.RealStack(t)
 	a, b := s.Serve(t), s.Serve(t)
 	token, other := a.LoginToken(t, "13800000001"), a.LoginToken(t, "13800000002")
-	status := func(p *rig.Server, token string) int { return p.Reply(t, http.MethodGet, "/me", token, nil).Status }
+	status := func(p *rig.Server, token string) int { return p.Do(t, rig.Get("/me", token)).Status }
 	require.Equal(t, http.StatusOK, status(b, token))
 	sale := a.Sale(t, 5)
 	order := orderOf(t, a, token, sale)
 	here, there := a.Follow(t, token, order), b.Follow(t, token, order)
 	requireStatuses(t, here, "pending_payment")
 	requireStatuses(t, there, "pending_payment")
-	out := a.Reply(t, http.MethodPost, "/auth/logout", token, nil)
+	out := a.Do(t, rig.Post("/auth/logout", token, nil))
 	require.Contains(t, []int{http.StatusNoContent, http.StatusUnauthorized}, out.Status, "a logout answered 503 may be effective")
 	require.Equal(t, http.StatusUnauthorized, status(a, token), "at once on the server of the logout")
 	rig.Eventually(t, "the token is revoked on the other server", func() bool {
-		return b.Do(t, http.MethodGet, "/api/v1/me", token).Status == http.StatusUnauthorized
+		return b.Once(t, rig.Get("/me", token)).Status == http.StatusUnauthorized
 	})
-	for _, stream := range []<-chan string{here, there} {
+	for _, stream := range []<-chan rush.Order{here, there} {
 		_, more := next(t, stream)
 		require.False(t, more, "the stream ends with the session")
 	}
@@ -143,7 +143,7 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 		order := a.Buy(t, tokens[0], sale)
 		b.RequireSoldOut(t, tokens[1], sale)
 		a.MustCancel(t, tokens[0], order.ID)
-		b.BuyReturned(t, tokens[1], sale)
+		b.BuyReturned(t, rig.Purchase(sale, tokens[1]))
 		s.Verify(t)
 	})
 }
@@ -156,7 +156,7 @@ func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 		sale, tokens := p.Sale(t, 100), s.Tokens(t, 100)
 		move := func(field string, at time.Time) {
 			t.Helper()
-			p.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.Admin(t), map[string]any{field: at.Format(time.RFC3339)})
+			p.Must(t, rig.Patch("/admin/vouchers/"+sale, p.Admin(t), map[string]any{field: at.Format(time.RFC3339)}))
 		}
 		// waitForCode buys until the answer has the given code, each time as another buyer: a second order of the same
 		// buyer would be a duplicate.
@@ -428,7 +428,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	nodes[1].Kill()
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.URL+"/readyz"), "lock nodes")
+	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
 	s.RequireNoStart(t, "a majority of the lock nodes does not answer")
 }
 
@@ -456,9 +456,9 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	require.Contains(t, out, "in ZooKeeper")
 
 	ensemble.Leader(t).Kill()
-	rig.Eventually(t, "the server is not ready", func() bool { return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable })
+	rig.Eventually(t, "the server is not ready", func() bool { return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable })
 	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, body503(t, p.URL+"/readyz"), "lock nodes")
+	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
 	s.RequireNoStart(t, "ZooKeeper, which has the user locks, does not answer")
 
 	require.NoError(t, first.Restart())
@@ -510,7 +510,7 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 		addr, _, _ = strings.Cut(rest, "\n")
 		return ok
 	})
-	page := body(t, "http://"+addr+"/metrics")
+	page := rig.Fetch(t, "http://"+addr+"/metrics").Text
 	for _, want := range []string{
 		`seckill_order_seconds_count{lane="lock",outcome="ok"} 1`,
 		`seckill_lock_events_total{event="acquired",lock="redlock"} 1`,
@@ -521,9 +521,9 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Equal(t, http.StatusOK, rig.Get(t, "http://"+addr+"/debug/pprof/cmdline"))
-	require.Equal(t, http.StatusNotFound, rig.Get(t, p.URL+"/metrics"))
-	require.Equal(t, http.StatusNotFound, rig.Get(t, p.URL+"/debug/pprof/"))
+	require.Equal(t, http.StatusOK, rig.Fetch(t, "http://"+addr+"/debug/pprof/cmdline").Status)
+	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/metrics").Status)
+	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/debug/pprof/").Status)
 }
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.

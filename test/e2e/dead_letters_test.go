@@ -19,7 +19,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	p := s.Serve(t)
 	sale, tokens, admin := p.Sale(t, 1), s.Tokens(t, 2), p.Admin(t)
 	ill, other := tokens[0], tokens[1]
-	user := p.Must(t, http.MethodGet, "/me", ill, nil)["id"].(string)
+	user := p.Must(t, rig.Get("/me", ill))["id"].(string)
 	cure := rig.Poison(t, s, user)
 
 	order, deadLetter := rig.PlacePoisoned(t, p, sale, ill, admin)
@@ -31,13 +31,13 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	s.Verify(t)
 
 	// The unit of the failed order is free again. Once another buyer has it, a replay fails.
-	unit := p.BuyReturned(t, other, sale)
-	rig.RequireProblem(t, http.StatusConflict, "sold_out", p.Answered(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
+	unit := p.BuyReturned(t, rig.Purchase(sale, other))
+	rig.RequireProblem(t, http.StatusConflict, "sold_out", p.Do(t, rig.Post("/admin/dead-letters/"+deadLetter+"/replay", admin, nil)))
 	code, out = s.Run(t, "dead-letters", "replay", deadLetter)
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "sold out; the dead letter is kept")
 	rig.RequireSettled(t, s)
-	p.MustCancel(t, other, unit.ID)
+	p.MustCancel(t, other, unit)
 
 	cure()
 	code, out = s.Run(t, "dead-letters", "replay", deadLetter)
@@ -61,13 +61,13 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
 	tokens, admin := s.Tokens(t, 1), p.Admin(t)
-	rig.Poison(t, s, p.Must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string))
+	rig.Poison(t, s, p.Must(t, rig.Get("/me", tokens[0]))["id"].(string))
 
 	_, deadLetter := rig.PlacePoisoned(t, p, p.Sale(t, 1), tokens[0], admin)
-	path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
-	discarded := p.PostUntilAnswered(t, rig.KeyedPost{Path: path, Token: admin, Key: "discard"})
+	path := "/admin/dead-letters/" + deadLetter + "/discard"
+	discarded := p.Do(t, rig.Post(path, admin, nil).Keyed("discard"))
 	require.Equal(t, http.StatusNoContent, discarded.Status, discarded.Body)
-	rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Answered(t, http.MethodPost, path, admin))
+	rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Do(t, rig.Post(path, admin, nil)))
 
 	_, deadLetter = rig.PlacePoisoned(t, p, p.Sale(t, 1), tokens[0], admin)
 	code, out := s.Run(t, "dead-letters", "discard", deadLetter)

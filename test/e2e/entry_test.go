@@ -17,7 +17,7 @@ func TestPasses(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens, admin := s.Tokens(t, 100), a.Admin(t)
 		sale := a.Sale(t, 90)
-		a.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, rig.PassMode)
+		a.Must(t, rig.Patch("/admin/vouchers/"+sale, admin, rig.PassMode))
 		rig.Eventually(t, "both servers require passes", func() bool {
 			_, errA := a.PlaceWithPass(t.Context(), tokens[0], sale, "")
 			_, errB := b.PlaceWithPass(t.Context(), tokens[0], sale, "")
@@ -29,12 +29,12 @@ func TestPasses(t *testing.T) {
 		}
 		b.Refuses(t, "entry_required", tokens[1], sale, passes[0])
 		keyed := func(p *rig.Server) rig.Answer {
-			return p.Click(t, tokens[0], sale, "X-Entry-Pass", passes[0], "Idempotency-Key", "k", "Prefer", "wait=3")
+			return p.Once(t, rig.Purchase(sale, tokens[0]).Pass(passes[0]).Keyed("k").With("Prefer", "wait=3"))
 		}
 		var first rig.Answer
 		rig.Eventually(t, "the purchase is an order", func() bool { first = keyed(b); return first.Status == http.StatusCreated })
 
-		a.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true})
+		a.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true}))
 		a.Refuses(t, "entry_required", tokens[1], sale, passes[1])
 		next := 1
 		rig.Eventually(t, "the other server refuses the passes", func() bool {

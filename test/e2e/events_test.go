@@ -2,15 +2,13 @@ package e2e
 
 import (
 	"context"
-	"crypto/rand"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -27,14 +25,14 @@ func next[T any](t *testing.T, stream <-chan T) (event T, more bool) {
 }
 
 // requireStatuses requires the next statuses of a stream. Each may be preceded by "queued".
-func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
+func requireStatuses(t *testing.T, stream <-chan rush.Order, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		got, _ := next(t, stream)
-		for got == "queued" && w != got {
-			got, _ = next(t, stream)
+		o, _ := next(t, stream)
+		for o.Status == "queued" && w != "queued" {
+			o, _ = next(t, stream)
 		}
-		require.Equal(t, w, got)
+		require.Equal(t, w, o.Status)
 	}
 }
 
@@ -54,14 +52,14 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 			requireStatuses(t, stream, "pending_payment")
 			before := time.Now()
 			late := func() bool { gap := time.Since(before); before = time.Now(); return gap > 14*time.Second }
-			a.Must(t, http.MethodPost, "/orders/"+order+"/pay", token, nil)
+			a.Must(t, rig.Pay(order, token))
 			if requireStatuses(t, stream, "paid"); late() {
 				return false
 			}
-			a.Must(t, http.MethodPost, "/orders/"+order+"/refund", token, nil)
+			a.Must(t, rig.Post("/orders/"+order+"/refund", token, nil))
 			last := ""
-			for status, more := next(t, stream); more; status, more = next(t, stream) { // refunding may be over before it is read
-				if last = status; late() {
+			for o, more := next(t, stream); more; o, more = next(t, stream) { // refunding may be over before it is read
+				if last = o.Status; late() {
 					return false
 				}
 			}
@@ -104,8 +102,7 @@ func TestWorkersPublishSettledOrders(t *testing.T) {
 // orderOf places an order and returns its id.
 func orderOf(t *testing.T, p *rig.Server, token, sale string) string {
 	t.Helper()
-	a := p.Answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, "Idempotency-Key", rand.Text())
-	require.Contains(t, []int{http.StatusCreated, http.StatusAccepted}, a.Status, a.Body)
-	location := a.Header.Get("Location")
-	return location[strings.LastIndexByte(location, '/')+1:]
+	a := p.Do(t, rig.Purchase(sale, token))
+	require.True(t, a.Success(), a.Text)
+	return a.Order()
 }

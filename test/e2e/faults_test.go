@@ -153,24 +153,8 @@ func requireUnavailable(t *testing.T, p *rig.Server, token, sale string) {
 
 func requireNotReady(t *testing.T, p *rig.Server) {
 	t.Helper()
-	require.Equal(t, http.StatusServiceUnavailable, rig.Get(t, p.URL+"/readyz"))
-	require.Equal(t, http.StatusOK, rig.Get(t, p.URL+"/healthz"))
-}
-
-// body returns the body of a URL and requires status 200.
-func body(t *testing.T, url string) string {
-	t.Helper()
-	status, text := rig.Fetch(t, url)
-	require.Equal(t, http.StatusOK, status)
-	return text
-}
-
-// body503 returns the body of a URL and requires status 503.
-func body503(t *testing.T, url string) string {
-	t.Helper()
-	status, text := rig.Fetch(t, url)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	return text
+	require.Equal(t, http.StatusServiceUnavailable, rig.Fetch(t, p.URL+"/readyz").Status)
+	require.Equal(t, http.StatusOK, rig.Fetch(t, p.URL+"/healthz").Status)
 }
 
 // TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,11 +19,8 @@ func TestHoarders(t *testing.T) {
 	const units = 50
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
-		tokens, now := s.Tokens(t, 160), time.Now()
-		sale := a.Must(t, http.MethodPost, "/admin/vouchers", a.Admin(t), map[string]any{
-			"shop_id": "1", "title": "wanted", "pay_value": 100, "actual_value": 200, "stock": units,
-			"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}, "begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
-		})["id"].(string)
+		tokens := s.Tokens(t, 160)
+		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
 		h := &hoarders{servers: []*rig.Server{a, b}, sale: sale, tokens: tokens[:60]}
 		h.enter(t)
 		people, paid := tokens[60:], map[string]string{} // order -> token
@@ -66,7 +61,7 @@ func buyAndPay(t *testing.T, buyers *rush.Buyers, p *rig.Server, paid map[string
 			without = append(without, buyers.Tokens[i])
 			continue
 		}
-		p.Must(t, http.MethodPost, "/orders/"+order+"/pay", buyers.Tokens[i], nil)
+		p.Must(t, rig.Pay(order, buyers.Tokens[i]))
 		paid[order] = buyers.Tokens[i]
 	}
 	return without

@@ -95,7 +95,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	orders, pages := make([]string, len(tokens)), make([]string, len(tokens))
 	for i, token := range tokens {
 		orders[i] = p.Buy(t, token, sale).ID
-		payment := p.Must(t, http.MethodPost, "/orders/"+orders[i]+"/pay", token, nil)["payment"].(map[string]any)
+		payment := p.Must(t, rig.Pay(orders[i], token))["payment"].(map[string]any)
 		require.Equal(t, "http", payment["provider"])
 		pages[i] = payment["checkout_url"].(string)
 	}
@@ -106,7 +106,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, res.StatusCode)
 		require.True(t, strings.HasSuffix(res.Header.Get("Location"), "/orders/"+orders[i]))
 	}
-	p.Must(t, http.MethodPost, "/orders/"+orders[2]+"/cancel", tokens[2], nil)
+	p.Must(t, rig.Post("/orders/"+orders[2]+"/cancel", tokens[2], nil))
 	for i := range orders {
 		checkOut(i)
 		checkOut(i) // the buyer's second press
@@ -114,7 +114,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	}
 	p.WaitFor(t, tokens[0], orders[0], "paid") // its notice was lost
 	p.WaitFor(t, tokens[1], orders[1], "paid")
-	p.Must(t, http.MethodPost, "/orders/"+orders[1]+"/refund", tokens[1], nil)
+	p.Must(t, rig.Post("/orders/"+orders[1]+"/refund", tokens[1], nil))
 	p.WaitFor(t, tokens[1], orders[1], "refunded")
 	for i, want := range []string{"succeeded", "refunded", "refunded"} { // the third arrived after the cancellation
 		rig.Eventually(t, "the payment of order "+orders[i]+" is "+want, func() bool {

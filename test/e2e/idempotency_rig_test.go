@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"math"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,18 +32,18 @@ func requireOrders(t *testing.T, s *rig.Stack, p *rig.Server, token, sale string
 	require.ElementsMatch(t, ids, held)
 }
 
-// postConcurrently sends a request n times at once, and repeats what is answered 503. It requires equal responses, of which
+// postConcurrently sends a request n times at once, and repeats what is answered 503. It requires equal answers, of which
 // all but one are replays. If a request was repeated all may be, because its lost success may be the other one.
-func postConcurrently(t *testing.T, n int, k rig.KeyedPost, servers ...*rig.Server) rig.Reply {
+func postConcurrently(t *testing.T, n int, k rig.Request, servers ...*rig.Server) rig.Answer {
 	t.Helper()
-	replies, errs := make([]rig.Reply, n), make([]error, n)
+	answers, errs := make([]rig.Answer, n), make([]error, n)
 	var repeated atomic.Bool
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(20 * time.Millisecond) {
-				replies[i], errs[i] = rig.Post(context.Background(), servers[i%len(servers)].URL, k)
-				if errs[i] != nil || replies[i].Status != http.StatusServiceUnavailable && !replies[i].InProgress() {
+				answers[i], errs[i] = servers[i%len(servers)].Send(t.Context(), k)
+				if errs[i] != nil || !answers[i].Busy() {
 					return
 				}
 				repeated.Store(true)
@@ -53,17 +51,25 @@ func postConcurrently(t *testing.T, n int, k rig.KeyedPost, servers ...*rig.Serv
 		})
 	}
 	wg.Wait()
-	var fresh []rig.Reply
-	for i := range replies {
+
+	fresh := 0
+	for i, a := range answers {
 		require.NoError(t, errs[i])
-		if replies[i].Replay == "" {
-			fresh = append(fresh, replies[i])
+		if !a.Replayed() {
+			fresh++
 		}
-		replies[i].Replay = ""
-		require.Equal(t, replies[0], replies[i])
+		requireSame(t, answers[0], a)
 	}
-	require.True(t, len(fresh) == 1 || len(fresh) == 0 && repeated.Load(), "%d responses are no replays", len(fresh))
-	return replies[0]
+	require.True(t, fresh == 1 || fresh == 0 && repeated.Load(), "%d answers are no replays", fresh)
+	return answers[0]
+}
+
+// requireSame requires equal answers, of which one may be the replay of the other one.
+func requireSame(t *testing.T, want, got rig.Answer) {
+	t.Helper()
+	require.Equal(t, want.Status, got.Status)
+	require.Equal(t, want.Text, got.Text)
+	require.Equal(t, want.Header.Get("Location"), got.Header.Get("Location"))
 }
 
 // dropReplies starts a proxy in front of a server that closes the connection of each request once the server has

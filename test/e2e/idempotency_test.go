@@ -17,45 +17,48 @@ import (
 	"seckill/test/testenv"
 )
 
+// five is a sale of which a user may have five orders.
+var five = rig.Offer{Stock: 20, LimitPerUser: 5}
+
 // TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
 // The stored answer survives a restart, and an expired key is a new key.
 func TestKeyHasOneEffect(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/embedded", "queue/mariadb").Full("lock/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
-		sale, other, tokens := p.SaleOf(t, 20, 5), p.SaleOf(t, 20, 5), s.Tokens(t, 2)
-		k := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "k"}
+		sale, other := p.Publish(t, five), p.Publish(t, five)
+		tokens := s.Tokens(t, 2)
+		k := rig.Purchase(sale, tokens[0]).Keyed("k")
 		first := postConcurrently(t, 50, k, p)
 		require.True(t, first.Success(), first.Body)
-		id := first.Order(t)
-		require.Equal(t, "/api/v1/orders/"+id, first.Location)
+		id := first.Order()
+		require.Equal(t, "/api/v1/orders/"+id, first.Header.Get("Location"))
 		requireOrders(t, s, p, tokens[0], sale, id)
 
-		otherPath, otherBody, otherUser := k, k, k
-		otherPath.Path, otherBody.Body, otherUser.Token = rig.OrdersOf(other), "{}", tokens[1]
-		for _, mismatch := range []rig.KeyedPost{otherPath, otherBody} {
-			r := p.PostUntilAnswered(t, mismatch)
-			require.Equal(t, http.StatusUnprocessableEntity, r.Status, r.Body)
-			require.Equal(t, "idempotency_mismatch", r.Field(t, "code"))
+		otherBody := k
+		otherBody.Body = "{}"
+		for _, mismatch := range []rig.Request{rig.Purchase(other, tokens[0]).Keyed("k"), otherBody} {
+			rig.RequireProblem(t, http.StatusUnprocessableEntity, "idempotency_mismatch", p.Do(t, mismatch))
 		}
-		separate := p.PostUntilAnswered(t, otherUser) // keys belong to a user
+
+		// Keys belong to a user.
+		separate := p.Do(t, rig.Purchase(sale, tokens[1]).Keyed("k"))
 		require.True(t, separate.Success(), separate.Body)
-		require.NotEqual(t, id, separate.Order(t))
+		require.NotEqual(t, id, separate.Order())
 		requireOrders(t, s, p, tokens[0], other)
 
 		require.Zero(t, p.Stop(t))
 		p = s.Serve(t)
-		again := p.PostUntilAnswered(t, k)
-		require.Equal(t, "true", again.Replay)
-		again.Replay = first.Replay
-		require.Equal(t, first, again)
+		again := p.Do(t, k)
+		require.True(t, again.Replayed())
+		requireSame(t, first, again)
 
 		s.AgeOrders(t, 25*time.Hour)
 		require.NoError(t, s.Flush()) // Redis stores the keys of queued orders for 10 s
-		anew := p.PostUntilAnswered(t, k)
+		anew := p.Do(t, k)
 		require.True(t, anew.Success(), anew.Body)
-		require.NotEqual(t, id, anew.Order(t))
-		requireOrders(t, s, p, tokens[0], sale, id, anew.Order(t))
+		require.NotEqual(t, id, anew.Order())
+		requireOrders(t, s, p, tokens[0], sale, id, anew.Order())
 		s.Verify(t)
 	})
 }
@@ -65,10 +68,10 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	t.Parallel()
 	rig.Full("lock/mariadb", "batch/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
-		sale, token := servers[0].SaleOf(t, 20, 5), s.Tokens(t, 1)[0]
-		first := postConcurrently(t, 60, rig.KeyedPost{Path: rig.OrdersOf(sale), Token: token, Key: "k"}, servers...)
+		sale, token := servers[0].Publish(t, five), s.Tokens(t, 1)[0]
+		first := postConcurrently(t, 60, rig.Purchase(sale, token).Keyed("k"), servers...)
 		require.True(t, first.Success(), first.Body)
-		requireOrders(t, s, servers[0], token, sale, first.Order(t))
+		requireOrders(t, s, servers[0], token, sale, first.Order())
 		s.Verify(t)
 	})
 }
@@ -79,22 +82,21 @@ func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
-		sale, tokens := p.SaleOf(t, 1, 1), s.Tokens(t, 2)
-		held := p.PostUntilAnswered(t, rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "a"}).Order(t)
+		sale, tokens := p.Publish(t, rig.Offer{Stock: 1, LimitPerUser: 1}), s.Tokens(t, 2)
+		held := p.Do(t, rig.Purchase(sale, tokens[0]).Keyed("a")).Order()
 		rig.RequireOrdered(t, p, tokens[0], held)
-		late := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[1], Key: "b"}
-		require.Equal(t, "sold_out", p.PostUntilAnswered(t, late).Field(t, "code"))
+		late := rig.Purchase(sale, tokens[1]).Keyed("b")
+		require.Equal(t, "sold_out", p.Do(t, late).Field("code"))
 		p.MustCancel(t, tokens[0], held)
-		var bought rig.Reply
+		var bought rig.Answer
 		rig.Eventually(t, "the unit can be bought", func() bool {
-			bought = p.PostUntilAnswered(t, late)
+			bought = p.Do(t, late)
 			return bought.Success()
 		})
-		again := p.PostUntilAnswered(t, late)
-		require.Equal(t, "true", again.Replay)
-		again.Replay = ""
-		require.Equal(t, bought, again)
-		requireOrders(t, s, p, tokens[1], sale, bought.Order(t))
+		again := p.Do(t, late)
+		require.True(t, again.Replayed())
+		requireSame(t, bought, again)
+		requireOrders(t, s, p, tokens[1], sale, bought.Order())
 		s.Verify(t)
 	})
 }
@@ -103,79 +105,79 @@ func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 // its effect exactly once.
 type change struct {
 	name  string
-	send  rig.KeyedPost
-	check func(t *testing.T, r rig.Reply)
+	send  rig.Request
+	check func(t *testing.T, r rig.Answer)
 }
 
 // changes returns one change of each kind. The checks call running for the running server.
 func changes(t *testing.T, s *rig.Stack, running func() *rig.Server) []change {
 	t.Helper()
 	p := running()
-	sale, tokens, admin := p.SaleOf(t, 20, 5), s.Tokens(t, 5), p.Admin(t)
-	other := p.SaleOf(t, 20, 5)
+	sale, other := p.Publish(t, five), p.Publish(t, five)
+	tokens, admin := s.Tokens(t, 5), p.Admin(t)
 	ordered := func(token string) string {
-		id := p.PostUntilAnswered(t, rig.KeyedPost{Path: rig.OrdersOf(other), Token: token, Key: "ordered"}).Order(t)
+		id := p.Do(t, rig.Purchase(other, token).Keyed("ordered")).Order()
 		rig.RequireOrdered(t, p, token, id)
 		return id
 	}
 	requireStatus := func(t *testing.T, token, id, status string) {
 		t.Helper()
 		rig.Eventually(t, id+" is "+status, func() bool {
-			return running().Do(t, http.MethodGet, "/api/v1/orders/"+id, token).Body["status"] == status
+			return running().Once(t, rig.Get("/orders/"+id, token)).Body["status"] == status
 		})
 	}
 	paid := func(token string) string {
 		id := ordered(token)
-		p.Must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
+		p.Must(t, rig.Pay(id, token))
 		requireStatus(t, token, id, "paid")
 		return id
 	}
 	unpaid, unwanted, used := ordered(tokens[2]), paid(tokens[3]), paid(tokens[4])
-	held := p.PostUntilAnswered(t, rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[1], Key: "held"}).Order(t)
+	held := p.Do(t, rig.Purchase(sale, tokens[1]).Keyed("held")).Order()
 	rig.RequireOrdered(t, p, tokens[1], held)
 	title := fmt.Sprint("once ", rand.Int64())
 	return []change{
-		{"place", rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "place"}, func(t *testing.T, r rig.Reply) {
+		{"place", rig.Purchase(sale, tokens[0]).Keyed("place"), func(t *testing.T, r rig.Answer) {
 			t.Helper()
 			require.True(t, r.Success(), r.Body)
-			rig.RequireOrdered(t, running(), tokens[0], r.Order(t))
-			requireOrders(t, s, running(), tokens[0], sale, r.Order(t))
+			rig.RequireOrdered(t, running(), tokens[0], r.Order())
+			requireOrders(t, s, running(), tokens[0], sale, r.Order())
 		}},
-		{"cancel", rig.KeyedPost{Path: "/api/v1/orders/" + held + "/cancel", Token: tokens[1], Key: "cancel"}, func(t *testing.T, r rig.Reply) {
+		{"cancel", rig.Post("/orders/"+held+"/cancel", tokens[1], nil).Keyed("cancel"), func(t *testing.T, r rig.Answer) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.Status, r.Body)
-			require.Equal(t, "cancelled", r.Field(t, "status"))
+			require.Equal(t, "cancelled", r.Field("status"))
 			requireOrders(t, s, running(), tokens[1], sale)
 		}},
-		{"create", rig.KeyedPost{Path: "/api/v1/admin/vouchers", Token: admin, Key: "create", Body: strings.Replace(rig.SaleText(3, 1), "keys", title, 1)},
-			func(t *testing.T, r rig.Reply) {
+		{"create", rig.Offer{Title: title, Stock: 3}.Request(admin).Keyed("create"),
+			func(t *testing.T, r rig.Answer) {
 				t.Helper()
 				require.Equal(t, http.StatusCreated, r.Status, r.Body)
-				require.Equal(t, 1, strings.Count(fmt.Sprint(running().Must(t, http.MethodGet, "/vouchers?limit=100", "", nil)), title))
-				require.Equal(t, "/api/v1/vouchers/"+r.Field(t, "id"), r.Location)
+				require.Equal(t, 1, strings.Count(fmt.Sprint(running().Must(t, rig.Get("/vouchers?limit=100", ""))), title))
+				require.Equal(t, "/api/v1/vouchers/"+r.Field("id"), r.Header.Get("Location"))
 			}},
-		{"pay", rig.KeyedPost{Path: "/api/v1/orders/" + unpaid + "/pay", Token: tokens[2], Key: "pay"}, func(t *testing.T, r rig.Reply) {
+		{"pay", rig.Pay(unpaid, tokens[2]).Keyed("pay"), func(t *testing.T, r rig.Answer) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.Status, r.Body)
 			requireStatus(t, tokens[2], unpaid, "paid")
-			payments := running().Must(t, http.MethodGet, "/orders/"+unpaid+"/payments", tokens[2], nil)["items"]
+			payments := running().Must(t, rig.Get("/orders/"+unpaid+"/payments", tokens[2]))["items"]
 			require.Len(t, payments, 1)
 		}},
-		{"refund", rig.KeyedPost{Path: "/api/v1/orders/" + unwanted + "/refund", Token: tokens[3], Key: "refund"}, func(t *testing.T, r rig.Reply) {
+		{"refund", rig.Post("/orders/"+unwanted+"/refund", tokens[3], nil).Keyed("refund"), func(t *testing.T, r rig.Answer) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.Status, r.Body)
 			requireStatus(t, tokens[3], unwanted, "refunded")
 		}},
-		{"redeem", rig.KeyedPost{Path: "/api/v1/admin/orders/" + used + "/redeem", Token: admin, Key: "redeem"}, func(t *testing.T, r rig.Reply) {
+		{"redeem", rig.Post("/admin/orders/"+used+"/redeem", admin, nil).Keyed("redeem"), func(t *testing.T, r rig.Answer) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.Status, r.Body)
-			require.Equal(t, "redeemed", r.Field(t, "status"))
+			require.Equal(t, "redeemed", r.Field("status"))
 		}},
-		{"stock", rig.KeyedPost{Path: "/api/v1/admin/vouchers/" + sale + "/stock", Token: admin, Key: "stock", Body: `{"delta":-3,"reason":"lost"}`},
-			func(t *testing.T, r rig.Reply) {
+		{"stock", rig.Post("/admin/vouchers/"+sale+"/stock", admin, `{"delta":-3,"reason":"lost"}`).Keyed("stock"),
+			func(t *testing.T, r rig.Answer) {
 				t.Helper()
 				require.Equal(t, http.StatusOK, r.Status, r.Body)
-				changes := running().Must(t, http.MethodGet, "/admin/audit?voucher_id="+sale, admin, nil)["items"]
+				changes := running().Must(t, rig.Get("/admin/audit?voucher_id="+sale, admin))["items"]
 				require.Equal(t, 1, strings.Count(fmt.Sprint(changes), "change_stock"))
 			}},
 	}
@@ -189,11 +191,11 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 		all := changes(t, s, func() *rig.Server { return p })
 		d, url := dropReplies(t, p)
 		for i, c := range all {
-			_, err := rig.Post(t.Context(), url, c.send)
+			_, err := rig.Send(t.Context(), url, c.send)
 			require.Error(t, err)
 			require.Equal(t, i+1, d.Broken(), "the server answered")
-			r := p.PostUntilAnswered(t, c.send)
-			require.Equal(t, "true", r.Replay, c.name)
+			r := p.Do(t, c.send)
+			require.True(t, r.Replayed(), c.name)
 			c.check(t, r)
 		}
 		s.Verify(t)
@@ -217,23 +219,23 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 			require.Zero(t, p.Stop(t))
 			doomed := s.With(rig.EnvKillKeys+"=1").Spawn(t, "")
 			rig.Eventually(t, "the server is killed", func() bool { // at the first answer that is stored, which one of 503 is not
-				_, err := rig.Post(t.Context(), doomed.URL, c.send)
+				_, err := rig.Send(t.Context(), doomed.URL, c.send)
 				return err != nil
 			})
 			<-doomed.Done
 			p = s.Serve(t)
 			if c.name == "create" {
 				s.ExtendLeases(t) // the start may take longer than a lease
-				require.Contains(t, p.Post(t, c.send).Body, "order_in_progress", "the lease of the killed server is still valid")
+				require.Equal(t, "order_in_progress", p.Once(t, c.send).Field("code"), "the lease of the killed server is still valid")
 			}
 			require.NoError(t, s.Flush())
 			s.ExpireLeases(t)
-			r := p.PostUntilAnswered(t, c.send)
-			require.Empty(t, r.Replay, c.name)
+			r := p.Do(t, c.send)
+			require.False(t, r.Replayed(), c.name)
 			c.check(t, r)
-			again := p.PostUntilAnswered(t, c.send)
-			require.Equal(t, "true", again.Replay)
-			require.Equal(t, r.Body, again.Body)
+			again := p.Do(t, c.send)
+			require.True(t, again.Replayed())
+			require.Equal(t, r.Text, again.Text)
 		}
 		s.Verify(t)
 	})
@@ -248,13 +250,13 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 		const rounds, buyers = 4, 24
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
-		sale, tokens := p.SaleOf(t, 2*rounds*buyers, rounds+5), s.Tokens(t, buyers)
+		sale, tokens := p.Publish(t, rig.Offer{Stock: 2 * rounds * buyers, LimitPerUser: rounds + 5}), s.Tokens(t, buyers)
 		for round := range rounds {
-			posts, errs := make([]rig.KeyedPost, buyers), make([]error, buyers)
+			posts, errs := make([]rig.Request, buyers), make([]error, buyers)
 			var wg sync.WaitGroup
 			for i := range posts {
-				posts[i] = rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[i], Key: fmt.Sprint("round ", round)}
-				wg.Go(func() { _, errs[i] = rig.Post(context.Background(), p.URL, posts[i]) })
+				posts[i] = rig.Purchase(sale, tokens[i]).Keyed(fmt.Sprint("round ", round))
+				wg.Go(func() { _, errs[i] = rig.Send(context.Background(), p.URL, posts[i]) })
 			}
 			time.Sleep(rand.N(150 * time.Millisecond))
 			p.Kill()
@@ -269,9 +271,9 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 				if errs[i] != nil {
 					lost++
 				}
-				r := p.PostUntilAnswered(t, k)
+				r := p.Do(t, k)
 				require.True(t, r.Success(), r.Body)
-				if r.Replay != "" {
+				if r.Replayed() {
 					replayed++
 				}
 			}
@@ -301,24 +303,23 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 			t.Parallel()
 			s := rig.RealStack(t).OwnDatabase(t).In(lane)
 			p := s.Serve(t)
-			p.MayRefuse() // while the database is down
-			sale, token := p.SaleOf(t, 20, 5), s.Tokens(t, 1)[0]
-			k := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: token, Key: "k"}
+			sale, token := p.Publish(t, five), s.Tokens(t, 1)[0]
+			k := rig.Purchase(sale, token).Keyed("k")
 			_, err := p.Voucher(t.Context(), sale)
 			require.NoError(t, err)
 			s.Database.Kill()
-			require.Equal(t, "unavailable", p.Post(t, k).Field(t, "code"))
+			require.Equal(t, "unavailable", p.Once(t, k).Field("code"))
 			require.NoError(t, s.Database.Restart())
 			rig.RequireReady(t, p)
 			require.NoError(t, s.Database.Pause())
-			require.Equal(t, "unavailable", p.Post(t, k).Field(t, "code"))
+			require.Equal(t, "unavailable", p.Once(t, k).Field("code"))
 			require.NoError(t, s.Database.Resume())
 			rig.RequireReady(t, p)
 			s.ExpireLeases(t)
-			r := p.PostUntilAnswered(t, k)
+			r := p.Do(t, k)
 			require.True(t, r.Success(), r.Body)
-			rig.RequireOrdered(t, p, token, r.Order(t))
-			requireOrders(t, s, p, token, sale, r.Order(t))
+			rig.RequireOrdered(t, p, token, r.Order())
+			requireOrders(t, s, p, token, sale, r.Order())
 			s.Verify(t)
 		})
 	}
@@ -331,24 +332,24 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
 	sale, tokens, admin := p.Sale(t, 5), s.Tokens(t, 2), p.Admin(t)
-	cure := rig.Poison(t, s, p.Must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string))
+	cure := rig.Poison(t, s, p.Must(t, rig.Get("/me", tokens[0]))["id"].(string))
 	order, deadLetter := rig.PlacePoisoned(t, p, sale, tokens[0], admin)
 	cure()
 	_, url := dropReplies(t, p)
-	replay := rig.KeyedPost{Path: "/api/v1/admin/dead-letters/" + deadLetter + "/replay", Token: admin, Key: "replay"}
-	_, err := rig.Post(t.Context(), url, replay)
+	replay := rig.Post("/admin/dead-letters/"+deadLetter+"/replay", admin, nil).Keyed("replay")
+	_, err := rig.Send(t.Context(), url, replay)
 	require.Error(t, err)
-	r := p.PostUntilAnswered(t, replay)
+	r := p.Do(t, replay)
 	require.Equal(t, http.StatusAccepted, r.Status, r.Body)
-	require.Equal(t, order, r.Order(t))
+	require.Equal(t, order, r.Order())
 	rig.RequireOrdered(t, p, tokens[0], order)
 
-	rig.Poison(t, s, p.Must(t, http.MethodGet, "/me", tokens[1], nil)["id"].(string))
+	rig.Poison(t, s, p.Must(t, rig.Get("/me", tokens[1]))["id"].(string))
 	_, deadLetter = rig.PlacePoisoned(t, p, sale, tokens[1], admin)
-	discard := rig.KeyedPost{Path: "/api/v1/admin/dead-letters/" + deadLetter + "/discard", Token: admin, Key: "discard"}
-	_, err = rig.Post(t.Context(), url, discard)
+	discard := rig.Post("/admin/dead-letters/"+deadLetter+"/discard", admin, nil).Keyed("discard")
+	_, err = rig.Send(t.Context(), url, discard)
 	require.Error(t, err)
-	require.Equal(t, http.StatusNoContent, p.PostUntilAnswered(t, discard).Status)
+	require.Equal(t, http.StatusNoContent, p.Do(t, discard).Status)
 	require.Empty(t, rig.DeadLetters(t, p, admin))
 	s.Verify(t)
 }
@@ -361,13 +362,13 @@ func TestKeyMetrics(t *testing.T) {
 	ops := rig.FreeAddr(t)
 	p := s.With("SECKILL_OPS_ADDR=" + ops).Serve(t)
 	sale, token := p.Sale(t, 5), s.Tokens(t, 1)[0]
-	k := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: token, Key: "k"}
+	k := rig.Purchase(sale, token).Keyed("k")
 	for range 3 {
-		p.Post(t, k)
+		p.Once(t, k)
 	}
 	k.Body = "{}"
-	p.Post(t, k)
-	page := body(t, "http://"+ops+"/metrics")
+	p.Once(t, k)
+	page := rig.Fetch(t, "http://"+ops+"/metrics").Text
 	for _, want := range []string{`{outcome="new"} 1`, `{outcome="replayed"} 2`, `{outcome="mismatch"} 1`} {
 		require.Contains(t, page, "seckill_idempotency_keys_total"+want)
 	}

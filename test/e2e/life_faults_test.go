@@ -31,7 +31,7 @@ func purchases(t *testing.T, p *rig.Server, sale string, tokens []string) []purc
 // pay requests the payment. A repeated request must return the same payment.
 func (d *purchase) pay(t *testing.T, p *rig.Server) {
 	t.Helper()
-	ref := p.Must(t, http.MethodPost, "/orders/"+d.order+"/pay", d.token, nil)["payment"].(map[string]any)["provider_ref"].(string)
+	ref := p.Must(t, rig.Pay(d.order, d.token))["payment"].(map[string]any)["provider_ref"].(string)
 	if d.ref != "" {
 		require.Equal(t, d.ref, ref, "a repeated request returns the same payment")
 	}
@@ -68,7 +68,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 	refunding := purchases(t, p, sale, tokens[:n])
 	for _, d := range refunding {
 		p.WaitFor(t, d.token, d.order, "paid")
-		p.Must(t, http.MethodPost, "/orders/"+d.order+"/refund", d.token, nil)
+		p.Must(t, rig.Post("/orders/"+d.order+"/refund", d.token, nil))
 	}
 	paying := purchases(t, p, sale, tokens[n:]) // no notice was sent for these
 	p.Kill()
@@ -112,7 +112,7 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 			if err != nil {
 				return
 			}
-			a, err := p.Call(t.Context(), http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+			a, err := p.Send(t.Context(), rig.Pay(o.ID, token))
 			if err != nil || a.Status != http.StatusOK {
 				return // the order is still queued
 			}
@@ -153,18 +153,18 @@ func TestPaymentWithoutRedis(t *testing.T) {
 	s.KillRedis()
 	for i, o := range []string{refund.ID, keep.ID} {
 		token := []string{tokens[0], tokens[3]}[i]
-		p.Must(t, http.MethodPost, "/orders/"+o+"/pay", token, nil)
+		p.Must(t, rig.Pay(o, token))
 		p.WaitFor(t, token, o, "paid")
 	}
-	p.Must(t, http.MethodPost, "/orders/"+refund.ID+"/refund", tokens[0], nil)
+	p.Must(t, rig.Post("/orders/"+refund.ID+"/refund", tokens[0], nil))
 	p.WaitFor(t, tokens[0], refund.ID, "refunded")
-	p.Must(t, http.MethodPost, "/orders/"+cancel.ID+"/cancel", tokens[1], nil)
+	p.Must(t, rig.Post("/orders/"+cancel.ID+"/cancel", tokens[1], nil))
 	s.Expire(t, expire.ID, time.Now())
 	p.WaitFor(t, tokens[2], expire.ID, "cancelled")
 	require.NoError(t, s.RestartRedis())
 	rig.RequireReady(t, p)
 	for _, token := range tokens[4:7] {
-		p.BuyReturned(t, token, sale)
+		p.BuyReturned(t, rig.Purchase(sale, token))
 	}
 	s.Verify(t)
 }

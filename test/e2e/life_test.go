@@ -25,12 +25,12 @@ func TestOrderFromPurchaseToRefund(t *testing.T) {
 		sale := a.Sale(t, 1)
 		o := a.Buy(t, tokens[0], sale)
 		b.RequireSoldOut(t, tokens[1], sale)
-		a.Must(t, http.MethodPost, "/orders/"+o.ID+"/pay", tokens[0], nil)
+		a.Must(t, rig.Pay(o.ID, tokens[0]))
 		a.WaitFor(t, tokens[0], o.ID, "paid")
-		rig.RequireProblem(t, http.StatusConflict, "invalid_state", b.Answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/cancel", tokens[0]))
-		a.Must(t, http.MethodPost, "/orders/"+o.ID+"/refund", tokens[0], nil)
+		rig.RequireProblem(t, http.StatusConflict, "invalid_state", b.Do(t, rig.Post("/orders/"+o.ID+"/cancel", tokens[0], nil)))
+		a.Must(t, rig.Post("/orders/"+o.ID+"/refund", tokens[0], nil))
 		a.WaitFor(t, tokens[0], o.ID, "refunded")
-		b.BuyReturned(t, tokens[1], sale)
+		b.BuyReturned(t, rig.Purchase(sale, tokens[1]))
 		_, statuses := b.Payments(t, tokens[0], o.ID)
 		require.Equal(t, []string{"refunded"}, statuses)
 		s.Verify(t)
@@ -46,7 +46,7 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 		tokens := s.Tokens(t, 5)
 		sale := a.Sale(t, 4)
 		kept := a.Buy(t, tokens[0], sale)
-		a.Must(t, http.MethodPost, "/orders/"+kept.ID+"/pay", tokens[0], nil)
+		a.Must(t, rig.Pay(kept.ID, tokens[0]))
 		a.WaitFor(t, tokens[0], kept.ID, "paid")
 		s.Expire(t, kept.ID, time.Now().Add(-time.Hour))
 		for _, token := range tokens[1:4] {
@@ -55,10 +55,10 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 			s.Expire(t, o.ID, expires)
 			seen := b.WaitFor(t, token, o.ID, "cancelled")
 			require.False(t, seen.Before(expires), "it was closed %s before its deadline", expires.Sub(seen))
-			rig.RequireProblem(t, http.StatusConflict, "invalid_state", a.Answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token))
+			rig.RequireProblem(t, http.StatusConflict, "invalid_state", a.Do(t, rig.Pay(o.ID, token)))
 		}
-		b.BuyReturned(t, tokens[4], sale)
-		require.Equal(t, "paid", a.Must(t, http.MethodGet, "/orders/"+kept.ID, tokens[0], nil)["status"])
+		b.BuyReturned(t, rig.Purchase(sale, tokens[4]))
+		require.Equal(t, "paid", a.Must(t, rig.Get("/orders/"+kept.ID, tokens[0]))["status"])
 		s.Verify(t)
 	})
 }
@@ -89,13 +89,13 @@ func TestLimitPerUser(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		token := s.Tokens(t, 1)[0]
 		now := time.Now()
-		sale := a.Must(t, http.MethodPost, "/admin/vouchers", a.Admin(t), map[string]any{
+		sale := a.Must(t, rig.Post("/admin/vouchers", a.Admin(t), map[string]any{
 			"shop_id": "1", "title": "three each", "pay_value": 100, "actual_value": 200, "stock": 10, "limit_per_user": 3,
 			"begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
-		})["id"].(string)
+		}))["id"].(string)
 		full := func(p *rig.Server) {
 			t.Helper()
-			a := p.Answered(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token)
+			a := p.Do(t, rig.Purchase(sale, token))
 			rig.RequireProblem(t, http.StatusConflict, "duplicate_order", a)
 			require.NotEmpty(t, a.Body["order_id"])
 		}
@@ -106,22 +106,27 @@ func TestLimitPerUser(t *testing.T) {
 		kept := b.Buy(t, token, sale)
 		full(a)
 		for _, id := range []string{orders[1].ID, kept.ID} {
-			a.Must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
+			a.Must(t, rig.Pay(id, token))
 			a.WaitFor(t, token, id, "paid")
 		}
-		a.Must(t, http.MethodPost, "/orders/"+orders[1].ID+"/refund", token, nil)
+		a.Must(t, rig.Post("/orders/"+orders[1].ID+"/refund", token, nil))
 		a.WaitFor(t, token, orders[1].ID, "refunded")
-		last := b.BuyReturned(t, token, sale)
+		last := b.BuyReturned(t, rig.Purchase(sale, token))
 		full(a)
-		for _, id := range []string{orders[2].ID, last.ID} {
+		for _, id := range []string{orders[2].ID, last} {
 			s.Expire(t, id, time.Now())
 			a.WaitFor(t, token, id, "cancelled")
 		}
-		a.BuyReturned(t, token, sale)
-		b.BuyReturned(t, token, sale)
+		a.BuyReturned(t, rig.Purchase(sale, token))
+		b.BuyReturned(t, rig.Purchase(sale, token))
 		full(b)
 		s.Verify(t)
 	})
+}
+
+// changeOfStock adds units to a sale, or removes them.
+func changeOfStock(sale, admin string, delta int) rig.Request {
+	return rig.Post("/admin/vouchers/"+sale+"/stock", admin, map[string]any{"delta": delta, "reason": "counted again"})
 }
 
 // TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders
@@ -136,7 +141,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 		wait := rig.LongRush(t, s, c, 2*time.Second)
 		refused := 0
 		for i, delta := range []int{50, -80, 10, -40, 100, -30, -100_000, 60} {
-			got := []*rig.Server{a, b}[i%2].ChangeStock(t, admin, c.VoucherID, delta)
+			got := []*rig.Server{a, b}[i%2].Do(t, changeOfStock(c.VoucherID, admin, delta))
 			if got.Status == http.StatusOK {
 				total += int64(delta)
 				continue
@@ -170,9 +175,9 @@ func TestStockAddedIsSeenEverywhere(t *testing.T) {
 		for _, p := range []*rig.Server{a, b} {
 			p.RequireSoldOut(t, tokens[1], sale)
 		}
-		require.Equal(t, http.StatusOK, a.ChangeStock(t, admin, sale, 1).Status)
-		b.BuyReturned(t, tokens[1], sale)
-		rig.RequireProblem(t, http.StatusConflict, "invalid_state", b.ChangeStock(t, admin, sale, -1))
+		require.Equal(t, http.StatusOK, a.Do(t, changeOfStock(sale, admin, 1)).Status)
+		b.BuyReturned(t, rig.Purchase(sale, tokens[1]))
+		rig.RequireProblem(t, http.StatusConflict, "invalid_state", b.Do(t, changeOfStock(sale, admin, -1)))
 		s.Verify(t)
 	})
 }
@@ -249,7 +254,7 @@ func lastAccepted(t *testing.T, servers []*rig.Server, tokens []string, change f
 		wg.Go(func() { log.send(ctx, servers[i%2], tokens[i*len(tokens)/senders:(i+1)*len(tokens)/senders], sale) })
 	}
 	rig.Eventually(t, "purchases succeed", func() bool { return log.count("ok") > 50 })
-	servers[0].Must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, change())
+	servers[0].Must(t, rig.Patch("/admin/vouchers/"+sale, admin, change()))
 	answered := time.Now()
 	// Both servers must have answered purchases that were sent more than a second after the change.
 	rig.Eventually(t, "purchases are refused", func() bool { return log.count(code) > 50 && time.Since(answered) > 1500*time.Millisecond })

@@ -28,7 +28,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 	}
 	for _, request := range []string{"POST /orders", "GET /entry", "GET /entry/events"} {
 		method, path, _ := strings.Cut(request, " ")
-		first.Do(t, method, "/api/v1/vouchers/0"+path, token)
+		first.Once(t, rig.Request{Method: method, Path: "/api/v1/vouchers/0" + path, Token: token})
 	}
 	require.Empty(t, buckets("*"), "purchases and polls do without Redis")
 	for _, limit := range []struct {
@@ -40,7 +40,7 @@ func TestLimitsHoldOverServers(t *testing.T) {
 		{"entries", "/vouchers/0/entry", "", 200},
 	} {
 		post := func(p *rig.Server) rig.Answer {
-			return p.SendBody(t, http.MethodPost, "/api/v1"+limit.path, token, limit.body)
+			return p.Once(t, rig.Post(limit.path, token, limit.body))
 		}
 		for range limit.burst {
 			require.NotEqual(t, http.StatusTooManyRequests, post(first).Status, limit.name)

@@ -32,7 +32,7 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	buy := func() rig.Answer {
 		token := tokens[0]
 		tokens = tokens[1:]
-		return p.Click(t, token, s.Setting("SALE"))
+		return p.Once(t, rig.Purchase(s.Setting("SALE"), token))
 	}
 	const left = 5000
 	s = s.With("SALE=" + p.Sale(t, million+left))

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -35,9 +34,9 @@ func TestEventsSurviveKill(t *testing.T) {
 	})
 	for i, order := range orders { // each has an event that waits for the first one
 		if i%2 == 0 {
-			b.Must(t, http.MethodPost, "/orders/"+order+"/cancel", tokens[i], nil)
+			b.Must(t, rig.Post("/orders/"+order+"/cancel", tokens[i], nil))
 		} else {
-			b.Must(t, http.MethodPost, "/orders/"+order+"/pay", tokens[i], nil)
+			b.Must(t, rig.Pay(order, tokens[i]))
 			b.WaitFor(t, tokens[i], order, "paid")
 		}
 	}
@@ -62,7 +61,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	require.Zero(t, r.Repeats, "events that were answered are not sent again")
 	admin := c.Admin(t)
 	rig.Eventually(t, "all events are delivered", func() bool {
-		return len(c.Must(t, http.MethodGet, "/admin/events?status=delivered&limit=100", admin, nil)["items"].([]any)) == 2*n
+		return len(c.Must(t, rig.Get("/admin/events?status=delivered&limit=100", admin))["items"].([]any)) == 2*n
 	})
 	s.Verify(t)
 }

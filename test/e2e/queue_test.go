@@ -18,7 +18,7 @@ import (
 // waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.
 func waiting(t *testing.T, p *rig.Server, token, status string) []string {
 	t.Helper()
-	a := p.Answered(t, http.MethodGet, "/api/v1/orders?status="+status, token)
+	a := p.Do(t, rig.Get("/orders?status="+status, token))
 	require.Equal(t, http.StatusOK, a.Status, a.Body)
 	ids := []string{}
 	for _, item := range a.Body["items"].([]any) {
@@ -36,27 +36,27 @@ func TestQueuedOrder(t *testing.T) {
 	p := s.Serve(t)
 	sale, tokens := p.Sale(t, 100), s.Tokens(t, 50)
 	id := p.Queue(t, tokens[0], sale)
-	path := "/api/v1/orders/" + id
+	path := "/orders/" + id
 
-	shown := p.Answered(t, http.MethodGet, path, tokens[0])
+	shown := p.Do(t, rig.Get(path, tokens[0]))
 	require.Equal(t, "queued", shown.Body["status"], shown.Body)
 	require.Equal(t, sale, shown.Body["voucher_id"])
-	rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Answered(t, http.MethodGet, path, tokens[1]))
+	rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Do(t, rig.Get(path, tokens[1])))
 	require.Equal(t, []string{id}, waiting(t, p, tokens[0], "queued"))
 	require.Equal(t, []string{id}, waiting(t, p, tokens[0], ""))
 	require.Empty(t, waiting(t, p, tokens[0], "pending_payment"))
 	for _, move := range []string{"/cancel", "/pay", "/refund"} {
-		rig.RequireProblem(t, http.StatusConflict, "invalid_state", p.Answered(t, http.MethodPost, path+move, tokens[0]))
-		rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Answered(t, http.MethodPost, path+move, tokens[1]))
+		rig.RequireProblem(t, http.StatusConflict, "invalid_state", p.Do(t, rig.Post(path+move, tokens[0], nil)))
+		rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Do(t, rig.Post(path+move, tokens[1], nil)))
 	}
-	again := p.Answered(t, http.MethodPost, rig.OrdersOf(sale), tokens[0])
+	again := p.Do(t, rig.Purchase(sale, tokens[0]))
 	rig.RequireProblem(t, http.StatusConflict, "duplicate_order", again)
 	require.Equal(t, id, again.Body["order_id"])
-	timedOut := p.Queue(t, tokens[1], sale, "Prefer", "wait=1") // the wait times out
-	other := p.Sale(t, 10)                                      // in another shard, which does not have the key
+	timedOut := rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[1]).With("Prefer", "wait=1"))) // the wait times out
+	other := p.Sale(t, 10)                                                                            // in another shard, which does not have the key
 	twice := []string{
-		p.Queue(t, tokens[3], sale, "Idempotency-Key", "k"),
-		p.Queue(t, tokens[3], other, "Idempotency-Key", "k"),
+		rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[3]).Keyed("k"))),
+		rig.RequireQueued(t, p.Do(t, rig.Purchase(other, tokens[3]).Keyed("k"))),
 	}
 	s.Verify(t)
 
@@ -79,13 +79,13 @@ func TestQueuedOrder(t *testing.T) {
 	next := 3
 	rig.Eventually(t, "a buyer's wait ends with the commit", func() bool { // on a busy machine it may end before
 		next++
-		confirmed = p.Click(t, tokens[next], sale, "Prefer", "wait=2")
+		confirmed = p.Once(t, rig.Purchase(sale, tokens[next]).With("Prefer", "wait=2"))
 		return confirmed.Status == http.StatusCreated
 	})
 	require.Equal(t, "pending_payment", confirmed.Body["status"])
 	require.Equal(t, "/api/v1/orders/"+confirmed.Body["id"].(string), confirmed.Header.Get("Location"))
-	cancelled := p.PostUntilAnswered(t, rig.KeyedPost{Path: path + "/cancel", Token: tokens[0], Key: "cancel"})
-	require.Equal(t, "cancelled", cancelled.Field(t, "status"), cancelled.Body)
+	cancelled := p.Do(t, rig.Post(path+"/cancel", tokens[0], nil).Keyed("cancel"))
+	require.Equal(t, "cancelled", cancelled.Field("status"), cancelled.Body)
 	s.Verify(t)
 }
 
@@ -106,11 +106,11 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	s.Database.Kill()
 	answers := make([]rig.Answer, buyers)
 	start := time.Now()
-	answers[0] = p.Click(t, tokens[0], sale, "Prefer", "wait=2")
+	answers[0] = p.Once(t, rig.Purchase(sale, tokens[0]).With("Prefer", "wait=2"))
 	t.Logf("202 without a database, with Prefer: wait=2, after %s", time.Since(start))
 	var wg sync.WaitGroup
 	for i := 1; i < buyers; i++ {
-		wg.Go(func() { answers[i] = p.Click(t, tokens[i], sale) })
+		wg.Go(func() { answers[i] = p.Once(t, rig.Purchase(sale, tokens[i])) })
 	}
 	wg.Wait()
 	requireNotReady(t, p)
@@ -132,7 +132,7 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	require.GreaterOrEqual(t, len(admitted)+late, room)
 	for i, id := range admitted {
 		// The order may be committed already, in which case "queued" would be wrong.
-		rig.RequireProblem(t, http.StatusServiceUnavailable, "unavailable", p.Do(t, http.MethodGet, "/api/v1/orders/"+id, tokens[i]))
+		rig.RequireProblem(t, http.StatusServiceUnavailable, "unavailable", p.Once(t, rig.Get("/orders/"+id, tokens[i])))
 		break // one read is enough: each waits for the database
 	}
 
@@ -193,7 +193,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		o := p.Buy(t, tokens[0], sale)
 		p.RequireSoldOut(t, tokens[1], sale)
 		cancel(sale, tokens[0], o.ID)
-		p.BuyReturned(t, tokens[1], sale)
+		p.BuyReturned(t, rig.Purchase(sale, tokens[1]))
 		s.Verify(t)
 	}
 	t.Run("another lane", func(t *testing.T) {

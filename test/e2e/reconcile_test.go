@@ -140,7 +140,7 @@ func TestBackgroundReconcileRepairsGate(t *testing.T) {
 			// once a minute, so the test requests a repair through the API.
 			admin := l.P.Admin(t)
 			rig.Eventually(t, d.Name+" is repaired", func() bool { // on a busy machine the request may time out
-				a := l.P.SendBody(t, http.MethodPost, "/api/v1/admin/reconcile", admin, `{"voucher_id":"`+l.Sale+`"}`)
+				a := l.P.Once(t, rig.Post("/admin/reconcile", admin, `{"voucher_id":"`+l.Sale+`"}`))
 				return a.Status == http.StatusOK
 			})
 		} else {
@@ -177,10 +177,10 @@ func TestReconcileTruncatedStream(t *testing.T) {
 
 	require.NoError(t, l.Rdb.Del(t.Context(), l.ShardKey("queued")).Err())
 	tickets := rig.Damage{Name: "tickets gone", Kind: "entry_without_ticket", Want: func(*rig.LiveSale) []string { return []string{"order " + ids[0]} }}
-	require.Equal(t, http.StatusNotFound, p.Answered(t, http.MethodGet, "/api/v1/orders/"+ids[0], tokens[0]).Status)
+	require.Equal(t, http.StatusNotFound, p.Do(t, rig.Get("/orders/"+ids[0], tokens[0])).Status)
 	l.RequireNamed(t, tickets)
 	l.RequireRepaired(t, tickets)
-	require.Equal(t, "queued", p.Answered(t, http.MethodGet, "/api/v1/orders/"+ids[0], tokens[0]).Body["status"])
+	require.Equal(t, "queued", p.Do(t, rig.Get("/orders/"+ids[0], tokens[0])).Body["status"])
 
 	entries, err := l.Rdb.XRange(t.Context(), l.ShardKey("orders"), "-", "+").Result()
 	require.NoError(t, err)
@@ -193,8 +193,8 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	_, out := l.Check(t, "reconcile", "--voucher", l.Sale)
 	require.Regexp(t, rig.Finding("phantom"), out)
 	l.RequireRepaired(t, cut)
-	require.Equal(t, http.StatusNotFound, p.Answered(t, http.MethodGet, "/api/v1/orders/"+ids[0], tokens[0]).Status)
-	require.Equal(t, "queued", p.Answered(t, http.MethodGet, "/api/v1/orders/"+ids[7], tokens[7]).Body["status"])
+	require.Equal(t, http.StatusNotFound, p.Do(t, rig.Get("/orders/"+ids[0], tokens[0])).Status)
+	require.Equal(t, "queued", p.Do(t, rig.Get("/orders/"+ids[7], tokens[7])).Body["status"])
 
 	release() // workers may hold and commit the removed entries
 	for i, id := range ids[5:] {
@@ -222,7 +222,7 @@ func TestReconcileReportsNothingForHealthySale(t *testing.T) {
 		for _, row := range regexp.MustCompile(`(?m)^\d+ +\w+ +\d+ .*`).FindAllString(out, -1) {
 			l.RequireUnconfirmed(t, row)
 		}
-		a := l.P.Do(t, http.MethodGet, "/api/v1/admin/reconcile?voucher_id="+l.Sale, admin)
+		a := l.P.Once(t, rig.Get("/admin/reconcile?voucher_id="+l.Sale, admin))
 		if a.Status == http.StatusServiceUnavailable {
 			continue // the machine is too busy for the time limit
 		}
@@ -310,7 +310,7 @@ func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 // metric returns the value of a metric, or NaN if it is missing.
 func metric(t *testing.T, url, name string) float64 {
 	t.Helper()
-	for line := range strings.Lines(body(t, url)) {
+	for line := range strings.Lines(rig.Fetch(t, url).Text) {
 		if rest, found := strings.CutPrefix(line, name+" "); found {
 			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
 			require.NoError(t, err)

@@ -256,9 +256,9 @@ func TestSecondSignalEndsTheDrain(t *testing.T) {
 	p := s.Spawn(t, "")
 	sale, token := p.Sale(t, 1), s.Tokens(t, 1)[0]
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
-	rig.Eventually(t, "/readyz is red", func() bool { return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable })
-	require.Contains(t, body503(t, p.URL+"/readyz"), "not ready: shutdown")
-	require.Equal(t, http.StatusOK, rig.Get(t, p.URL+"/healthz"))
+	rig.Eventually(t, "/readyz is red", func() bool { return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable })
+	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "not ready: shutdown")
+	require.Equal(t, http.StatusOK, rig.Fetch(t, p.URL+"/healthz").Status)
 	require.NoError(t, (&orderers{
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, url: p.URL + "/api/v1/vouchers/" + sale + "/orders",
 		tokens: []string{token},

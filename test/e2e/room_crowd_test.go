@@ -59,7 +59,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 			if !bot {
 				_ = rig.Sleep(ctx, react())
 			}
-			if _, err := p.PlaceWith(ctx, token, sale, w.Pass()); err == nil {
+			if a, err := p.Try(ctx, rig.Purchase(sale, token).Pass(w.Pass())); err == nil && a.Success() {
 				if toAll.Add(1); bot {
 					toBots.Add(1)
 				}

@@ -65,8 +65,8 @@ func TestRoomSurvivesFaults(t *testing.T) {
 			t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.Number, w.Passes)
 		}
 		p := servers[i%len(servers)]
-		if _, err := p.PlaceWith(ctx, w.Token, sale, w.Pass()); err != nil {
-			t.Errorf("%s: %v", p.URL, err)
+		if a, err := p.Try(ctx, rig.Purchase(sale, w.Token).Pass(w.Pass())); err != nil || !a.Success() {
+			t.Errorf("%s: %v %s", p.URL, err, a.Text)
 		}
 	})
 	s.VerifyRoom(t, sale)
@@ -126,7 +126,7 @@ func TestRoomControl(t *testing.T) {
 		})
 		return !slices.Contains(passes, "")
 	})
-	servers[0].MustPlaceWith(t, all[0].Token, sale, passes[0])
+	servers[0].Must(t, rig.Purchase(sale, all[0].Token).Pass(passes[0]))
 	servers[2].ChangeRoom(t, admin, sale, map[string]any{"revoke": true})
 	for i, p := range servers {
 		rig.Eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
@@ -138,7 +138,7 @@ func TestRoomControl(t *testing.T) {
 		servers[i%3].Refuses(t, "entry_required", w.Token, sale, passes[1+i])
 	}
 	renewed := servers[0].MustEntry(t, http.MethodGet, all[1].Token, sale, all[1].Ticket)
-	servers[1].MustPlaceWith(t, all[1].Token, sale, renewed.Pass) // those who were admitted get new passes
+	servers[1].Must(t, rig.Purchase(sale, all[1].Token).Pass(renewed.Pass)) // those who were admitted get new passes
 	s.VerifyRoom(t, sale)
 }
 
@@ -185,9 +185,10 @@ func TestRoomSoldOut(t *testing.T) {
 		}
 		var orders []string
 		for i, number := range order[:units] {
-			o := servers[i%2].MustPlaceWith(t, byNumber[number].Token, sale, byNumber[number].Pass())
-			rig.RequireOrdered(t, a, byNumber[number].Token, o.ID)
-			orders = append(orders, o.ID)
+			w := byNumber[number]
+			o := servers[i%2].Do(t, rig.Purchase(sale, w.Token).Pass(w.Pass())).Order()
+			rig.RequireOrdered(t, a, w.Token, o)
+			orders = append(orders, o)
 		}
 		for _, number := range order[units:] {
 			w := byNumber[number]
@@ -246,7 +247,7 @@ func TestRoomSoldOut(t *testing.T) {
 			require.Fail(t, "the unit did not come back")
 		}
 		require.Equal(t, next.Number, got.Number)
-		b.BuyReturnedWith(t, got, sale)
+		b.BuyReturned(t, rig.Purchase(sale, got.Token).Pass(got.Pass()))
 		stop()
 		pressing.Wait()
 		require.Equal(t, order[:units+1], log.Admitted(t))

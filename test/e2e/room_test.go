@@ -72,7 +72,7 @@ func TestRoomTickets(t *testing.T) {
 	})
 	buy := func(p *rig.Server, w *rig.Waiter, pass string) rig.Answer {
 		t.Helper()
-		return p.Answered(t, http.MethodPost, rig.OrdersOf(sale), w.Token, "X-Entry-Pass", pass, "Prefer", "wait=3")
+		return p.Do(t, rig.Purchase(sale, w.Token).Pass(pass).With("Prefer", "wait=3"))
 	}
 	rig.RequireProblem(t, http.StatusForbidden, "entry_required", buy(b, all[0], ""))
 	rig.RequireProblem(t, http.StatusForbidden, "entry_required", buy(b, all[0], all[0].Ticket))

@@ -17,9 +17,9 @@ func TestAdminRush(t *testing.T) {
 		p := s.With("SECKILL_RATE_LIMIT=on").Serve(t)
 		admin, path := p.Admin(t), "/admin/rush"
 		start := func(buyers, stock int) rig.Answer { // a start that is answered 503 leaves no rush
-			return p.Reply(t, http.MethodPost, path, admin, map[string]any{"buyers": buyers, "stock": stock})
+			return p.Do(t, rig.Post(path, admin, map[string]any{"buyers": buyers, "stock": stock}))
 		}
-		require.Equal(t, "idle", p.Must(t, http.MethodGet, path, admin, nil)["state"])
+		require.Equal(t, "idle", p.Must(t, rig.Get(path, admin))["state"])
 
 		began := start(300, 40)
 		require.Equal(t, http.StatusAccepted, began.Status, began.Body)
@@ -46,19 +46,19 @@ func TestAdminRush(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, "ended", p.Must(t, http.MethodGet, "/vouchers/"+sale, admin, nil)["state"],
+		require.Equal(t, "ended", p.Must(t, rig.Get("/vouchers/"+sale, admin))["state"],
 			"units of unpaid orders return later and must not be sold")
-		log := p.Must(t, http.MethodGet, "/admin/audit?voucher_id="+sale, admin, nil)["items"].([]any)
+		log := p.Must(t, rig.Get("/admin/audit?voucher_id="+sale, admin))["items"].([]any)
 		require.NotEmpty(t, log)
 		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
 
 		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
 		rig.RequireProblem(t, http.StatusConflict, "invalid_state", start(1, 1))
-		require.Equal(t, http.StatusNoContent, p.Reply(t, http.MethodDelete, path, admin, nil).Status)
+		require.Equal(t, http.StatusNoContent, p.Do(t, rig.Delete(path, admin)).Status)
 		stopped := p.WaitForRush(t, admin)
 		require.Equal(t, "failed", stopped["state"])
 		require.Equal(t, "the rush was stopped", stopped["detail"])
-		require.Equal(t, http.StatusNoContent, p.Reply(t, http.MethodDelete, path, admin, nil).Status, "stopping without a rush succeeds")
+		require.Equal(t, http.StatusNoContent, p.Do(t, rig.Delete(path, admin)).Status, "stopping without a rush succeeds")
 
 		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
 		require.Zero(t, p.Stop(t), "shutdown ends the rush")

@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -51,27 +49,19 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	login := r.Login(t, p, buyer)
 	token, refresh := login["access_token"].(string), login["refresh_token"].(string)
 	r.Request(t, p, other)
-	a := p.Reply(t, http.MethodPost, "/auth/login", "", map[string]string{"phone": other, "code": "no code"})
+	a := p.Do(t, rig.Post("/auth/login", "", map[string]string{"phone": other, "code": "no code"}))
 	require.GreaterOrEqual(t, a.Status, 400)
 	v := rig.Answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, 5) })
 	o := p.Buy(t, token, v.ID)
-	p.Must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+	p.Must(t, rig.Pay(o.ID, token))
 	p.WaitFor(t, token, o.ID, "paid")
-	p.Must(t, http.MethodGet, "/admin/orders?phone="+buyer, admin, nil)
-	code := p.Must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
-	ops := regexp.MustCompile(`metrics and profiles" addr=(\S+)`).FindStringSubmatch(p.Log.String())
-	require.NotNil(t, ops)
-	res, err := http.Get("http://" + ops[1] + "/metrics")
-	require.NoError(t, err)
-	metrics, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	require.Contains(t, string(metrics), "seckill_order_seconds")
+	p.Must(t, rig.Get("/admin/orders?phone="+buyer, admin))
+	code := p.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
 	require.Zero(t, p.Stop(t))
+	require.Contains(t, p.Metrics, "seckill_order_seconds")
 
 	down := s.With("SECKILL_CODE_URL=http://" + rig.FreeAddr(t)).Serve(t)
-	a, err = down.Call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": lost})
-	require.NoError(t, err)
+	a = down.Once(t, rig.Post("/auth/code", "", map[string]string{"phone": lost}))
 	require.Equal(t, http.StatusServiceUnavailable, a.Status)
 	require.Zero(t, down.Stop(t))
 
@@ -83,7 +73,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 		require.NotRegexp(t, `\b`+code+`\b`, log)
 	}
 	for _, secret := range []string{buyer, other, lost, boss, admin, token, refresh, code} {
-		require.NotContains(t, log+string(metrics), secret)
+		require.NotContains(t, log+p.Metrics, secret)
 	}
 }
 
@@ -96,8 +86,7 @@ func TestWithoutSenderNoCodeIsSent(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "\n  codes: ")
 	p := s.Serve(t)
-	a, err := p.Call(t.Context(), http.MethodPost, "/auth/code", "", map[string]string{"phone": "13911112222"})
-	require.NoError(t, err)
+	a := p.Once(t, rig.Post("/auth/code", "", map[string]string{"phone": "13911112222"}))
 	require.Equal(t, http.StatusServiceUnavailable, a.Status)
 	require.Empty(t, a.Header.Get("X-Demo-Code"))
 	p.Logs(t, "SECKILL_CODE_URL is not set")
@@ -127,7 +116,7 @@ func newHolder(t *testing.T, p *rig.Server, r *rig.CodeReceiver, sale, phone str
 		return err
 	})
 	h.order = p.Buy(t, h.token, sale).ID
-	p.Must(t, http.MethodPost, "/orders/"+h.order+"/pay", h.token, nil)
+	p.Must(t, rig.Pay(h.order, h.token))
 	p.WaitFor(t, h.token, h.order, "paid")
 	h.code = h.shown(t, p)
 	return h
@@ -136,7 +125,7 @@ func newHolder(t *testing.T, p *rig.Server, r *rig.CodeReceiver, sale, phone str
 // shown returns the redeem code that the page of the order shows.
 func (h holder) shown(t *testing.T, p *rig.Server) string {
 	t.Helper()
-	return p.Must(t, http.MethodGet, "/orders/"+h.order, h.token, nil)["redeem_code"].(string)
+	return p.Must(t, rig.Get("/orders/"+h.order, h.token))["redeem_code"].(string)
 }
 
 // requireSession requires that every token of the holder works or that none does.
@@ -146,9 +135,9 @@ func (h holder) requireSession(t *testing.T, p *rig.Server, valid bool) {
 	if valid {
 		want = http.StatusOK
 	}
-	a := p.Reply(t, http.MethodGet, "/me", h.token, nil)
+	a := p.Do(t, rig.Get("/me", h.token))
 	require.Equal(t, want, a.Status, "access token")
-	a = p.Reply(t, http.MethodPost, "/auth/refresh", "", map[string]string{"refresh_token": h.refresh})
+	a = p.Do(t, rig.Post("/auth/refresh", "", map[string]string{"refresh_token": h.refresh}))
 	require.Equal(t, want, a.Status, "refresh token")
 	retryTimeouts(t, func() error {
 		_, _, err := (&browser{t: t, url: p.URL, token: h.idle}).call(http.MethodGet, "/user/me", nil)
@@ -165,7 +154,7 @@ func (h holder) requireSession(t *testing.T, p *rig.Server, valid bool) {
 // redeem enters a redeem code as the merchant and returns the status of the answer.
 func redeem(t *testing.T, p *rig.Server, admin, code string) int {
 	t.Helper()
-	return p.Reply(t, http.MethodPost, "/admin/redeem", admin, map[string]string{"code": code}).Status
+	return p.Do(t, rig.Post("/admin/redeem", admin, map[string]string{"code": code})).Status
 }
 
 // TestChangeOfSecret changes the secret of a server in two steps: a new secret signs while the old one is still
@@ -222,7 +211,7 @@ func TestSessionsOfDemoEndWithIt(t *testing.T) {
 	require.Zero(t, p.Stop(t))
 
 	p = demo.CodesTo(r).With("SECKILL_ADMIN_PHONES=" + app.DemoAdmin).Serve(t)
-	require.Equal(t, http.StatusUnauthorized, p.Reply(t, http.MethodGet, "/admin/orders", stranger, nil).Status)
+	require.Equal(t, http.StatusUnauthorized, p.Do(t, rig.Get("/admin/orders", stranger)).Status)
 	owner := newHolder(t, p, r, sale, "13911110001")
 	require.Zero(t, p.Stop(t))
 

@@ -80,7 +80,7 @@ func traceOrder(t *testing.T, lane string, want []string) bool {
 	sale := p.Sale(t, 10)
 	token, other := p.LoginToken(t, phone), p.LoginToken(t, "13800000078")
 	place := func(token, traceparent string) int {
-		a := p.Click(t, token, sale, "Idempotency-Key", key, "Prefer", "wait=3", "Traceparent", traceparent)
+		a := p.Once(t, rig.Purchase(sale, token).Keyed(key).With("Prefer", "wait=3").With("Traceparent", traceparent))
 		require.Contains(t, []int{http.StatusCreated, http.StatusAccepted, http.StatusServiceUnavailable}, a.Status, a.Body)
 		return a.Status
 	}

@@ -1,8 +1,7 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -33,7 +33,9 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	ids, errs := make([]string, buyers), make([]error, buyers)
 	var waiting sync.WaitGroup
 	for i, token := range tokens {
-		waiting.Go(func() { ids[i], errs[i] = p.QueueUp(t.Context(), token, sale) })
+		waiting.Go(func() {
+			ids[i], errs[i] = queueUp(t.Context(), p, rig.Purchase(sale, token).Keyed("k").With("Prefer", "wait=5"))
+		})
 	}
 	rig.Eventually(t, "all buyers wait", func() bool {
 		lag, err := app.ReadLag(t.Context(), rdb)
@@ -45,7 +47,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
-		waiting.Go(func() { followUntil("pending_payment", p.URL+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
+		waiting.Go(func() { followUntil(t.Context(), p, "pending_payment", id, tokens[i], seen) })
 	}
 	for range buyers {
 		require.Equal(t, "queued", <-seen)
@@ -59,42 +61,44 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	s.Verify(t)
 }
 
-// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream. For a
-// while a busy machine may not open it: the server answers 503, or ends a connection whose header it got too late.
-func followUntil(last, url, token string, seen chan<- string) {
-	req, err := http.NewRequest(http.MethodGet, url, nil)
+// queueUp sends a purchase until it is answered, and returns the id of its order. A busy machine may end a connection whose
+// header it got too late.
+func queueUp(ctx context.Context, p *rig.Server, purchase rig.Request) (order string, err error) {
+	for {
+		a, err := p.Try(ctx, purchase)
+		switch {
+		case err != nil && ctx.Err() == nil:
+		case a.Status != http.StatusAccepted:
+			return "", fmt.Errorf("%d %s %w", a.Status, a.Text, err)
+		default:
+			return a.Order(), nil
+		}
+	}
+}
+
+// followUntil sends each new status of an order up to last, or the reason for an earlier end of its event stream.
+func followUntil(ctx context.Context, p *rig.Server, last, order, token string, seen chan<- string) {
+	stream, err := p.Open(ctx, rig.Get("/orders/"+order+"/events", token))
+	for err != nil && ctx.Err() == nil { // as for queueUp
+		stream, err = p.Open(ctx, rig.Get("/orders/"+order+"/events", token))
+	}
 	if err != nil {
 		seen <- err.Error()
 		return
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Timeout: 3 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	for deadline := time.Now().Add(time.Minute); (err != nil || res.StatusCode == http.StatusServiceUnavailable) && time.Now().Before(deadline); {
-		if err == nil {
-			_ = res.Body.Close()
-		}
-		res, err = client.Do(req)
-	}
-	if err != nil {
-		seen <- err.Error()
-		return
-	}
-	defer res.Body.Close()
-	status := ""
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		var o struct{ Status string }
-		if !ok || json.Unmarshal([]byte(data), &o) != nil || o.Status == status {
-			continue // a new queue position, or the end of an event
-		}
-		status = o.Status
-		if seen <- status; status == last {
+	defer stream.Close()
+
+	var before, now rush.Order
+	for before.Status != last {
+		if _, err := stream.Next(&now); err != nil {
+			seen <- err.Error()
 			return
 		}
+		if now.Status != before.Status { // and not only another position in the queue
+			seen <- now.Status
+		}
+		before = now
 	}
-	seen <- fmt.Sprint("the stream ended: ", res.Status, lines.Err())
 }
 
 // requireFewCommands counts the commands of Redis over two seconds, including those of the workers.

@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,7 +57,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale)
 	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
 	v.reads(`[data-invariant="I5"] .detail`, "4 ")
-	c.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", c.Token, map[string]any{"delta": 1, "reason": "x; status: off -> on"})
+	c.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", c.Token, map[string]any{"delta": 1, "reason": "x; status: off -> on"}))
 	c.Change(t, sale, map[string]any{"status": "off"})
 	v.goTo("/console/audit?voucher_id=" + sale)
 	v.reads("table", "状态：已发布 → 已下架")

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -22,7 +21,7 @@ func (b *tab) fieldValue(form, field string) string {
 // changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
 func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
-	for _, item := range c.Must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
+	for _, item := range c.Must(t, rig.Get("/vouchers?limit=100", ""))["items"].([]any) {
 		if v := item.(map[string]any); v["type"] == "normal" {
 			normal = v["id"].(string)
 		}
@@ -33,7 +32,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	v.fill("change", "sub_title", "changed here")
 	v.submit("change")
 	v.reads("main", "Saved.")
-	require.Equal(t, "changed here", c.Must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
+	require.Equal(t, "changed here", c.Must(t, rig.Get("/vouchers/"+normal, ""))["sub_title"])
 }
 
 // editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
@@ -83,7 +82,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 	v.until(`window.release`)
 	v.run(`release()`)
 	v.reads("h1", "second")
-	changed := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	changed := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, "second", changed["title"])
 	require.Equal(t, "half written", changed["rules"])
 

@@ -19,7 +19,7 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 	t.Helper()
 	token = c.LoginToken(t, phone)
 	o = c.Buy(t, token, sale)
-	require.Equal(t, http.StatusOK, c.Answered(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token).Status)
+	require.Equal(t, http.StatusOK, c.Do(t, rig.Pay(o.ID, token)).Status)
 	c.WaitFor(t, token, o.ID, "paid")
 	return o, token
 }
@@ -29,7 +29,7 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
-	code := c.Must(t, http.MethodGet, "/orders/"+o.ID, token, nil)["redeem_code"].(string)
+	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
 	v := c.visit(c.URL, "en")
 	v.enter("/console/orders?voucher_id="+sale, c.phone)
 	v.reads(".listing tbody tr", "Paid")
@@ -89,7 +89,7 @@ func searchOrders(t *testing.T, c *consoleTest) {
 	v.submit("search")
 	v.reads(fieldError("search", "to"), "Must not be before")
 
-	payment := c.Must(t, http.MethodGet, "/admin/orders/"+o.ID, c.Token, nil)["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
+	payment := c.Must(t, rig.Get("/admin/orders/"+o.ID, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
 	v.goTo("/console/orders")
 	search("payment_ref", payment)
 	only()
@@ -147,7 +147,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 	v.until(`document.querySelector('[data-do="refund-all"]').checkVisibility()`)
 	v.click(`[data-do="refund-all"]`)
 	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
-	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, http.MethodGet, "/orders/"+orders[0].ID, tokens[0], nil)["amount"].(float64)/100))
+	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, rig.Get("/orders/"+orders[0].ID, tokens[0]))["amount"].(float64)/100))
 	v.key("\x1b")
 	v.until(`!document.querySelector("dialog")`)
 	for i, o := range orders {

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +83,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	v.submit("shop")
 	v.reads("main", "Saved.")
 	shop := v.at()[len("/console/shops/"):]
-	require.Equal(t, "Quay 7", p.Must(t, http.MethodGet, "/shops/"+shop, "", nil)["address"])
+	require.Equal(t, "Quay 7", p.Must(t, rig.Get("/shops/"+shop, ""))["address"])
 
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.goTo("/console/new")
@@ -183,7 +182,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	v.confirm()
 	v.reads("main .head .chip", "Unpublished")
 	require.Equal(t, sale, v.publishDraft())
-	require.Equal(t, "on", p.Must(t, http.MethodGet, "/vouchers/"+sale, p.Token, nil)["status"])
+	require.Equal(t, "on", p.Must(t, rig.Get("/vouchers/"+sale, p.Token))["status"])
 
 	// A clone is a new draft with new times and no picture, if that is removed.
 	v.click(`a[href="/console/new?from=` + sale + `"]`)
@@ -198,10 +197,10 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	require.NotEqual(t, sale, clone)
 	v.checks("picture", "warning")
 	require.Equal(t, clone, v.publishDraft())
-	made := p.Must(t, http.MethodGet, "/vouchers/"+clone, "", nil)
+	made := p.Must(t, rig.Get("/vouchers/"+clone, ""))
 	require.Equal(t, "upcoming", made["state"])
 	require.NotContains(t, made, "image_id")
-	original := p.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	original := p.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, lasts(t, original), lasts(t, made))
 	buyer.goTo("/")
 	buyer.reads(card(clone), "Soup of the day")

@@ -236,7 +236,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button[type=submit]"))`))
 	sale := v.publishDraft()
 	v.reads("h1", t.Name())
-	made := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	made := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	assert.EqualValues(t, 990, made["pay_value"])
 	assert.EqualValues(t, 2000, made["actual_value"])
 	for field, want := range map[string]time.Time{"begin_at": begin, "end_at": end} {
@@ -245,7 +245,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
 	}
 	n := 0
-	for _, other := range c.Must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
+	for _, other := range c.Must(t, rig.Get("/vouchers?limit=100", ""))["items"].([]any) {
 		if other.(map[string]any)["title"] == t.Name() {
 			n++
 		}
@@ -261,7 +261,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.submit("change")
 	v.reads("main", "Saved.")
 	buyer.reads(card(sale), t.Name()+" changed")
-	changed := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	changed := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	assert.EqualValues(t, 500, changed["pay_value"])
 	assert.Equal(t, made["begin_at"], changed["begin_at"])
 	v.submit("change")
@@ -293,7 +293,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads(dialog, "can no longer be bought")
 	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
-	kept := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	kept := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, "on", kept["status"])
 	require.Equal(t, made["end_at"], kept["end_at"])
 
@@ -401,9 +401,9 @@ func findOrders(t *testing.T, c *consoleTest) {
 	require.NoError(t, err)
 	require.Equal(t, "cancelled", gone.Status)
 
-	c.Must(t, http.MethodPost, "/orders/"+kept.ID+"/pay", token, nil)
+	c.Must(t, rig.Pay(kept.ID, token))
 	c.WaitFor(t, token, kept.ID, "paid")
-	code := c.Must(t, http.MethodGet, "/orders/"+kept.ID, token, nil)["redeem_code"].(string)
+	code := c.Must(t, rig.Get("/orders/"+kept.ID, token))["redeem_code"].(string)
 	v.goTo("/console/orders")
 	v.fill("redeem", "code", code)
 	v.submit("redeem")
@@ -424,7 +424,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	s := c.Stack.Fresh(t).WithAdmins().In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t).Shop(t)
 	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 1)
-	user := p.Must(t, http.MethodGet, "/me", tokens[0], nil)["id"].(string)
+	user := p.Must(t, rig.Get("/me", tokens[0]))["id"].(string)
 	cure := rig.Poison(t, s, user)
 	order, deadLetter := rig.PlacePoisoned(t, p.Server, sale, tokens[0], p.Token)
 	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)

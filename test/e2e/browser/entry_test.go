@@ -2,7 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ func orderWithPass(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	var sales [4]string
 	for i := range sales {
 		sales[i] = p.Publish(t, rig.Offer{Stock: 5})
-		p.Must(t, http.MethodPatch, "/admin/vouchers/"+sales[i], p.Token, rig.PassMode)
+		p.Must(t, rig.Patch("/admin/vouchers/"+sales[i], p.Token, rig.PassMode))
 	}
 	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
 	v := visit(p.URL)
@@ -72,7 +71,7 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	v.submit("make")
 	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "With a pass")
-	entry := func() any { return c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"] }
+	entry := func() any { return c.Must(t, rig.Get("/vouchers/"+sale, ""))["entry"] }
 	require.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 30.0}, entry())
 	v.reads(`[data-fact="unpaid_limit"]`, "2")
 
@@ -92,7 +91,7 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	v.fill("change", "entry.mode", "open")
 	v.submit("change")
 	v.reads("main", "Saved.")
-	stored := c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	stored := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})
 	require.Equal(t, map[string]any{"mode": "open"}, entry())
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)

@@ -3,7 +3,6 @@ package browser
 import (
 	_ "embed"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -219,7 +218,7 @@ func texts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor)
 	all := evaluate[map[string]map[string]string](v.tab,
 		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
 	requireSameTexts(t, all)
-	a := p.Do(t, http.MethodGet, "/api/v1/openapi.json", "")
+	a := p.Once(t, rig.Get("/openapi.json", ""))
 	for code := range codesOf(a.Body) {
 		assert.Contains(t, all["en"], "error."+code)
 	}

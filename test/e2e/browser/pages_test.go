@@ -58,8 +58,8 @@ func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	code := v.text(anOrder + " code")
 	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	redeem := rig.KeyedPost{Path: "/api/v1/admin/orders/" + id + "/redeem", Token: p.Token, Key: "redeem " + id}
-	a := p.PostUntilAnswered(t, redeem)
+	redeem := rig.Post("/admin/orders/"+id+"/redeem", p.Token, nil).Keyed("redeem " + id)
+	a := p.Do(t, redeem)
 	require.Equal(t, http.StatusOK, a.Status, a.Body)
 	v.orderIs("redeemed") // without a reload
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
@@ -213,7 +213,7 @@ func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *
 	store.reads(".banner", "No connection")
 	token := p.LoginToken(t, phone)
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	p.Must(t, http.MethodPost, "/orders/"+id+"/pay", token, nil)
+	p.Must(t, rig.Pay(id, token))
 	rig.Eventually(t, "the order is paid", func() bool {
 		o, err := p.Order(t.Context(), token, id)
 		return err == nil && o.Status == "paid"

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -95,7 +94,7 @@ func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *vi
 	waits.do(chromedp.Reload())
 	waits.reads(card(sale)+" .note", waiting.soldOut) // the place survives a reload
 	waits.tabTo(`[data-do="language"]`)
-	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 1, "reason": "came back"})
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 1, "reason": "came back"}))
 	waits.reads(card(sale)+" .note", waiting.turn)
 	require.True(t, evaluate[bool](waits.tab, hasFocus(`[data-do="language"]`)), "the focus stays where the buyer needs it")
 
@@ -141,7 +140,7 @@ func roomInTwoTabs(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	one.do(chromedp.Navigate("about:blank"))
 	two.collectsAnnouncements()
 	three.collectsAnnouncements()
-	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."})
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."}))
 	for _, b := range []*tab{two, three} {
 		b.reads(card(sale), "Ten more minutes, please.")
 		b.until(`announced.includes("Ten more minutes, please.")`)
@@ -207,7 +206,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.run(`window.rooms = await load("shop/rooms.js")`)
 	v.until(`["lobby", "waiting"].includes(rooms.place(%q).is)`, sale)
 	v.until(`await rooms.renew(%q)`, sale)
-	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"revoke": true})
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"revoke": true}))
 	v.click(buyOf(sale))
 	v.reads(card(sale), "Reserved for you")
 }
@@ -235,7 +234,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "Waiting room")
 	entry := func() map[string]any {
-		return c.Must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"].(map[string]any)
+		return c.Must(t, rig.Get("/vouchers/"+sale, ""))["entry"].(map[string]any)
 	}
 	require.Equal(t, map[string]any{
 		"mode": "room", "pass_ttl": 120.0, "rate": 7.0, "opens_at": begin.Add(-10 * time.Minute).UTC().Format(time.RFC3339),

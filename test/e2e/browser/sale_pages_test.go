@@ -18,7 +18,7 @@ import (
 func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 600})
 	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
-	p.As(t, http.MethodPost, "/api/v1/admin/vouchers/"+sale+"/stock", map[string]any{"delta": 5, "reason": "more"}, http.StatusOK, &struct{}{})
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 5, "reason": "more"}))
 
 	res, err := http.Get(p.URL + "/sales/" + sale) //nolint:noctx // a test
 	require.NoError(t, err)

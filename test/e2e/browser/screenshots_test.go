@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"image/png"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -72,9 +71,9 @@ func takeConsoleScreenshot(t *testing.T) {
 		switch {
 		case err != nil:
 		case i%40 == 1:
-			p.Must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+			p.Must(t, rig.Pay(o.ID, token))
 		case i%60 == 2:
-			p.Must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
+			p.Must(t, rig.Post("/orders/"+o.ID+"/cancel", token, nil))
 		}
 		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // purchases come in waves
 	}

@@ -78,7 +78,7 @@ func TestHotVoucherOnCluster(t *testing.T) {
 	s, cluster := clusterStack(t)
 	s = s.In("queue")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
-	sale := servers[0].SegmentedSale(t, 2000)
+	sale := servers[0].Publish(t, rig.Offer{Stock: 2000, Segments: 16})
 	c := rig.BuyersOf(sale, 2000, s.Tokens(t, 2500), servers...)
 	commands := func() (all []int64) {
 		for _, node := range cluster.Nodes {
@@ -109,8 +109,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		p := s.Serve(t)
-		p.MayRefuse()                   // while a node is down
-		sale := p.SegmentedSale(t, 800) // segments have no effect in the other lanes
+		sale := p.Publish(t, rig.Offer{Stock: 800, Segments: 16}) // segments have no effect in the other lanes
 		c := rig.BuyersOf(sale, 800, s.Tokens(t, 1000), p)
 		wait := rig.LongRush(t, s, c, 6*time.Second)
 		for _, node := range cluster.Nodes {

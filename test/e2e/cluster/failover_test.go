@@ -82,7 +82,7 @@ func TestCounterMasterDown(t *testing.T) {
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
 		rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
-			return rig.Get(t, p.URL+"/readyz") == http.StatusServiceUnavailable
+			return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable
 		})
 	})
 }
@@ -216,7 +216,7 @@ type fault struct {
 func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	t.Helper()
 	const units = 240
-	c := rig.BuyersOf(servers[0].SegmentedSale(t, units), units, s.Tokens(t, 300), servers...) // segments have no effect in the other lanes
+	c := rig.BuyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, s.Tokens(t, 300), servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	for _, p := range servers {
 		p.MayRefuse() // until the system has failed over

@@ -104,7 +104,7 @@ func TestClusterAndSentinelWithTLSAndUser(t *testing.T) {
 			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
 			p := s.Spawn(t, "")
-			c := rig.BuyersOf(p.SegmentedSale(t, 50), 50, s.Tokens(t, 80), p)
+			c := rig.BuyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
 			r := c.Run(t.Context())
 			rig.RequireExactSale(t, c, r)
 			rig.RequireInvariants(t, s, c, r)

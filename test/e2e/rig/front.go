@@ -1,9 +1,7 @@
 package rig
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -157,8 +155,31 @@ type Offer struct {
 	BeginAt     time.Time `json:"begin_at"`
 	EndAt       time.Time `json:"end_at"`
 
-	LimitPerUser int `json:"limit_per_user,omitempty"`
-	PayTimeout   int `json:"pay_timeout,omitempty"` // seconds
+	LimitPerUser int            `json:"limit_per_user,omitempty"`
+	PayTimeout   int            `json:"pay_timeout,omitempty"` // seconds
+	Segments     int            `json:"segments,omitempty"`
+	Entry        map[string]any `json:"entry,omitempty"`
+}
+
+// Request publishes the offer. By default, it began an hour ago and ends in three hours.
+func (o Offer) Request(admin string) Request {
+	o.Title = cmp.Or(o.Title, "an offer")
+	if o.BeginAt.IsZero() {
+		o.BeginAt = time.Now().Add(-time.Hour)
+	}
+	if o.EndAt.IsZero() {
+		o.EndAt = time.Now().Add(3 * time.Hour)
+	}
+	o.ShopID = "1"
+	o.PayValue = max(o.PayValue, 100)
+	o.ActualValue = max(o.ActualValue, 200)
+	return Post("/admin/vouchers", admin, o)
+}
+
+// Publish publishes a sale and returns its id.
+func (p *Server) Publish(t *testing.T, o Offer) string {
+	t.Helper()
+	return p.Shop(t).Publish(t, o)
 }
 
 // Shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
@@ -174,54 +195,15 @@ func (p *Server) Shop(t *testing.T) *Shop {
 	return &Shop{Server: p, Token: p.Admin(t)}
 }
 
-// Publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.
+// Publish publishes a sale and returns its id.
 func (p *Shop) Publish(t *testing.T, o Offer) string {
 	t.Helper()
-	if o.Title == "" {
-		o.Title = t.Name()
-	}
-	if o.BeginAt.IsZero() {
-		o.BeginAt = time.Now().Add(-time.Hour)
-	}
-	if o.EndAt.IsZero() {
-		o.EndAt = time.Now().Add(3 * time.Hour)
-	}
-	o.ShopID, o.PayValue, o.ActualValue = "1", max(o.PayValue, 100), max(o.ActualValue, 200)
-	var v struct{ ID string }
-	p.As(t, http.MethodPost, "/api/v1/admin/vouchers", o, http.StatusCreated, &v)
-	return v.ID
+	o.Title = cmp.Or(o.Title, t.Name())
+	return p.Must(t, o.Request(p.Token))["id"].(string)
 }
 
 // Change changes a voucher.
 func (p *Shop) Change(t *testing.T, sale string, fields map[string]any) {
 	t.Helper()
-	p.As(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
-}
-
-// As sends a request of the admin, requires its status and decodes the response into out. It repeats a request that is
-// answered 503, with the same key.
-func (p *Shop) As(t *testing.T, method, path string, in any, want int, out any) {
-	t.Helper()
-	body, err := json.Marshal(in)
-	require.NoError(t, err)
-	key := rand.Text()
-	var status int
-	var text []byte
-	Eventually(t, "an answer other than 503", func() bool {
-		req, err := http.NewRequestWithContext(t.Context(), method, p.URL+path, bytes.NewReader(body))
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer "+p.Token)
-		if method == http.MethodPost {
-			req.Header.Set("Idempotency-Key", key)
-		}
-		res, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		defer res.Body.Close()
-		text, err = io.ReadAll(res.Body)
-		require.NoError(t, err)
-		status = res.StatusCode
-		return !forgive503(status) && !strings.Contains(string(text), "order_in_progress")
-	})
-	require.Equal(t, want, status, string(text))
-	require.NoError(t, json.Unmarshal(text, out))
+	p.Must(t, Patch("/admin/vouchers/"+sale, p.Token, fields))
 }

@@ -91,7 +91,7 @@ func (r *CodeReceiver) Enroll(t *testing.T, s *Stack, phone string) {
 // Request has a code sent to a phone and returns the answer. A slow receiver may get more than one code.
 func (r *CodeReceiver) Request(t *testing.T, p *Server, phone string) Answer {
 	t.Helper()
-	a := p.Reply(t, http.MethodPost, "/auth/code", "", map[string]string{"phone": phone})
+	a := p.Do(t, Post("/auth/code", "", map[string]string{"phone": phone}))
 	require.Less(t, a.Status, 300, a.Body)
 	return a
 }
@@ -110,7 +110,7 @@ func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]a
 		in["totp"], err = totp.GenerateCode(key, time.Now())
 		require.NoError(t, err)
 	}
-	return p.Must(t, http.MethodPost, "/auth/login", "", in)
+	return p.Must(t, Post("/auth/login", "", in))
 }
 
 // eventReceiver is the merchant's system behind SECKILL_EVENTS_URL. While it hangs, it takes events without answering.

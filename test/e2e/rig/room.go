@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,75 +37,65 @@ type entryAnswer struct {
 	Code string `json:"code"`
 }
 
-// entryClient keeps its connections, because the buyers of a room send many requests.
-var entryClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Second}}
-
-// Entry sends a request to the entry of a sale.
-func (p *Server) Entry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.URL+"/api/v1/vouchers/"+sale+"/entry", http.NoBody)
-	if err != nil {
-		return a, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
+// entryRequest is a request to the entry of a sale. Its buyer keeps the connection.
+func entryRequest(method, token, sale, ticket string) Request {
+	r := Request{Method: method, Path: "/api/v1/vouchers/" + sale + "/entry", Token: token, reuse: true}
 	if ticket != "" {
-		req.Header.Set("X-Entry-Ticket", ticket)
+		r = r.With("X-Entry-Ticket", ticket)
 	}
-	res, err := entryClient.Do(req)
-	if err != nil {
-		return a, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusNoContent {
-		err = json.NewDecoder(res.Body).Decode(&a)
-	}
-	return a, err
+	return r
 }
 
-// MustEntry is entry for requests that have to be answered. It repeats a request that is answered 503.
-func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) (a entryAnswer) {
+// entryAnswerOf decodes an answer of the entry.
+func entryAnswerOf(a Answer, err error) (entryAnswer, error) {
+	var e entryAnswer
+	if err == nil && a.Text != "" {
+		err = json.Unmarshal([]byte(a.Text), &e)
+	}
+	return e, err
+}
+
+// Entry sends a request to the entry of a sale once.
+func (p *Server) Entry(ctx context.Context, method, token, sale, ticket string) (entryAnswer, error) {
+	return entryAnswerOf(p.Send(ctx, entryRequest(method, token, sale, ticket)))
+}
+
+// TryEntry is Entry for a request that is repeated while the server is busy.
+func (p *Server) TryEntry(ctx context.Context, method, token, sale, ticket string) (entryAnswer, error) {
+	return entryAnswerOf(p.Try(ctx, entryRequest(method, token, sale, ticket)))
+}
+
+// MustEntry is TryEntry for a request that must be answered.
+func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) entryAnswer {
 	t.Helper()
 	a, err := p.TryEntry(t.Context(), method, token, sale, ticket)
 	require.NoError(t, err)
 	return a
 }
 
-// TryEntry is mustEntry for goroutines. It returns the last answer or error of a minute.
-func (p *Server) TryEntry(ctx context.Context, method, token, sale, ticket string) (a entryAnswer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		a, err = p.Entry(ctx, method, token, sale, ticket)
-		if err != nil || !a.Busy() || Sleep(ctx, 20*time.Millisecond) != nil {
-			return a, err
-		}
-		forgiven.add(forgivenAnswer)
-	}
-}
-
 // Busy reports whether the answer is 503.
 func (a entryAnswer) Busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
 
 // RoomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
-func (p *Server) RoomSale(t *testing.T, stock, rate, passTTL int, after time.Duration) (sale string) {
+func (p *Server) RoomSale(t *testing.T, stock int64, rate, passTTL int, after time.Duration) (sale string) {
 	t.Helper()
 	now := time.Now()
-	return p.Must(t, http.MethodPost, "/admin/vouchers", p.Admin(t), map[string]any{
-		"shop_id": "1", "title": t.Name(), "pay_value": 100, "actual_value": 200, "stock": stock,
-		"begin_at": now.Add(after), "end_at": now.Add(2 * time.Hour),
-		"entry": map[string]any{"mode": "room", "rate": rate, "pass_ttl": passTTL, "opens_at": now.Add(-time.Minute)},
-	})["id"].(string)
+	return p.Publish(t, Offer{
+		Stock: stock, BeginAt: now.Add(after),
+		Entry: map[string]any{"mode": "room", "rate": rate, "pass_ttl": passTTL, "opens_at": now.Add(-time.Minute)},
+	})
 }
 
 // BeginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
 func (p *Server) BeginSale(t *testing.T, sale string) {
 	t.Helper()
-	p.Must(t, http.MethodPatch, "/admin/vouchers/"+sale, p.Admin(t), map[string]any{"begin_at": time.Now().UTC()})
+	p.Must(t, Patch("/admin/vouchers/"+sale, p.Admin(t), map[string]any{"begin_at": time.Now().UTC()}))
 }
 
 // ChangeRoom changes the waiting room of a sale.
 func (p *Server) ChangeRoom(t *testing.T, admin, sale string, change map[string]any) {
 	t.Helper()
-	p.Must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, change)
+	p.Must(t, Post("/admin/vouchers/"+sale+"/room", admin, change))
 }
 
 // Waiter is a buyer of a room.
@@ -171,32 +160,18 @@ func (w *Waiter) Pass() string {
 
 // Watch follows the event stream of the place and returns the code of its end.
 func (w *Waiter) Watch(ctx context.Context) (code string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.P.URL+"/api/v1/vouchers/"+w.Sale+"/entry/events", http.NoBody)
+	stream, err := w.P.Open(ctx, Get("/vouchers/"+w.Sale+"/entry/events", w.Token).With("X-Entry-Ticket", w.Ticket))
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Authorization", "Bearer "+w.Token)
-	req.Header.Set("X-Entry-Ticket", w.Ticket)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close()
-	end := false
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		data, isData := strings.CutPrefix(lines.Text(), "data: ")
-		switch {
-		case lines.Text() == "event: end":
-			end = true
-		case end && isData:
-			var a entryAnswer
-			err := json.Unmarshal([]byte(data), &a)
+	defer stream.Close()
+	for {
+		var a entryAnswer
+		event, err := stream.Next(&a)
+		if err != nil || event == "end" {
 			return a.Code, err
 		}
 	}
-	return "", errors.Join(fmt.Errorf("the stream ended: %s", res.Status), lines.Err())
 }
 
 // roomLog is the log of a room in the database.
@@ -292,49 +267,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// PlaceWith places an order with a pass. For a minute it repeats a purchase that is answered 503, whose order may exist then.
-func (p *Server) PlaceWith(ctx context.Context, token, sale, pass string) (o rush.Order, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for repeated := false; ; repeated = true {
-		o, err = p.PlaceWithPass(ctx, token, sale, pass)
-		if refusal, ok := errors.AsType[*rush.Problem](err); ok && repeated && refusal.Code == "duplicate_order" {
-			return rush.Order{ID: refusal.OrderID}, nil
-		}
-		if !Busy(err) || Sleep(ctx, 20*time.Millisecond) != nil {
-			return o, err
-		}
-		forgiven.add(forgivenAnswer)
-	}
-}
-
-// MustPlaceWith requires a purchase with a pass to succeed.
-func (p *Server) MustPlaceWith(t *testing.T, token, sale, pass string) rush.Order {
-	t.Helper()
-	o, err := p.PlaceWith(t.Context(), token, sale, pass)
-	require.NoError(t, err)
-	return o
-}
-
-// Refuses requires a purchase with a pass to be refused with a code.
+// Refuses requires that a purchase with a pass is refused with a code.
 func (p *Server) Refuses(t *testing.T, code, token, sale, pass string) {
 	t.Helper()
-	_, err := p.PlaceWith(t.Context(), token, sale, pass)
-	RequireCode(t, code, err)
-}
-
-// BuyReturnedWith buys a unit that has just come back, with the pass of the buyer.
-func (p *Server) BuyReturnedWith(t *testing.T, w *Waiter, sale string) {
-	t.Helper()
-	Eventually(t, "the buyer has the unit", func() bool {
-		o, err := p.PlaceWith(t.Context(), w.Token, sale, w.Pass())
-		if err != nil {
-			RequireCode(t, "sold_out", err)
-			return false
-		}
-		RequireOrdered(t, p, w.Token, o.ID)
-		return true
-	})
+	require.Equal(t, code, p.Do(t, Purchase(sale, token).Pass(pass)).Field("code"))
 }
 
 // Room publishes a sale with a waiting room.

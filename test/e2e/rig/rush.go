@@ -1,17 +1,13 @@
 package rig
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -197,14 +193,7 @@ func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 // RequireReady waits until a server is ready.
 func RequireReady(t *testing.T, p *Server) {
 	t.Helper()
-	Eventually(t, "/readyz returns 200", func() bool { return Get(t, p.URL+"/readyz") == http.StatusOK })
-}
-
-// Get returns the HTTP status of a URL.
-func Get(t *testing.T, url string) int {
-	t.Helper()
-	status, _ := Fetch(t, url)
-	return status
+	Eventually(t, "/readyz returns 200", func() bool { return Fetch(t, p.URL+"/readyz").Status == http.StatusOK })
 }
 
 // RequireCode requires that an error is an answer with this code.
@@ -215,41 +204,15 @@ func RequireCode(t *testing.T, code string, err error) {
 	require.Equal(t, code, problem.Code)
 }
 
-// Fetch requests a URL and returns the status and the body.
-func Fetch(t *testing.T, url string) (status int, text string) {
-	t.Helper()
-	client := &http.Client{Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
-	res, err := client.Get(url)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res.StatusCode, string(page)
-}
-
 // WaitForRush polls the load simulation until it ends.
 func (p *Server) WaitForRush(t *testing.T, admin string) map[string]any {
 	t.Helper()
-	var last Answer
+	var last map[string]any
 	Eventually(t, "the rush has ended", func() bool {
-		last = p.Answered(t, http.MethodGet, "/api/v1/admin/rush", admin)
-		require.Equal(t, http.StatusOK, last.Status, last.Body)
-		return last.Body["state"] != "running"
+		last = p.Must(t, Get("/admin/rush", admin))
+		return last["state"] != "running"
 	})
-	return last.Body
-}
-
-// SegmentedSale publishes a sale of 16 segments.
-func (p *Server) SegmentedSale(t *testing.T, stock int) string {
-	t.Helper()
-	now := time.Now().UTC()
-	body, err := json.Marshal(map[string]any{
-		"shop_id": "1", "title": "hot", "pay_value": 100, "actual_value": 200, "stock": stock, "segments": 16,
-		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
-	})
-	require.NoError(t, err)
-	return p.PostUntilAnswered(t, KeyedPost{"/api/v1/admin/vouchers", p.Admin(t), strconv.Itoa(stock), string(body)}).Field(t, "id")
+	return last
 }
 
 // UserOf returns the user id in an access token.
@@ -296,19 +259,5 @@ type saleCounters struct {
 // WatchSale opens the event stream of a sale and returns its events until the stream ends.
 func (p *Server) WatchSale(t *testing.T, admin, sale string) <-chan SaleStats {
 	t.Helper()
-	stream := p.openEvents(t, "/admin/vouchers/"+sale+"/events", admin)
-	events := make(chan SaleStats, 256)
-	go func() {
-		defer close(events)
-		lines := bufio.NewScanner(stream)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				var s SaleStats
-				_ = json.Unmarshal([]byte(data), &s)
-				events <- s
-			}
-		}
-	}()
-	return events
+	return feed[SaleStats](p.MustOpen(t, Get("/admin/vouchers/"+sale+"/events", admin)))
 }

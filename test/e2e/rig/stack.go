@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"errors"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path"
@@ -569,7 +568,6 @@ func Answered[T any](t *testing.T, call func() (T, error)) (result T) {
 		var err error
 		result, err = call()
 		if Busy(err) {
-			forgiven.add(forgivenAnswer)
 			return false
 		}
 		require.NoError(t, err)
@@ -581,7 +579,7 @@ func Answered[T any](t *testing.T, call func() (T, error)) (result T) {
 // Busy reports whether an answer asks to come back.
 func Busy(err error) bool {
 	var refusal *rush.Problem
-	return errors.As(err, &refusal) && slices.Contains([]string{"unavailable", "overloaded", "order_in_progress"}, refusal.Code)
+	return errors.As(err, &refusal) && (forgive503(refusal.Status) || refusal.Code == "order_in_progress")
 }
 
 // LoginToken logs in and returns the access token.
@@ -646,7 +644,7 @@ const (
 // Commands returns the commands in the audit log, newest first.
 func (p *Server) Commands(t *testing.T) (commands []string) {
 	t.Helper()
-	for _, item := range p.Must(t, http.MethodGet, "/admin/audit?kind=request", p.Admin(t), nil)["items"].([]any) {
+	for _, item := range p.Must(t, Get("/admin/audit?kind=request", p.Admin(t)))["items"].([]any) {
 		if r := item.(map[string]any); r["method"] == "CLI" {
 			target, _ := r["target"].(string)
 			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))

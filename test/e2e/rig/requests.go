@@ -1,0 +1,255 @@
+package rig
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Request is a request to a server. Its path begins with /api/v1 if Get, Post, Patch or Delete made it.
+type Request struct {
+	Method, Path, Token string
+
+	Key  string // the Idempotency-Key; requests with one key are the same request
+	Body any    // a string is sent as it is, anything else as JSON
+
+	header []string // further names and values in turn
+	reuse  bool     // of a connection, by buyers who send many requests
+}
+
+// Get returns a request to the API.
+func Get(path, token string) Request {
+	return Request{Method: http.MethodGet, Path: "/api/v1" + path, Token: token}
+}
+
+// Post returns a request to the API. The body may be nil.
+func Post(path, token string, body any) Request {
+	return Request{Method: http.MethodPost, Path: "/api/v1" + path, Token: token, Body: body}
+}
+
+// Patch returns a request to the API.
+func Patch(path, token string, body any) Request {
+	return Request{Method: http.MethodPatch, Path: "/api/v1" + path, Token: token, Body: body}
+}
+
+// Delete returns a request to the API.
+func Delete(path, token string) Request {
+	return Request{Method: http.MethodDelete, Path: "/api/v1" + path, Token: token}
+}
+
+// Purchase places an order.
+func Purchase(sale, token string) Request { return Post("/vouchers/"+sale+"/orders", token, nil) }
+
+// Pay begins the payment of an order.
+func Pay(order, token string) Request { return Post("/orders/"+order+"/pay", token, nil) }
+
+// Keyed returns the request with an Idempotency-Key.
+func (r Request) Keyed(key string) Request {
+	r.Key = key
+	return r
+}
+
+// Pass returns the request with a pass for the sale.
+func (r Request) Pass(pass string) Request { return r.With("X-Entry-Pass", pass) }
+
+// With returns the request with another header.
+func (r Request) With(name, value string) Request {
+	r.header = append(slices.Clip(r.header), name, value)
+	return r
+}
+
+// Answer is the answer to a request.
+type Answer struct {
+	Status int
+	Header http.Header
+	Text   string
+	Body   map[string]any // of a JSON object
+}
+
+// Success reports whether the status is 2xx.
+func (a Answer) Success() bool { return a.Status >= 200 && a.Status < 300 }
+
+// Field returns a text in the body, or "".
+func (a Answer) Field(name string) string {
+	text, _ := a.Body[name].(string)
+	return text
+}
+
+// Order returns the id of the order in the answer, or "".
+func (a Answer) Order() string {
+	if id := a.Field("order_id"); id != "" {
+		return id
+	}
+	return a.Field("id")
+}
+
+// Replayed reports whether the answer is the stored one of an earlier request with the key.
+func (a Answer) Replayed() bool { return a.Header.Get("Idempotency-Replayed") == "true" }
+
+// Busy reports whether the same request has to be sent again: it is answered 503, as a server on a busy machine may do, or
+// another one with its key is not over.
+func (a Answer) Busy() bool { return forgive503(a.Status) || a.Field("code") == "order_in_progress" }
+
+var (
+	freshClient  = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	reuseClient  = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: time.Second}}
+	streamClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+)
+
+// open sends a request and returns the response.
+func (r Request) open(ctx context.Context, client *http.Client, base string) (*http.Response, error) {
+	text, isText := r.Body.(string)
+	if !isText && r.Body != nil {
+		encoded, err := json.Marshal(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		text = string(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, base+r.Path, strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+
+	if r.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.Token)
+	}
+	if r.Key != "" {
+		req.Header.Set("Idempotency-Key", r.Key)
+	}
+	for pair := range slices.Chunk(r.header, 2) {
+		req.Header.Set(pair[0], pair[1])
+	}
+	return client.Do(req)
+}
+
+// Send sends a request once to the server at base. By default, it does so over a new connection.
+func Send(ctx context.Context, base string, r Request) (Answer, error) {
+	client := freshClient
+	if r.reuse {
+		client = reuseClient
+	}
+	res, err := r.open(ctx, client, base)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer res.Body.Close()
+
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Status: res.StatusCode, Header: res.Header, Text: string(text)}
+	_ = json.Unmarshal(text, &a.Body) // fails if there is no JSON object
+	return a, nil
+}
+
+// Send sends a request once.
+func (p *Server) Send(ctx context.Context, r Request) (Answer, error) { return Send(ctx, p.URL, r) }
+
+// Try sends a request, and again for up to a minute while the answer is busy. It gives a POST a key, because a request that
+// is answered 503 may have had its effect.
+func (p *Server) Try(ctx context.Context, r Request) (Answer, error) {
+	if r.Method == http.MethodPost && r.Key == "" {
+		r.Key = rand.Text()
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		a, err := p.Send(ctx, r)
+		if err != nil || !a.Busy() || Sleep(ctx, 20*time.Millisecond) != nil {
+			return a, err
+		}
+	}
+}
+
+// Once sends a request once, which must be answered.
+func (p *Server) Once(t *testing.T, r Request) Answer {
+	t.Helper()
+	a, err := p.Send(context.WithoutCancel(t.Context()), r)
+	require.NoError(t, err)
+	return a
+}
+
+// Do is Try for a request that must be answered.
+func (p *Server) Do(t *testing.T, r Request) Answer {
+	t.Helper()
+	a, err := p.Try(t.Context(), r)
+	require.NoError(t, err, "%s %s", r.Method, r.Path)
+	return a
+}
+
+// Must is Do for a request that must succeed. It returns the body of the answer.
+func (p *Server) Must(t *testing.T, r Request) map[string]any {
+	t.Helper()
+	a := p.Do(t, r)
+	require.True(t, a.Success(), "%s %s: %d %s", r.Method, r.Path, a.Status, a.Text)
+	return a.Body
+}
+
+// Fetch requests a URL once.
+func Fetch(t *testing.T, url string) Answer {
+	t.Helper()
+	a, err := Send(t.Context(), url, Request{Method: http.MethodGet})
+	require.NoError(t, err)
+	return a
+}
+
+// Stream is an open event stream.
+type Stream struct {
+	lines  *bufio.Scanner
+	status string
+	close  func() error
+}
+
+// Open opens an event stream, as Try does.
+func (p *Server) Open(ctx context.Context, r Request) (*Stream, error) {
+	for start := time.Now(); ; _ = Sleep(ctx, 20*time.Millisecond) {
+		res, err := r.open(ctx, streamClient, p.URL)
+		if err != nil {
+			return nil, err
+		}
+		if !forgive503(res.StatusCode) || time.Since(start) > time.Minute {
+			s := &Stream{lines: bufio.NewScanner(res.Body), status: res.Status, close: res.Body.Close}
+			s.lines.Buffer(nil, 1<<20)
+			return s, nil
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// MustOpen opens an event stream that lasts until the end of the test.
+func (p *Server) MustOpen(t *testing.T, r Request) *Stream {
+	t.Helper()
+	s, err := p.Open(t.Context(), r)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close closes the stream.
+func (s *Stream) Close() { _ = s.close() }
+
+// Next decodes the data of the next event into data and returns the name of the event, or why the stream has ended.
+func (s *Stream) Next(data any) (event string, err error) {
+	for s.lines.Scan() {
+		if name, ok := strings.CutPrefix(s.lines.Text(), "event: "); ok {
+			event = name
+		}
+		if text, ok := strings.CutPrefix(s.lines.Text(), "data: "); ok {
+			return event, json.Unmarshal([]byte(text), data)
+		}
+	}
+	return "", fmt.Errorf("the stream ended: %s %w", s.status, cmp.Or(s.lines.Err(), io.EOF))
+}
