@@ -171,7 +171,10 @@ func TestQueuedOrder(t *testing.T) {
 	}
 	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
 	e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
-	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+	for _, move := range []string{"/cancel", "/pay", "/refund"} {
+		buyer.post(orderPath(id)+move, nil).problem(http.StatusConflict, "invalid_state")
+		e.buyer(2).post(orderPath(id)+move, nil).problem(http.StatusNotFound, "not_found")
+	}
 	assert.Equal(t, id, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
 	assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
 

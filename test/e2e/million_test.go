@@ -19,6 +19,9 @@ import (
 
 const million = 1_000_000
 
+// unusedOrderID is an order id of some hours ago that was never issued.
+const unusedOrderID = "3368803458027454465"
+
 // TestSaleWithMillionOrders covers lane queue: buyers are admitted again after Redis lost all data, reconcile restores a
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,80 +13,6 @@ import (
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
-
-// waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.
-func waiting(t *testing.T, p *rig.Server, token, status string) []string {
-	t.Helper()
-	a := p.Do(t, rig.Get("/orders?status="+status, token))
-	require.Equal(t, http.StatusOK, a.Status, a.Body)
-	ids := []string{}
-	for _, item := range a.Body["items"].([]any) {
-		ids = append(ids, item.(map[string]any)["id"].(string))
-	}
-	return ids
-}
-
-// TestQueuedOrder follows an order through the API before and after its commit.
-func TestQueuedOrder(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	s, release := rig.HoldWorkers(t, s.In("queue"))
-	p := s.Serve(t)
-	sale, tokens := p.Sale(t, 100), s.Tokens(t, 50)
-	id := p.Queue(t, tokens[0], sale)
-	path := "/orders/" + id
-
-	shown := p.Do(t, rig.Get(path, tokens[0]))
-	require.Equal(t, "queued", shown.Body["status"], shown.Body)
-	require.Equal(t, sale, shown.Body["voucher_id"])
-	rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Do(t, rig.Get(path, tokens[1])))
-	require.Equal(t, []string{id}, waiting(t, p, tokens[0], "queued"))
-	require.Equal(t, []string{id}, waiting(t, p, tokens[0], ""))
-	require.Empty(t, waiting(t, p, tokens[0], "pending_payment"))
-	for _, move := range []string{"/cancel", "/pay", "/refund"} {
-		rig.RequireProblem(t, http.StatusConflict, "invalid_state", p.Do(t, rig.Post(path+move, tokens[0], nil)))
-		rig.RequireProblem(t, http.StatusNotFound, "not_found", p.Do(t, rig.Post(path+move, tokens[1], nil)))
-	}
-	again := p.Do(t, rig.Purchase(sale, tokens[0]))
-	rig.RequireProblem(t, http.StatusConflict, "duplicate_order", again)
-	require.Equal(t, id, again.Body["order_id"])
-	timedOut := rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[1]).With("Prefer", "wait=1"))) // the wait times out
-	other := p.Sale(t, 10)                                                                            // in another shard, which does not have the key
-	twice := []string{
-		rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[3]).Keyed("k"))),
-		rig.RequireQueued(t, p.Do(t, rig.Purchase(other, tokens[3]).Keyed("k"))),
-	}
-	s.Verify(t)
-
-	release()
-	rig.RequireOrdered(t, p, tokens[0], id)
-	rig.RequireOrdered(t, p, tokens[1], timedOut)
-	var ends [2]string
-	rig.Eventually(t, "one of the two orders is confirmed, and the other one has failed", func() bool {
-		for i, id := range twice {
-			o, _ := p.Order(t.Context(), tokens[3], id)
-			ends[i] = o.Status + o.Reason
-		}
-		slices.Sort(ends[:])
-		return ends == [2]string{"failedidempotency_mismatch", "pending_payment"}
-	})
-	require.Equal(t, []string{id}, waiting(t, p, tokens[0], "pending_payment"))
-	require.Empty(t, waiting(t, p, tokens[0], "queued"))
-
-	var confirmed rig.Answer
-	next := 3
-	rig.Eventually(t, "a buyer's wait ends with the commit", func() bool { // on a busy machine it may end before
-		next++
-		confirmed = p.Once(t, rig.Purchase(sale, tokens[next]).With("Prefer", "wait=2"))
-		return confirmed.Status == http.StatusCreated
-	})
-	require.Equal(t, "pending_payment", confirmed.Body["status"])
-	require.Equal(t, "/api/v1/orders/"+confirmed.Body["id"].(string), confirmed.Header.Get("Location"))
-	cancelled := p.Do(t, rig.Post(path+"/cancel", tokens[0], nil).Keyed("cancel"))
-	require.Equal(t, "cancelled", cancelled.Field("status"), cancelled.Body)
-	s.Verify(t)
-}
 
 // TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
 // buyer gets an order.

@@ -30,12 +30,10 @@ type LiveSale struct {
 	Sale      string
 	Rdb       redis.UniversalClient
 	Buyers    []rush.Order // orders that stay active
-	Cancelled []rush.Order // cancelled orders
 	NewTokens []string     // tokens of buyers without an order
 
-	mu          sync.Mutex // held while the shoppers must pause
-	Stop        func()     // ends the shoppers
-	unconfirmed sync.Map   // ids of orders whose cancellation got no answer
+	Stop        func()   // ends the shoppers
+	unconfirmed sync.Map // ids of orders whose cancellation got no answer
 }
 
 // StartLiveSale starts a server and a live sale.
@@ -43,7 +41,7 @@ func StartLiveSale(t *testing.T, s *Stack, shoppers int, pause time.Duration) *L
 	t.Helper()
 	l := &LiveSale{Stack: s, P: s.Serve(t)}
 	l.Sale = l.P.Sale(t, liveUnits)
-	tokens := s.Tokens(t, liveBuyers+liveCancelled+shoppers+2*liveUnits)
+	tokens := s.Tokens(t, liveBuyers+shoppers+2*liveUnits)
 	next := func(n int) []string {
 		some := tokens[:n]
 		tokens = tokens[n:]
@@ -51,9 +49,6 @@ func StartLiveSale(t *testing.T, s *Stack, shoppers int, pause time.Duration) *L
 	}
 	for _, token := range next(liveBuyers) {
 		l.Buyers = append(l.Buyers, l.Order(t, token))
-	}
-	for _, token := range next(liveCancelled) {
-		l.Cancelled = append(l.Cancelled, l.P.MustCancel(t, token, l.Order(t, token).ID))
 	}
 	l.Rdb = s.Client(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -78,8 +73,6 @@ func (l *LiveSale) Order(t *testing.T, token string) rush.Order {
 // on the damage to the gate.
 func (l *LiveSale) buyAndCancel(ctx context.Context, token string, pause time.Duration) {
 	for ctx.Err() == nil {
-		l.mu.Lock()
-		l.mu.Unlock() //nolint:staticcheck // waits while a test holds it
 		o, err := l.P.Place(ctx, token, l.Sale)
 		var problem *rush.Problem
 		if errors.As(err, &problem) && problem.Code == "duplicate_order" {
@@ -128,11 +121,6 @@ func (l *LiveSale) SellOut(t *testing.T) {
 	RequireNoFindings(t, l.Stack)
 }
 
-func (l *LiveSale) number() int64 {
-	id, _ := strconv.ParseInt(l.Sale, 10, 64)
-	return id
-}
-
 // WithoutBackgroundRepair returns a stack whose servers do not repair gates by themselves, and whose reconcile command
 // uses short waits.
 func WithoutBackgroundRepair(s *Stack) *Stack {
@@ -165,9 +153,8 @@ func (l *LiveSale) RequireSound(t *testing.T) {
 }
 
 const (
-	liveUnits     = 60
-	liveBuyers    = 10
-	liveCancelled = 3
+	liveUnits  = 60
+	liveBuyers = 10
 )
 
 // Check is run for a command that checks the state. It repeats one that could not, because a server did not answer in time.
@@ -195,31 +182,6 @@ type Damage struct {
 	Kind string // a finding that must be reported, possibly among others
 	Want func(l *LiveSale) []string
 	Do   func(t *testing.T, l *LiveSale, rdb redis.UniversalClient)
-	// still pauses the shoppers, because the next purchase would repair the damage or because it is only detected while
-	// the gate is idle.
-	Still bool
-}
-
-// Apply applies the damage. It returns a function that resumes the shoppers.
-func (l *LiveSale) Apply(t *testing.T, d Damage) (resume func()) {
-	t.Helper()
-	resume = func() {}
-	if d.Still {
-		l.mu.Lock()
-		resume = sync.OnceFunc(l.mu.Unlock)
-		t.Cleanup(resume)
-		RequireSettled(t, l.Stack)
-		settled := admission.Level{Version: -1}
-		Eventually(t, "the shoppers pause", func() bool { // running cancellations complete first
-			last := settled
-			var err error
-			settled, err = admission.New(admission.Config{Redis: l.Rdb}).Level(t.Context(), l.number())
-			time.Sleep(50 * time.Millisecond)
-			return err == nil && settled == last
-		})
-	}
-	d.Do(t, l, l.Rdb)
-	return resume
 }
 
 // RequireNamed requires that reconcile without --apply reports a damage and leaves it in place. Under load it may need
