@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,9 +95,23 @@ func TestStartWaitsForDependencies(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.KillRedis()
-	time.AfterFunc(time.Second, func() { _ = s.RestartRedis() })
+	nothing, err := new(net.ListenConfig).Listen(t.Context(), "tcp", s.Redis.Addr)
+	require.NoError(t, err)
+	restarted := make(chan error, 1)
+	go func() {
+		for range 20 { // more connections than go-redis tries in one attempt of the server
+			if conn, err := nothing.Accept(); err == nil {
+				_ = conn.Close()
+			}
+		}
+		_ = nothing.Close()
+		restarted <- s.RestartRedis()
+	}()
+
 	p := s.Serve(t)
+	require.NoError(t, <-restarted)
 	rig.RequireReady(t, p)
+	require.Contains(t, p.Log.String(), "waiting for Redis")
 }
 
 // TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis

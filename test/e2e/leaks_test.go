@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -48,22 +49,26 @@ func TestNothingPersonalIsLogged(t *testing.T) {
 	require.Zero(t, code, out)
 	_, token, _ := strings.Cut(strings.TrimSpace(out), ",")
 	order := p.MustPlace(t, token, sale)
-	for _, r := range []struct{ method, path, token, body string }{
-		{http.MethodPost, "/api/v1/orders/" + order.ID + "/pay", token, ""},
-		{http.MethodGet, "/api/v1/orders/" + order.ID, token, ""},
-		{http.MethodGet, "/api/v1/me/export", token, ""},
-		{http.MethodGet, "/api/v1/admin/orders?phone=13800000001", token, ""},
-		{http.MethodGet, "/api/v1/me", token + "x", ""},
-		{http.MethodPost, "/api/v1/auth/login", "", `{"phone": "13800000001", "code": "123456"}`},
-		{http.MethodPost, "/api/v1/auth/login", "", `{"phone": "13800000001 ", "code": "123456"}`},
-		{http.MethodPost, "/user/login", "", `{"phone": "13800000001", "code": "123456"}`},
-		{http.MethodPost, "/user/code?phone=138000000012", "", ""},
-		{http.MethodPost, "/api/v1/auth/refresh", "", `{"refresh_token": "00112233445566778899aabbccddeeff.1.AbCdEfGhIjKlMnOpQrStUvWxYz"}`},
-		{http.MethodPost, "/api/v1/auth/refresh", "", `{"refresh_token": "` + token + `", "phone": "13800000001"}`},
-		{http.MethodGet, "/api/v1/me?token=" + token + "&phone=13800000001", "", ""},
-		{http.MethodGet, "/13800000001", "", ""},
+	for _, r := range []struct {
+		want                      int
+		method, path, token, body string
+	}{
+		{http.StatusOK, http.MethodPost, "/api/v1/orders/" + order.ID + "/pay", token, ""},
+		{http.StatusOK, http.MethodGet, "/api/v1/orders/" + order.ID, token, ""},
+		{http.StatusOK, http.MethodGet, "/api/v1/me/export", token, ""},
+		{http.StatusForbidden, http.MethodGet, "/api/v1/admin/orders?phone=13800000001", token, ""},
+		{http.StatusUnauthorized, http.MethodGet, "/api/v1/me", token + "x", ""},
+		{http.StatusUnauthorized, http.MethodPost, "/api/v1/auth/login", "", `{"phone": "13800000001", "code": "123456"}`},
+		{http.StatusUnauthorized, http.MethodPost, "/api/v1/auth/login", "", `{"phone": "13800000001 ", "code": "123456"}`},
+		{http.StatusOK, http.MethodPost, "/user/login", "", `{"phone": "13800000001", "code": "123456"}`},
+		{http.StatusOK, http.MethodPost, "/user/code?phone=138000000012", "", ""},
+		{http.StatusUnauthorized, http.MethodPost, "/api/v1/auth/refresh", "", `{"refresh_token": "00112233445566778899aabbccddeeff.1.AbCdEfGhIjKlMnOpQrStUvWxYz"}`},
+		{http.StatusBadRequest, http.MethodPost, "/api/v1/auth/refresh", "", `{"refresh_token": "` + token + `", "phone": "13800000001"}`},
+		{http.StatusUnauthorized, http.MethodGet, "/api/v1/me?token=" + token + "&phone=13800000001", "", ""},
+		{http.StatusNotFound, http.MethodGet, "/13800000001", "", ""},
 	} {
-		p.Once(t, rig.Request{Method: r.method, Path: r.path, Token: r.token, Body: r.body})
+		a := p.Do(t, rig.Request{Method: r.method, Path: r.path, Token: r.token, Body: r.body})
+		assert.Equal(t, r.want, a.Status, "%s %s: %s", r.method, r.path, a.Text)
 	}
 	p.ReportsOnlyMasked(t)
 }

@@ -104,7 +104,7 @@ func (d tourFolder) shell(addr, script string) *exec.Cmd {
 	cmd.Dir = d.path
 	cmd.Env = []string{
 		rig.EnvRunMain + "=1", "SECKILL_EXE=" + d.exe, "SECKILL_ADDR=" + addr, "PATH=" + filepath.Join(d.path, "bin") + ":" + os.Getenv("PATH"),
-		"HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0",
+		"HOME=" + os.Getenv("HOME"),
 	}
 	return cmd
 }

@@ -45,7 +45,7 @@ func Main(m *testing.M, cleanup ...func()) {
 	})
 }
 
-// With SECKILL_TEST_RUN_MAIN the test binary runs the program, including the race detector. The other variables inject
+// With SECKILL_TEST_RUN_MAIN the test binary runs the program. The other variables inject
 // faults and shorten intervals.
 const (
 	EnvRunMain      = "SECKILL_TEST_RUN_MAIN"
