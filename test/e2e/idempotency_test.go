@@ -204,7 +204,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	})
 }
 
-// TestKeysSurviveKilledServer kills the server at random moments during purchases. A buyer that repeats the request
+// TestKeysSurviveKilledServer kills the server after some of the purchases of a round are answered. A buyer that repeats the request
 // until it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the
 // process, which a 202 permits.
 func TestKeysSurviveKilledServer(t *testing.T) {
@@ -215,13 +215,18 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 		p := s.Spawn(t, addr)
 		sale, tokens := p.Publish(t, rig.Offer{Stock: 2 * rounds * buyers, LimitPerUser: rounds + 5}), s.Tokens(t, buyers)
 		for round := range rounds {
-			posts, errs := make([]rig.Request, buyers), make([]error, buyers)
+			posts, errs, answered := make([]rig.Request, buyers), make([]error, buyers), make(chan bool, buyers)
 			var wg sync.WaitGroup
 			for i := range posts {
 				posts[i] = rig.Purchase(sale, tokens[i]).Keyed(fmt.Sprint("round ", round))
-				wg.Go(func() { _, errs[i] = rig.Send(context.Background(), p.URL, posts[i]) })
+				wg.Go(func() {
+					_, errs[i] = rig.Send(context.Background(), p.URL, posts[i])
+					answered <- true
+				})
 			}
-			time.Sleep(rand.N(150 * time.Millisecond))
+			for range 1 + 3*round {
+				<-answered
+			}
 			p.Kill()
 			wg.Wait()
 			p = s.Spawn(t, addr)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -56,9 +55,7 @@ func TestPreviousBinaryInMidRush(t *testing.T) {
 			again := old.Spawn(t, "")
 			rig.RequireReady(t, again)
 			sale := after.Sale(t, 1)
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			o := orderers{client: client, url: again.URL + "/api/v1/vouchers/" + sale + "/orders", tokens: tokens[1200:]}
-			require.NoError(t, o.place(0))
+			again.Must(t, rig.Purchase(sale, tokens[1200]))
 			rig.RequireSettled(t, s)
 			s.Verify(t)
 		})

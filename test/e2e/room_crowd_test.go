@@ -106,8 +106,8 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	s.Verify(t)
 }
 
-// TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. All the others are admitted, most of
-// those that left are passed over, and the rate is never exceeded. internal/entry shows the exact rate, in virtual time.
+// TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. All the others are admitted, and the rate is never
+// exceeded. internal/entry shows the exact rate, and that buyers who left are passed over, in virtual time.
 func TestRoomKeepsRate(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -137,8 +137,6 @@ func TestRoomKeepsRate(t *testing.T) {
 	waiting.Wait()
 	require.NoError(t, ctx.Err(), "all who stay are admitted")
 
-	// A buyer that left without a word counts as present for another 10 s. If none were passed over, the last of the 250 would
-	// be admitted after nearly all of the 2,500.
 	admissions := log.Admissions(t)
 	left := 0
 	for i, e := range admissions {
@@ -155,5 +153,4 @@ func TestRoomKeepsRate(t *testing.T) {
 		}
 	}
 	t.Logf("%d absent buyers were admitted", left)
-	require.Less(t, left, (buyers-stay)/2)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -20,12 +19,13 @@ import (
 //go:embed testdata/previous.sql
 var previousSchema string
 
-// The sale of previousSchema, and its first order, which user 2 placed with the key of orderers.place.
+// The sale of previousSchema, and its first order, which user 2 placed with a key.
 const (
 	previousSale  = "5"
 	previousStock = 998
 	previousUser  = 2
 	previousOrder = "3373502137664528071"
+	previousKey   = "rollout-0"
 )
 
 // buyAsPrevious buys a unit in one transaction with the statements and columns of the version of previousSchema. It
@@ -114,9 +114,8 @@ func TestPreviousSchema(t *testing.T) {
 	require.NoError(t, err)
 	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	o := orderers{client: client, url: servers[0].URL + "/api/v1/vouchers/" + previousSale + "/orders", tokens: []string{token}}
-	require.NoError(t, o.place(0), "the key of an order of the previous version")
+	again := servers[0].Do(t, rig.Purchase(previousSale, token).Keyed(previousKey))
+	require.Equal(t, previousOrder, again.Order(), "the key of an order of the previous version: %s", again.Text)
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))
 }

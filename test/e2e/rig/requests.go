@@ -136,10 +136,14 @@ func (r Request) open(ctx context.Context, client *http.Client, base string) (*h
 
 // Send sends a request once to the server at base. By default, it does so over a new connection.
 func Send(ctx context.Context, base string, r Request) (Answer, error) {
-	client := freshClient
 	if r.reuse {
-		client = reuseClient
+		return SendBy(ctx, reuseClient, base, r)
 	}
+	return SendBy(ctx, freshClient, base, r)
+}
+
+// SendBy is Send by another client.
+func SendBy(ctx context.Context, client *http.Client, base string, r Request) (Answer, error) {
 	res, err := r.open(ctx, client, base)
 	if err != nil {
 		return Answer{}, err
