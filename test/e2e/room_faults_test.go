@@ -155,10 +155,13 @@ func TestRoomSoldOut(t *testing.T) {
 		log := s.RoomLog(t, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
 		a.BeginSale(t, sale)
+		begun := make(chan struct{})
+		close(begun)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		codes := make(chan string, buyers)
 		for _, w := range all {
+			w.Begun = begun // polls soon until its server has learned of it
 			go func() { codes <- w.Wait(ctx).Code }()
 		}
 		rig.Eventually(t, "the first buyers are admitted", func() bool { return len(log.Admitted(t)) >= units })
@@ -166,7 +169,6 @@ func TestRoomSoldOut(t *testing.T) {
 		for range units {
 			require.Empty(t, <-codes)
 		}
-		time.Sleep(1500 * time.Millisecond)
 		order := log.Order(t)
 		require.Len(t, order, buyers)
 		require.Equal(t, order[:units], log.Admitted(t), "as many passes as units")
@@ -220,7 +222,7 @@ func TestRoomSoldOut(t *testing.T) {
 						return
 					}
 					polls.Add(1)
-					_ = rig.Sleep(ctx, 300*time.Millisecond)
+					_ = rig.Sleep(ctx, 100*time.Millisecond)
 				}
 			})
 		}
@@ -234,7 +236,7 @@ func TestRoomSoldOut(t *testing.T) {
 				}
 			}
 		}
-		rig.Eventually(t, "all of them are present", func() bool { return polls.Load() > 5*(buyers-units) })
+		rig.Eventually(t, "all of them are present", func() bool { return polls.Load() > 2*(buyers-units) })
 		for _, token := range tokens[buyers:] {
 			pressing.Go(func() { press(token, first.Pass()) })
 		}

@@ -69,44 +69,54 @@ func TestWithoutLocks(t *testing.T) {
 	})
 }
 
-// TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter.
+// TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter, and the gate.
 func TestRedisFlushedInMidSale(t *testing.T) {
 	t.Parallel()
-	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
-		p := s.Serve(t)
-		p.MayRefuse() // while Redis has lost what the server stored there
-		tokens := s.Tokens(t, 1000)
-		c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
-		single := p.Sale(t, 10)
+	rig.Core("lock/mariadb").Full("lock/embedded", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) { flushInMidSale(t, s, 500) })
+}
 
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		flushes := 0
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				if err := s.Flush(); err == nil { // on a busy machine a flush may time out
-					flushes++
-				}
-				time.Sleep(20 * time.Millisecond)
+// TestGateFlushedInMidSale is TestRedisFlushedInMidSale with a unit for each buyer: nobody has to wait until no lost admission can
+// be committed any more.
+func TestGateFlushedInMidSale(t *testing.T) {
+	t.Parallel()
+	rig.Core("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) { flushInMidSale(t, s, 100) })
+}
+
+func flushInMidSale(t *testing.T, s *rig.Stack, buyers int) {
+	t.Helper()
+	s.MayRefuse()
+	p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
+	tokens := s.Tokens(t, buyers)
+	c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
+	c.Parallel = 32
+	single := p.Sale(t, 10)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	flushes := 0
+	wg.Go(func() {
+		for flushes < 10 && rig.Sleep(ctx, 50*time.Millisecond) == nil {
+			if err := s.Flush(); err == nil { // on a busy machine a flush may time out
+				flushes++
 			}
-		})
-		r := c.Run(t.Context())
-		if s.Lane == "queue" {
-			orderConcurrently(p, single, tokens[0])
-			cancel()
-			wg.Wait()
-			rig.RetryUnserved(t, s, c, r)
-			rig.RequireSoldOut(t, s, c, r)
-		} else {
-			rig.RequireOneOrder(t, single, tokens[0], p)
-			cancel()
-			wg.Wait()
-			rig.RequireExactSale(t, c, r)
 		}
-		require.Positive(t, flushes)
-		rig.RequireInvariants(t, s, c, r)
-		require.LessOrEqual(t, len(rig.NotFailed(t, p.Client, tokens[0], single)), 1)
 	})
+	r := c.Run(t.Context())
+	if s.Lane == "queue" {
+		orderConcurrently(p, single, tokens[0])
+		cancel()
+		wg.Wait()
+		rig.RetryUnserved(t, s, c, r)
+		rig.RequireSoldOut(t, s, c, r)
+	} else {
+		rig.RequireOneOrder(t, single, tokens[0], p)
+		cancel()
+		wg.Wait()
+		rig.RequireExactSale(t, c, r)
+	}
+	require.Positive(t, flushes)
+	rig.RequireInvariants(t, s, c, r)
+	require.LessOrEqual(t, len(rig.NotFailed(t, p.Client, tokens[0], single)), 1)
 }
 
 // orderConcurrently sends 100 concurrent purchases of one user and ignores the answers.

@@ -36,7 +36,7 @@ func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 func TestVerifyReportsUndersell(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
-	p, sale := soldInQueue(t, s)
+	p, sale := soldInQueue(t, s.With(rig.EnvEvery+"=200ms", rig.EnvPause+"=100ms"))
 	rdb := s.Client(t)
 	loseUnit(t, rdb, sale)
 	code, out := s.With(rig.EnvLasting+"=1m").Check(t, "verify")
@@ -45,7 +45,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	p.Logs(t, "the gate differs from the database and is rebuilt")
 
 	require.Zero(t, p.Stop(t))
-	brief := s.With(rig.EnvLasting+"=1s", rig.EnvEvery+"=1h")
+	brief := s.With(rig.EnvLasting+"=300ms", rig.EnvEvery+"=1h")
 	brief.Serve(t) // repairs nothing
 	loseUnit(t, rdb, sale)
 	code, out = brief.Check(t, "verify")
