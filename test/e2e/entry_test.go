@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/rush"
 	"seckill/test/e2e/rig"
 )
 
@@ -52,4 +55,104 @@ func TestPasses(t *testing.T) {
 		c := rig.BuyersOf(sale, 90, tokens, a, b) // which gets new passes
 		rig.RequireInvariants(t, s, c, c.Run(t.Context()))
 	})
+}
+
+// TestHoarders lets 60 accounts that never pay compete for 50 units with 100 paying people. The accounts press first
+// whenever there are units, on two servers at once. Each of them holds one unit for one pay_timeout at most, so the
+// people have 40 units when the first time-out is over and all of them after the second.
+func TestHoarders(t *testing.T) {
+	t.Parallel()
+	const units = 50
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
+		a, b := s.Serve(t), s.Serve(t)
+		tokens := s.Tokens(t, 160)
+		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
+		h := &hoarders{servers: []*rig.Server{a, b}, sale: sale, tokens: tokens[:60]}
+		h.enter(t)
+		people, paid := tokens[60:], map[string]string{} // order -> token
+		left := func(p *rig.Server) int {
+			return int(rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), sale) }).Stock)
+		}
+		for timeouts := range 3 {
+			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
+			held := h.press(t)
+			if timeouts == 0 {
+				rig.Eventually(t, "the accounts hold all units", func() bool { held += h.press(t); return left(a) == 0 && left(b) == 0 })
+			}
+			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
+				require.Less(t, tries, 1000, "the people do not get the rest")
+				people = buyAndPay(t, rig.BuyersOf(sale, units, people, a, b), a, paid)
+			}
+			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
+			if s.Lane == "queue" {
+				rig.RequireSettled(t, s)
+			}
+			s.Exec(t, "UPDATE voucher_orders SET expires_at = created_at WHERE status = 1 AND user_id IN ("+h.users(t)+")") // their time-out
+		}
+		for order, token := range paid {
+			a.WaitFor(t, token, order, "paid")
+		}
+		require.GreaterOrEqual(t, len(paid), units*9/10)
+		s.Verify(t)
+	})
+}
+
+// buyAndPay lets buyers press once and pay at once. It adds the orders to paid, with the tokens of their buyers, and
+// returns the buyers without an order.
+func buyAndPay(t *testing.T, buyers *rush.Buyers, p *rig.Server, paid map[string]string) (without []string) {
+	t.Helper()
+	for i, a := range buyers.Run(t.Context()).Answers {
+		order := a.Order.ID + a.OrderID // the latter if the answer to a former request was lost
+		if order == "" {
+			without = append(without, buyers.Tokens[i])
+			continue
+		}
+		p.Must(t, rig.Pay(order, buyers.Tokens[i]))
+		paid[order] = buyers.Tokens[i]
+	}
+	return without
+}
+
+// hoarders are accounts that take units and do not pay.
+type hoarders struct {
+	servers []*rig.Server
+	sale    string
+	tokens  []string
+	passes  []string // one per account, valid during the whole test
+}
+
+// enter gets the passes.
+func (h *hoarders) enter(t *testing.T) {
+	h.passes = make([]string, len(h.tokens))
+	for i, token := range h.tokens {
+		h.passes[i] = rig.Answered(t, func() (string, error) { return h.servers[i%2].Enter(t.Context(), token, h.sale) })
+	}
+}
+
+// users returns the ids of the accounts, separated by commas.
+func (h *hoarders) users(t *testing.T) string {
+	ids := make([]string, len(h.tokens))
+	for i, token := range h.tokens {
+		ids[i] = rig.UserOf(t, token)
+	}
+	return strings.Join(ids, ",")
+}
+
+// press sends a purchase of every account to each server and returns how many were accepted.
+func (h *hoarders) press(t *testing.T) (accepted int) {
+	errs := make([]error, len(h.servers)*len(h.tokens))
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			account := i / len(h.servers)
+			_, errs[i] = h.servers[i%len(h.servers)].PlaceWithPass(t.Context(), h.tokens[account], h.sale, h.passes[account])
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err == nil {
+			accepted++
+		}
+	}
+	return accepted
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -152,5 +153,103 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		}
 		require.Len(t, rig.OrdersIn(r), buyers)
 		rig.RequireInvariants(t, s, c, r)
+	})
+}
+
+// TestAdminRush starts the load simulation through the admin API. Its buyers pass the rate limits, appear in the sale
+// statistics and get correct answers. The simulation ends when it is stopped and when the server stops.
+func TestAdminRush(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
+		p := s.With("SECKILL_RATE_LIMIT=on").Serve(t)
+		admin, path := p.Admin(t), "/admin/rush"
+		start := func(buyers, stock int) rig.Answer { // a start that is answered 503 leaves no rush
+			return p.Do(t, rig.Post(path, admin, map[string]any{"buyers": buyers, "stock": stock}))
+		}
+		require.Equal(t, "idle", p.Must(t, rig.Get(path, admin))["state"])
+
+		began := start(300, 40)
+		require.Equal(t, http.StatusAccepted, began.Status, began.Body)
+		sale := began.Body["voucher_id"].(string)
+		events := p.WatchSale(t, admin, sale)
+		done := p.WaitForRush(t, admin)
+		require.Equal(t, "done", done["state"], done)
+		require.Equal(t, sale, done["voucher_id"])
+		require.EqualValues(t, 300, done["answered"])
+		require.EqualValues(t, 40, done["orders"])
+		outcomes := done["outcomes"].(map[string]any)
+		placed, _ := outcomes["ok"].(float64)
+		seen, _ := outcomes["duplicate_order"].(float64) // after a 503, on a busy machine
+		require.EqualValues(t, 40, placed+seen)
+		require.NotContains(t, outcomes, "rate_limited")
+		require.Positive(t, done["p99_ms"])
+		verdicts := done["verdicts"].([]any)
+		require.Len(t, verdicts, 6)
+		for _, v := range verdicts {
+			require.Equal(t, true, v.(map[string]any)["ok"], v)
+		}
+		for last := range events {
+			if last.Totals.Settled["ok"] == 40 {
+				break
+			}
+		}
+		require.Equal(t, "ended", p.Must(t, rig.Get("/vouchers/"+sale, admin))["state"],
+			"units of unpaid orders return later and must not be sold")
+		log := p.Must(t, rig.Get("/admin/audit?voucher_id="+sale, admin))["items"].([]any)
+		require.NotEmpty(t, log)
+		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
+
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
+		rig.RequireProblem(t, http.StatusConflict, "invalid_state", start(1, 1))
+		require.Equal(t, http.StatusNoContent, p.Do(t, rig.Delete(path, admin)).Status)
+		stopped := p.WaitForRush(t, admin)
+		require.Equal(t, "failed", stopped["state"])
+		require.Equal(t, "the rush was stopped", stopped["detail"])
+		require.Equal(t, http.StatusNoContent, p.Do(t, rig.Delete(path, admin)).Status, "stopping without a rush succeeds")
+
+		require.Equal(t, http.StatusAccepted, start(5000, 10000).Status)
+		require.Zero(t, p.Stop(t), "shutdown ends the rush")
+		s.Verify(t)
+	})
+}
+
+// TestSaleStatsOfAllServers: every server reports the purchases of all servers exactly, and the seconds add up to the
+// totals.
+func TestSaleStatsOfAllServers(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb", "batch/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
+		const buyers, stock = 60, 40
+		tokens := s.Tokens(t, buyers)
+		a, b := s.Serve(t), s.Serve(t)
+		admin, sale := a.Admin(t), a.Sale(t, stock)
+		events := b.WatchSale(t, admin, sale)
+		load := &rush.Buyers{Clients: []*rush.Client{a.Client, b.Client}, VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 16}
+		r := load.Run(t.Context())
+		require.Len(t, rig.OrdersIn(r), stock)
+		stored, last := 0, rig.SaleStats{}
+		deadline := time.Now().Add(time.Minute)
+		for stored < stock || last.Instances < 2 || last.Totals.Settled["ok"] < stock || last.Totals.Outcomes["ok"] < r.Codes["ok"] ||
+			last.Stock.Database == nil || *last.Stock.Database > 0 || s.Lane == "queue" && (last.Queue == nil || last.Stock.Gate == nil) {
+			require.True(t, time.Now().Before(deadline), "the last event: %+v", last)
+			var more bool
+			last, more = next(t, events)
+			require.True(t, more, "the stream ended")
+			for _, second := range last.Seconds {
+				stored += second.Settled["ok"]
+			}
+		}
+		require.Equal(t, stock, stored, "the seconds add up to the total")
+		require.Equal(t, r.Codes["ok"], last.Totals.Outcomes["ok"])
+		require.Equal(t, stock, last.Totals.Settled["ok"], "each order is counted once")
+		require.Equal(t, s.Lane == "queue", last.Queue != nil)
+		require.Equal(t, s.Lane == "queue", last.Stock.Gate != nil)
+		require.GreaterOrEqual(t, last.Totals.BatchRows, stock)
+		for _, i := range last.Invariant {
+			require.True(t, i.OK == nil || *i.OK, last)
+		}
+		rig.RequireProblem(t, http.StatusForbidden, "forbidden", b.Do(t, rig.Get("/admin/vouchers/"+sale+"/stats", tokens[0])))
+		require.Zero(t, b.Stop(t), "shutdown does not wait for streams")
+		for range events { //nolint:revive // drains the stream
+		}
 	})
 }
