@@ -31,10 +31,12 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	const buyers = 5000
 	sale, tokens, rdb := p.Sale(t, buyers), s.Tokens(t, buyers), s.Client(t)
 	ids, errs := make([]string, buyers), make([]error, buyers)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
 	var waiting sync.WaitGroup
 	for i, token := range tokens {
 		waiting.Go(func() {
-			ids[i], errs[i] = queueUp(t.Context(), p, rig.Purchase(sale, token).Keyed("k").With("Prefer", "wait=5"))
+			ids[i], errs[i] = queueUp(ctx, p, rig.Purchase(sale, token).Keyed("k").With("Prefer", "wait=5"))
 		})
 	}
 	rig.Eventually(t, "all buyers wait", func() bool {
@@ -53,7 +55,7 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	before = commands(t, rdb)
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
-		waiting.Go(func() { followUntil(t.Context(), p, "pending_payment", id, tokens[i], seen) })
+		waiting.Go(func() { followUntil(ctx, p, "pending_payment", id, tokens[i], seen) })
 	}
 	for range buyers {
 		require.Equal(t, "queued", <-seen)
@@ -76,7 +78,7 @@ func queueUp(ctx context.Context, p *rig.Server, purchase rig.Request) (order st
 		switch {
 		case err != nil && ctx.Err() == nil:
 		case a.Status != http.StatusAccepted:
-			return "", fmt.Errorf("%d %s %w", a.Status, a.Text, err)
+			return "", fmt.Errorf("answered %d %s: %v", a.Status, a.Text, err)
 		default:
 			return a.Order(), nil
 		}
