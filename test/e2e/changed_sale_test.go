@@ -29,10 +29,10 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		const stock = 4000 // more than are sold
 		now := time.Now().UTC()
 		admin := servers[0].Admin(t)
-		sale := servers[0].Must(t, http.MethodPost, "/admin/vouchers", admin, map[string]any{
+		sale := servers[0].Must(t, rig.Post("/admin/vouchers", admin, map[string]any{
 			"shop_id": "1", "title": "changes", "pay_value": 100, "actual_value": 200, "stock": stock, "pay_timeout": 900, "segments": 4,
 			"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
-		})["id"].(string)
+		}))["id"].(string)
 		versions := map[terms]bool{{100, 900}: true}
 		tokens := s.Tokens(t, stock+1)
 		outsider := tokens[stock]
@@ -66,7 +66,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		change := func(n int, fields map[string]any) {
 			t.Helper()
 			sell()
-			servers[n%2].Must(t, http.MethodPatch, "/admin/vouchers/"+sale, servers[n%2].Admin(t), fields)
+			servers[n%2].Must(t, rig.Patch("/admin/vouchers/"+sale, servers[n%2].Admin(t), fields))
 		}
 		newTerms := func(n int, is terms) {
 			t.Helper()
@@ -79,11 +79,11 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 			change(n, map[string]any{"entry": entry})
 			for range 2 {
 				for _, p := range servers {
-					rig.Eventually(t, "a server asks for a pass", func() bool { return p.Click(t, outsider, sale).Body["code"] == "entry_required" })
+					rig.Eventually(t, "a server asks for a pass", func() bool { return p.Do(t, rig.Purchase(sale, outsider)).Field("code") == "entry_required" })
 				}
 			}
 			for _, p := range servers {
-				rig.RequireProblem(t, http.StatusForbidden, "entry_required", p.Answered(t, http.MethodPost, rig.OrdersOf(sale), outsider))
+				rig.RequireProblem(t, http.StatusForbidden, "entry_required", p.Do(t, rig.Purchase(sale, outsider)))
 			}
 		}
 

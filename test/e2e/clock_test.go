@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -38,10 +37,10 @@ func TestClockIsSetInMidRush(t *testing.T) {
 		for i := range tokens {
 			tokens[i] = servers[(i+1)%2].LoginToken(t, rig.NewPhone())
 		}
-		sale := servers[0].Must(t, http.MethodPost, "/admin/vouchers", servers[0].Admin(t), map[string]any{
+		sale := servers[0].Must(t, rig.Post("/admin/vouchers", servers[0].Admin(t), map[string]any{
 			"shop_id": "1", "title": "midnight", "pay_value": 100, "actual_value": 200, "stock": stock,
 			"begin_at": midnight.Add(-48 * time.Hour), "end_at": midnight.Add(48 * time.Hour),
-		})["id"].(string)
+		}))["id"].(string)
 		c := rig.BuyersOf(sale, stock, tokens, servers...)
 		left := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale) }
 
@@ -69,7 +68,7 @@ func ordersBetween(t *testing.T, p *rig.Server, sale string, from, to time.Time)
 	admin := p.Admin(t)
 	query := url.Values{"voucher_id": {sale}, "created_from": {from.Format(time.RFC3339)}, "created_to": {to.Format(time.RFC3339)}, "limit": {"100"}}
 	for {
-		page := p.Must(t, http.MethodGet, "/admin/orders?"+query.Encode(), admin, nil)
+		page := p.Must(t, rig.Get("/admin/orders?"+query.Encode(), admin))
 		for _, item := range page["items"].([]any) {
 			o := item.(map[string]any)
 			created, err := time.Parse(time.RFC3339, o["created_at"].(string))

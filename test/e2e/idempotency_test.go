@@ -300,6 +300,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 			t.Parallel()
 			s := rig.RealStack(t).OwnDatabase(t).In(lane)
 			p := s.Serve(t)
+			p.MayRefuse() // while the database is down
 			sale, token := p.Publish(t, five), s.Tokens(t, 1)[0]
 			k := rig.Purchase(sale, token).Keyed("k")
 			_, err := p.Voucher(t.Context(), sale)

@@ -95,6 +95,9 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_SANDBOX=delay=3s,repeat=1")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
+	for _, p := range servers {
+		p.MayRefuse() // while the database is down
+	}
 	all := purchases(t, servers[0], servers[0].Sale(t, 40), s.Tokens(t, 40))
 	for i, d := range all {
 		s.Expire(t, d.order, time.Now().Add(time.Duration(i)*100*time.Millisecond))

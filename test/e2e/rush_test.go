@@ -85,8 +85,8 @@ func TestGateFlushedInMidSale(t *testing.T) {
 
 func flushInMidSale(t *testing.T, s *rig.Stack, buyers int) {
 	t.Helper()
-	s.MayRefuse()
 	p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
+	p.MayRefuse() // while Redis has lost what the server stored there
 	tokens := s.Tokens(t, buyers)
 	c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
 	c.Parallel = 32

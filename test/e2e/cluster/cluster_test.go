@@ -109,6 +109,8 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
 		p := s.Serve(t)
+		p.MayRefuse() // while a node is down
+
 		sale := p.Publish(t, rig.Offer{Stock: 800, Segments: 16}) // segments have no effect in the other lanes
 		c := rig.BuyersOf(sale, 800, s.Tokens(t, 1000), p)
 		wait := rig.LongRush(t, s, c, 6*time.Second)
