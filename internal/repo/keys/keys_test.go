@@ -277,6 +277,31 @@ func TestPurgeKeys(t *testing.T) {
 	})
 }
 
+// A key that has expired is used for another request after a purge has found it. The purge leaves it alone, so that the answer
+// is stored and repeated.
+func TestPurgeBesideNewUseOfKey(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := New(sqldb.Access{DB: db}), dbtest.Inject(db)
+		require.NoError(t, s.claimKey(t, newClaim(1, "k", "buy")).Err)
+		s.endLifetime(t, "k", time.Minute)
+
+		again := newClaim(1, "k", "sell")
+		faults.Before(func(query string) error {
+			if query == "BEGIN" { // of the purge, which has read the key
+				faults.Before(nil)
+				require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, again))
+			}
+			return nil
+		})
+		n, err := s.PurgeKeys(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "found")
+		require.NoError(t, s.NoteResource(t.Context(), again, 5, now))
+		require.NoError(t, s.keepAnswer(t, again, created))
+		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "sell")))
+	})
+}
+
 // While the database is unavailable, no key is reported as leased and no answer as stored.
 func TestKeysWithUnavailableDatabase(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
