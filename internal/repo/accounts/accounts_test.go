@@ -370,6 +370,32 @@ func TestSlideSession(t *testing.T) {
 	})
 }
 
+// A session that has just ended is extended, as after an outage, when a purge has found it. It stays.
+func TestPurgeBesideExtensionOfSession(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := New(sqldb.Access{DB: db}), dbtest.Inject(db)
+		login(t, s, "1", "extended", now)
+		login(t, s, "2", "ended", now)
+		later := now.Add(time.Hour + time.Minute)
+
+		faults.Before(func(query string) error {
+			if query == "BEGIN" { // of the purge, which has read the sessions
+				faults.Before(nil)
+				_, err := s.SlideSession(t.Context(), "extended", now, later.Add(time.Hour))
+				require.NoError(t, err)
+			}
+			return nil
+		})
+		n, err := s.PurgeSessions(t.Context(), later)
+		require.NoError(t, err)
+		require.Equal(t, 2, n, "found")
+		for session, want := range map[string]error{"extended": nil, "ended": domain.ErrUnauthenticated} {
+			_, err := s.SlideSession(t.Context(), session, now, later.Add(time.Hour))
+			require.ErrorIs(t, err, want, session)
+		}
+	})
+}
+
 // login opens a session for a phone at a time.
 func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
 	t.Helper()
