@@ -134,15 +134,16 @@ func TestOrdersInProgressExplainDrift(t *testing.T) {
 	require.EqualValues(t, 1, found[0].Count)
 }
 
+// If the clock has been set back, an order that was placed before is in the future.
 func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
-	const young, old = 9, 11 // seconds
-	for _, age := range []int64{young, old} {
+	const young, old, future = 9, 11, -600 // seconds
+	for _, age := range []int64{young, old, future} {
 		w := newFakeSale(t)
 		h := domain.Holder{OrderID: age, UserID: 1}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Tickets = append(w.view.Tickets, h)
 		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: age, UserID: 2})
-		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 3}[age], "%d s", age)
+		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 3, future: 3}[age], "%d s", age)
 	}
 }
 

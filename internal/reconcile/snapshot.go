@@ -188,10 +188,12 @@ func (r *Reconciler) compareTickets(s *snapshot) {
 	s.ticketless = r.old(s, subtract(queue, tickets))
 }
 
-// old returns the orders that were MinAge old when the snapshot began, by the time in their ids.
+// old returns the orders that were MinAge old when the snapshot began, by the time in their ids. If that is as far in the
+// future, the clock has been set back since.
 func (r *Reconciler) old(s *snapshot, hs []domain.Holder) []domain.Holder {
-	until := s.at.Add(-r.cfg.MinAge)
-	return slices.DeleteFunc(slices.Clone(hs), func(h domain.Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
+	return slices.DeleteFunc(slices.Clone(hs), func(h domain.Holder) bool {
+		return s.at.Sub(r.cfg.OrderTime(h.OrderID)).Abs() <= r.cfg.MinAge
+	})
 }
 
 // compareHolders compares by order id, then by user.
