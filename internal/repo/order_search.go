@@ -128,8 +128,9 @@ func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 // allStatuses are the statuses of stored orders.
 var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, domain.ActiveStatuses()...)
 
-// longestPayTimeout is the longest time between the placement of an order and its ExpiresAt.
-const longestPayTimeout = 24 * time.Hour
+// longestPayTimeout is the longest time between the placement of an order and its ExpiresAt: a day to pay, which begins with
+// the commit if the order waited in the queue, during an outage of the database of at most another day.
+const longestPayTimeout = 48 * time.Hour
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.

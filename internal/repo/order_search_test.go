@@ -79,6 +79,21 @@ func TestFindOrdersPages(t *testing.T) {
 	})
 }
 
+// An order that waited in the queue during an outage has its whole time to pay after that. It is found by status and time.
+func TestFindOrdersThatWaitedInTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		o := newOrder(1, 10, newSale(t, s, 1, 1).ID)
+		o.ExpiresAt = o.CreatedAt.Add(time.Hour + 24*time.Hour) // of the outage, and the longest time to pay
+		place(t, s, o)
+
+		found, err := s.FindOrders(t.Context(), search.Query{
+			Status: domain.OrderPendingPayment, To: o.CreatedAt.Add(time.Second), Page: domain.Page{Limit: 9},
+		})
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+	})
+}
+
 // The query plans with many orders must use an index that begins with the searched column. Only the few orders of a
 // single user may be sorted.
 func TestFindOrdersUsesIndexes(t *testing.T) {
