@@ -199,6 +199,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	if provider.remote != nil {
+		b.store.QueryBeforeClosing(provider.name)
 		inquiry := payment.Inquiry{Store: b.store, Query: provider.remote.Query, Settle: payments.Settle, Log: log}
 		background = append(background, inquiry.Run)
 	}

@@ -57,7 +57,8 @@ type Payment struct {
 	RefundError string // why the last of them has failed; empty if none has
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	CheckoutURL string // where the buyer pays; not stored, empty if the provider has no page
+	CheckoutURL string    // where the buyer pays; not stored, empty if the provider has no page
+	ClaimedAt   time.Time // by the database's clock; only of payments from DueInquiries
 }
 
 // SalePayment is a payment with the voucher of its order.
@@ -140,8 +141,12 @@ type PaymentStore interface {
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
 	// DueInquiries returns at most limit pending payments of a provider whose result is to be requested, and delays the
 	// next request of each by wait(age), which is also a lease as in DueRefunds. After a wait of 0 there is none. However many
-	// old payments are due, half of the batch is for those whose buyers wait.
+	// old payments are due, half of the batch is for those whose buyers wait. A payment is also due when the time to pay its
+	// order ends, and then every wait(0) until the order is closed.
 	DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]Payment, error)
+	// NoteQueried records that the provider has no result of a payment that DueInquiries returned, so that its order can be
+	// closed if the time to pay was over.
+	NoteQueried(ctx context.Context, p Payment) error
 	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
 	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -71,6 +72,9 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 			status, err = "refunded", b.Refund(r.Context(), p)
 		case "/payments/query":
 			status = b.result(in.Ref)
+			if status == "outage" {
+				err = errors.New(status)
+			}
 		}
 		if err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable) // an outage, which is not in the document
@@ -162,6 +166,54 @@ func TestLostNoticeIsInquired(t *testing.T) {
 		assert.Equal(t, []string{begun[late].Payment.Ref}, e.bank.refunded)
 		assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
 		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
+		e.checkInvariants()
+	})
+}
+
+// TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is
+// closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
+func TestOrderIsNotClosedOverPayment(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db, overHTTP)
+		e.store.QueryBeforeClosing(payment.HTTPName)
+		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
+		v := e.sale(9)
+		ended := func(o orderView, before time.Duration) {
+			e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", time.Now().Add(-before).UTC().Truncate(time.Millisecond), o.ID)
+		}
+		ask := func() error {
+			e.dueNow()
+			return inquiry.QueryDue(t.Context())
+		}
+
+		paid, waiting, lost := e.buyer(1), e.buyer(2), e.buyer(3)
+		inTime := paid.pay(paid.place(v))
+		pending := waiting.pay(waiting.place(v))
+		silent := lost.pay(lost.place(v))
+		unbegun := e.buyer(4).place(v)
+		for _, p := range []paidView{inTime, pending, silent} {
+			e.bank.setResult(p.Payment.Ref, "pending")
+		}
+		e.exec("UPDATE payments SET created_at = ?", time.Now().UTC().Truncate(time.Millisecond)) // young by the database's clock
+		require.NoError(t, ask(), "an answer before the end does not count")
+		for _, o := range []orderView{inTime.Order, pending.Order, silent.Order, unbegun} {
+			ended(o, 0)
+		}
+		require.Equal(t, 1, e.close(), "only the order without a payment")
+		require.Equal(t, "cancelled", e.buyer(4).status(unbegun))
+
+		e.bank.setResult(inTime.Payment.Ref, "succeeded") // its notice is lost
+		e.bank.setResult(silent.Payment.Ref, "outage")
+		require.Error(t, ask())
+		require.Equal(t, "paid", paid.status(inTime.Order))
+		require.Equal(t, 1, e.close(), "the provider has no result")
+		require.Equal(t, "cancelled", waiting.status(pending.Order))
+		require.Equal(t, "pending_payment", lost.status(silent.Order))
+
+		ended(silent.Order, 31*time.Second)
+		require.Equal(t, 1, e.close())
+		require.Equal(t, "cancelled", lost.status(silent.Order))
 		e.checkInvariants()
 	})
 }

@@ -465,6 +465,8 @@ func (s onePayment) DueInquiries(context.Context, string, int, func(time.Duratio
 	return []domain.Payment{s.payment}, nil
 }
 
+func (s onePayment) NoteQueried(context.Context, domain.Payment) error { return nil }
+
 // TestNoticeOfForeignPaymentPaysNothing: a signed notice with a reference that the shop never made is not a payment of
 // the order, even after a failure under the same reference.
 func TestNoticeOfForeignPaymentPaysNothing(t *testing.T) {

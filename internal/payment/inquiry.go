@@ -30,6 +30,7 @@ const (
 type Inquiry struct {
 	Store interface {
 		DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]domain.Payment, error)
+		NoteQueried(ctx context.Context, p domain.Payment) error
 	}
 	Query  func(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error)
 	Settle func(ctx context.Context, provider string, n domain.PaymentNotice, unread error) (domain.Settled, error)
@@ -64,8 +65,11 @@ func (i Inquiry) QueryDue(ctx context.Context) (failed error) {
 
 func (i Inquiry) query(ctx context.Context, p domain.Payment) error {
 	n, err := i.Query(ctx, p)
-	if n != nil {
+	switch {
+	case n != nil:
 		_, err = i.Settle(ctx, HTTPName, *n, err)
+	case err == nil:
+		err = i.Store.NoteQueried(ctx, p)
 	}
 	if err != nil {
 		return fmt.Errorf("query of payment %s: %w", p.Ref, err)

@@ -93,6 +93,17 @@ func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
+// closeGrace is how long an order stays open after its time to pay if the provider does not answer about its payment.
+const closeGrace = 30 * time.Second
+
+// QueryBeforeClosing makes CloseExpired wait for the answers to queries of payments at a provider. It must be called before
+// the store is used.
+func (s *Store) QueryBeforeClosing(provider string) { s.queried = provider }
+
+// unanswered selects the pending payments of an order whose provider has not been queried since the time to pay ended.
+const unanswered = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.id AND p.status = ? AND p.provider = ?
+	AND (p.queried_at IS NULL OR p.queried_at < voucher_orders.expires_at)`
+
 // CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
 // in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
@@ -104,8 +115,11 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 			return err
 		}
 		var rows []orderRow
-		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at).
-			Order("expires_at").Limit(limit).Find(&rows).Error
+		expired := tx.Clauses(sqldb.SkipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
+		if s.queried != "" {
+			expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
+		}
+		err = expired.Order("expires_at").Limit(limit).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err
 		}

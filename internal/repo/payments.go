@@ -26,6 +26,7 @@ type paymentRow struct {
 	RefundTries int
 	RefundError string
 	NextTryAt   *time.Time
+	QueriedAt   *time.Time
 	CreatedAt   time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
@@ -74,6 +75,9 @@ func (s *Store) BeginPayment(
 			return 0, err
 		}
 		next := now.Add(firstInquiry)
+		if order.ExpiresAt.After(now) {
+			next = domain.Earlier(next, order.ExpiresAt)
+		}
 		row.NextTryAt = &next
 		err = tx.Create(&row).Error
 		return row.ID, err
@@ -330,7 +334,7 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 }
 
 const (
-	// firstInquiry is the age from which DueInquiries returns a payment.
+	// firstInquiry is the age from which DueInquiries returns a payment, unless the time to pay ends before.
 	firstInquiry = 5 * time.Second
 	// freshPayment is the age up to which half of a batch is for a payment: its buyer waits, and its order has not expired.
 	freshPayment = 15 * time.Minute
@@ -377,20 +381,64 @@ func claimInquiries(
 		return nil, err
 	}
 
+	tx = tx.Session(&gorm.Session{NewDB: true})
+	ends, err := paymentEnds(tx, rows)
+	if err != nil {
+		return nil, err
+	}
 	due := make([]domain.Payment, len(rows))
 	for i := range rows {
-		var next *time.Time
-		if pause := wait(now.Sub(rows[i].CreatedAt)); pause > 0 {
-			at := now.Add(pause)
-			next = &at
-		}
-		err := tx.Session(&gorm.Session{NewDB: true}).Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
+		next := nextInquiry(now, rows[i].CreatedAt, ends[rows[i].OrderID], wait)
+		err := tx.Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
 		if err != nil {
 			return nil, err
 		}
 		due[i] = rows[i].payment()
+		due[i].ClaimedAt = now
 	}
 	return due, nil
+}
+
+// paymentEnds returns when the time to pay ends, for the unpaid orders of the payments.
+func paymentEnds(tx *gorm.DB, payments []paymentRow) (map[int64]time.Time, error) {
+	if len(payments) == 0 {
+		return nil, nil
+	}
+	ids := make([]int64, len(payments))
+	for i := range payments {
+		ids[i] = payments[i].OrderID
+	}
+	var orders []orderRow
+	err := tx.Select("id", "expires_at").Where("id IN ? AND status = ?", ids, domain.OrderPendingPayment).Find(&orders).Error
+	ends := make(map[int64]time.Time, len(orders))
+	for i := range orders {
+		ends[orders[i].ID] = orders[i].ExpiresAt
+	}
+	return ends, err
+}
+
+// nextInquiry returns when a payment that is claimed now is queried again, or nil for never. end is when the time to pay its
+// order ends, or zero.
+func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.Duration) *time.Time {
+	pause := wait(now.Sub(created))
+	if pause == 0 {
+		return nil
+	}
+	next := now.Add(pause)
+	switch {
+	case end.After(now):
+		next = domain.Earlier(next, end)
+	case end.Add(closeGrace).After(now):
+		next = domain.Earlier(next, now.Add(wait(0)))
+	}
+	return &next
+}
+
+// NoteQueried implements domain.PaymentStore.
+func (s *Store) NoteQueried(ctx context.Context, p domain.Payment) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Model(&paymentRow{}).Where("id = ? AND status = ?", p.ID, domain.PaymentPending).Update("queried_at", p.ClaimedAt).Error
+	})
 }
 
 // FinishRefund implements domain.PaymentStore.

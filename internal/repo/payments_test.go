@@ -81,6 +81,51 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 	}
 }
 
+// A payment is queried when the time to pay its order ends, and then often until the order is closed at the latest.
+func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		clock, err := s.db.Now(s.db.Writer(t.Context()))
+		require.NoError(t, err)
+		wait := func(age time.Duration) time.Duration {
+			if age == 0 {
+				return 10 * time.Second
+			}
+			return time.Hour
+		}
+		for id, tc := range map[int64]struct{ end, earliest, latest time.Duration }{
+			1: {30 * time.Minute, 30 * time.Minute, 30 * time.Minute},
+			2: {2 * time.Hour, time.Hour, time.Hour + time.Minute},
+			3: {-5 * time.Second, 10 * time.Second, 70 * time.Second},
+			4: {-time.Hour, time.Hour, time.Hour + time.Minute}, // it is closed
+		} {
+			o := newOrder(id, id, v.ID)
+			o.ExpiresAt = clock.Add(tc.end)
+			place(t, s, o)
+			ref := fmt.Sprint("ref-", id)
+			_, err := begin(t.Context(), s, o, ref)
+			require.NoError(t, err)
+			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE payments SET next_try_at = created_at WHERE provider_ref = ?", ref).Error)
+			due, err := s.DueInquiries(t.Context(), "bank", 10, wait)
+			require.NoError(t, err)
+			require.Len(t, due, 1)
+			var row paymentRow
+			require.NoError(t, s.db.Reader(t.Context()).Take(&row, due[0].ID).Error)
+			after := row.NextTryAt.Sub(clock)
+			require.True(t, after >= tc.earliest && after <= tc.latest, "the time to pay ends after %s, the next query is after %s", tc.end, after)
+		}
+
+		soon := newOrder(5, 5, v.ID)
+		soon.ExpiresAt = clock.Add(time.Second)
+		place(t, s, soon)
+		p, err := begin(t.Context(), s, soon, "ref-5")
+		require.NoError(t, err)
+		var row paymentRow
+		require.NoError(t, s.db.Reader(t.Context()).Take(&row, p.ID).Error)
+		require.Equal(t, soon.ExpiresAt.UTC(), row.NextTryAt.UTC(), "the first query")
+	})
+}
+
 func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)

@@ -19,8 +19,9 @@ type Store struct {
 	*keyStore
 	*ledgerStore
 	*roomStore
-	db     sqldb.Access
-	events bool // see RecordEvents
+	db      sqldb.Access
+	events  bool   // see RecordEvents
+	queried string // see QueryBeforeClosing
 }
 
 type (
