@@ -18,28 +18,34 @@ var (
 	MoveRedeem   = Move{"redeem", OrderPaid, OrderRedeemed}            // by the merchant
 	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer or an admin; begins the refund
 	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // by the provider, when the money was returned
+
+	// MoveUndoRedeem takes back a redemption by mistake, within UndoTime. It is the only move back.
+	MoveUndoRedeem = Move{"undo_redeem", OrderRedeemed, OrderPaid}
 )
+
+// UndoTime is how long after a redemption it can be undone.
+const UndoTime = time.Hour
 
 // Moves returns all moves, which define the state machine. A test compares them with the diagram in docs/orders.md.
 func Moves() []Move {
-	return []Move{MovePay, MoveCancel, MoveExpire, MoveRedeem, MoveRefund, MoveRefunded}
+	return []Move{MovePay, MoveCancel, MoveExpire, MoveRedeem, MoveRefund, MoveRefunded, MoveUndoRedeem}
 }
 
 // ReturnsUnit reports whether the move puts the unit of the order back on sale. This happens at most once per order,
 // because no move starts from an inactive status.
 func (m Move) ReturnsUnit() bool { return m.From.Active() && !m.To.Active() }
 
-// Final reports whether the status is terminal: no move starts from it, and it is not OrderQueued.
+// Final reports whether the status is terminal: no move but MoveUndoRedeem starts from it, and it is not OrderQueued.
 func (s OrderStatus) Final() bool {
 	for _, m := range Moves() {
-		if m.From == s {
+		if m.From == s && m != MoveUndoRedeem {
 			return false
 		}
 	}
 	return s != OrderQueued
 }
 
-// Progress returns a number that grows with every move, so it orders the states of one order in time.
+// Progress returns a number that grows with every move but MoveUndoRedeem, so it orders the states of one order in time.
 func (s OrderStatus) Progress() int {
 	switch s {
 	case OrderQueued:
@@ -58,6 +64,10 @@ func (s OrderStatus) Progress() int {
 // Apply changes an order as the move changes its row.
 func (m Move) Apply(o *Order, at time.Time) {
 	o.Status = m.To
+	if m == MoveUndoRedeem {
+		o.RedeemedAt = nil
+		return
+	}
 	switch m.To {
 	case OrderPaid:
 		o.PaidAt = &at
@@ -72,6 +82,14 @@ func (m Move) Apply(o *Order, at time.Time) {
 	if m.ReturnsUnit() {
 		o.Slot = 0
 	}
+}
+
+// CheckUndo returns ErrInvalidState if the redemption of an order cannot be undone any more.
+func (o Order) CheckUndo(at time.Time) error {
+	if o.Status != OrderRedeemed || o.RedeemedAt == nil || at.Sub(*o.RedeemedAt) > UndoTime {
+		return ErrInvalidState
+	}
+	return nil
 }
 
 // OrderMove is a request to apply a move to an order.

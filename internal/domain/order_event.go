@@ -30,8 +30,11 @@ const EventCreated EventType = "created"
 
 // Event returns the type of the move's event.
 func (m Move) Event() EventType {
-	if m == MoveExpire {
+	switch m {
+	case MoveExpire:
 		return "expired"
+	case MoveUndoRedeem:
+		return "unredeemed"
 	}
 	return EventType(m.To.String())
 }

@@ -26,6 +26,13 @@ func SetText(dst, src *string, field string, least, most int, bad *InvalidError)
 	}
 }
 
+// CheckReason returns an *InvalidError if a reason that staff give for an action is missing, too long or not readable.
+func CheckReason(reason string) error {
+	var bad InvalidError
+	SetText(new(string), &reason, "reason", 1, maxTitle, &bad)
+	return bad.Err()
+}
+
 // unprintable reports whether r is a control character other than a line break or a tab. Characters that reverse the
 // direction of the text after them are control characters, too: with them a title can show another price.
 func unprintable(r rune) bool {

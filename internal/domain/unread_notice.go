@@ -37,13 +37,6 @@ type NoticeClosing struct {
 	Claim  *Claim // of the request; nil if it has no key
 }
 
-// Validate returns an *InvalidError if no notice can be closed like this.
-func (c NoticeClosing) Validate() error {
-	var bad InvalidError
-	SetText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
-	return bad.Err()
-}
-
 // NoticeFilter selects unread notices.
 type NoticeFilter struct {
 	Open bool // only those that are not closed

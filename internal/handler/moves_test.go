@@ -102,6 +102,9 @@ var attempts = []attempt{
 	{"redeem by its code", func(t *testing.T, c client, p paidView, allowed bool) {
 		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(keys).Of(mustID(t, p.Order.ID))}), allowed)
 	}},
+	{"undo the redemption", func(_ *testing.T, c client, p paidView, allowed bool) {
+		wantAllowed(c.env.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/undo-redeem", map[string]any{"reason": "the wrong guest"}), allowed)
+	}},
 	{"close as overdue", func(t *testing.T, c client, _ paidView, allowed bool) {
 		assert.Equal(t, allowed, c.env.close() > 0)
 	}},
@@ -120,7 +123,7 @@ var allowed = map[string]map[string]string{
 		"refund": "refunding", "refund by an admin": "refunding", "redeem by an admin": "redeemed", "redeem by its code": "redeemed",
 	},
 	"refunding":               {"return the money": "refunded"},
-	"redeemed":                {},
+	"redeemed":                {"undo the redemption": "paid"},
 	"cancelled":               {},
 	"cancelled by the closer": {},
 	"refunded":                {},
@@ -130,7 +133,7 @@ var allowed = map[string]map[string]string{
 // and changes nothing.
 func TestEveryMove(t *testing.T) {
 	t.Parallel()
-	require.Len(t, domain.Moves(), 6, "a new move needs an attempt")
+	require.Len(t, domain.Moves(), 7, "a new move needs an attempt")
 	eachDatabase(t, func(t *testing.T, db option) {
 		for status, reach := range reached {
 			t.Run(status, func(t *testing.T) {

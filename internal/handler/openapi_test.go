@@ -246,6 +246,8 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 		switch {
 		case strings.HasPrefix(o.op.OperationID, "logout"), o.op.OperationID == "deleteMe": // would end the session of the following requests
 			callers = callers[:2]
+		case o.op.OperationID == "undoRedeemCode":
+			o.body = map[string]string{"code": domain.NewRedeemCodes(keys).Of(999), "reason": "the wrong guest"}
 		case strings.HasPrefix(o.path, "/api/v1/admin/redeem"):
 			o.body = map[string]string{"code": domain.NewRedeemCodes(keys).Of(999)}
 		case o.op.OperationID == "paymentNotice":

@@ -140,6 +140,38 @@ func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	return writeOrder(c, http.StatusOK, &o)
 }
 
+// undoRedeem takes back the redemption of an order.
+func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim) error {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
+		return h.orders.UndoRedeem(ctx, claim, admin, id, "", in.Reason)
+	})
+}
+
+// undoRedeemCode takes back the redemption of the order that a redeem code belongs to.
+func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error {
+	var in struct {
+		Code   string `json:"code"`
+		Reason string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	if in.Code == "" {
+		return domain.UnknownCode("is required")
+	}
+	o, err := h.orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
+	if err != nil {
+		return err
+	}
+	return writeOrder(c, http.StatusOK, &o)
+}
+
 // orderAction reads or changes the order id on behalf of a buyer or an admin.
 type orderAction func(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error)
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -372,6 +373,60 @@ func asJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// TestUndoRedeem: a redemption by mistake can be taken back for an hour, by the cashier with the code. The code is valid again,
+// unless the money has gone back.
+func TestUndoRedeem(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		e := newEnv(t, db)
+		e.store.RecordEvents()
+		cashier := e.staff("13900000003", domain.RoleRedeemer)
+		const redeem, undo = "/api/v1/admin/redeem", "/api/v1/admin/redeem/undo"
+		bought := func(n int) (client, paidView, map[string]any) {
+			buyer := e.buyer(n)
+			p := buyer.paid(e.sale(1))
+			return buyer, p, map[string]any{"code": decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK)).RedeemCode}
+		}
+		because := func(code map[string]any) map[string]any {
+			return map[string]any{"code": code["code"], "reason": "the wrong guest"}
+		}
+
+		buyer, p, code := bought(1)
+		before := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
+		cashier.post(undo, because(code)).problem(http.StatusConflict, "invalid_state")
+		cashier.post(redeem, code).want(http.StatusOK)
+		cashier.bad().post(undo, code).problem(http.StatusBadRequest, "invalid_request")
+		cashier.post("/api/v1/admin/orders/"+p.Order.ID+"/undo-redeem", map[string]any{"reason": "x"}).problem(http.StatusForbidden, "forbidden")
+		e.clock.advance(domain.UndoTime)
+		cashier, buyer = e.login("13900000003"), e.buyer(1) // their tokens have expired
+		first := cashier.key("once").post(undo, because(code)).want(http.StatusOK)
+		cashier.key("once").post(undo, because(code)).same(first)
+		require.Equal(t, before, decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK)), "as it was paid")
+		require.Contains(t, string(e.admin().get("/api/v1/admin/audit?order_id="+p.Order.ID).want(http.StatusOK).body), "the wrong guest")
+
+		cashier.post(redeem, code).want(http.StatusOK)
+		events, err := e.store.OrderEvents(t.Context(), domain.EventFilter{OrderID: mustID(t, p.Order.ID), Page: domain.Page{Limit: 9}})
+		require.NoError(t, err)
+		var types []string
+		for _, ev := range slices.Backward(events) {
+			types = append(types, string(ev.Type))
+		}
+		require.Equal(t, []string{"created", "paid", "redeemed", "unredeemed", "redeemed"}, types)
+		e.clock.advance(domain.UndoTime + time.Millisecond)
+		cashier = e.login("13900000003")
+		cashier.post(undo, because(code)).problem(http.StatusConflict, "invalid_state")
+
+		for n, result := range []string{"refunded", "disputed"} {
+			buyer, p, code := bought(2 + n)
+			cashier.post(redeem, code).want(http.StatusOK)
+			e.notify(e.noticeOf(p.Payment, p.Order, result)).want(http.StatusOK)
+			cashier.post(undo, because(code)).problem(http.StatusConflict, "invalid_state")
+			require.Equal(t, "redeemed", buyer.status(p.Order))
+		}
+		e.checkInvariants()
+	})
 }
 
 // TestUnreadNotices: what a provider has signed and the server cannot process is kept with its content and counted, until an

@@ -77,13 +77,13 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	closing := domain.NoticeClosing{
-		ID: id, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, At: domain.Moment(h.now()), Claim: claim,
-	}
-	if err := closing.Validate(); err != nil {
+	if err := domain.CheckReason(in.Reason); err != nil {
 		return err
 	}
-	if err := h.notices.CloseNotice(c.Request.Context(), closing); err != nil {
+	err = h.notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+		ID: id, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, At: domain.Moment(h.now()), Claim: claim,
+	})
+	if err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

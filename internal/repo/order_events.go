@@ -179,6 +179,12 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 			NextTryAt: r.NextTryAt, RepeatedAt: r.RepeatedAt, AnsweredAt: r.AnsweredAt, AnswerStatus: r.AnswerStatus, Answer: r.Answer,
 		}
 	}
+	for i := range events {
+		o := &events[i].Order
+		if o.Status == domain.OrderRedeemed && o.RedeemedAt == nil { // undone since
+			o.RedeemedAt = &rows[i].CreatedAt
+		}
+	}
 	return events, nil
 }
 

@@ -22,10 +22,37 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
+		if m.Move == domain.MoveUndoRedeem {
+			if err := checkUndo(tx, &row, m.At); err != nil {
+				return 0, err
+			}
+		}
 		return m.OrderID, s.move(tx, &row, m)
 	})
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
+}
+
+// checkUndo returns domain.ErrInvalidState if the redemption of an order cannot be undone: the time is over, or the money of
+// the order has gone back, so that it is not paid any more.
+func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
+	if err := order.order().CheckUndo(at); err != nil {
+		return err
+	}
+	var kept, returned int64
+	payments := tx.Model(&paymentRow{}).Where("order_id = ?", order.ID)
+	if err := payments.Session(&gorm.Session{}).Where("status = ?", domain.PaymentSucceeded).Count(&kept).Error; err != nil {
+		return err
+	}
+	err := payments.Session(&gorm.Session{}).
+		Where("status IN ?", []domain.PaymentStatus{domain.PaymentRefunded, domain.PaymentDisputed}).Count(&returned).Error
+	if err != nil {
+		return err
+	}
+	if kept == 0 && returned > 0 {
+		return domain.ErrInvalidState
+	}
+	return nil
 }
 
 // moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its

@@ -87,6 +87,33 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 	return o, err
 }
 
+// UndoRedeem takes back a redemption by mistake: the order is paid again, and its code valid. code is its redeem code; if it
+// is empty, id alone names the order. Errors: ErrUnknownCode, *InvalidError (reason), ErrNotFound, ErrInvalidState (it is not
+// redeemed, was redeemed longer ago than UndoTime, or its money has gone back), ErrUnavailable.
+func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id int64, code, reason string) (domain.Order, error) {
+	if code != "" {
+		var err error
+		if id, err = s.cfg.Codes.Parse(code); err != nil {
+			return domain.Order{}, err
+		}
+	}
+	if err := domain.CheckReason(reason); err != nil {
+		return domain.Order{}, err
+	}
+	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
+		Move: domain.MoveUndoRedeem, OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()), Detail: reason,
+		Claim: claim,
+	})
+	if _, done := domain.DoneBefore(err); done {
+		return s.cfg.Store.Order(ctx, 0, id)
+	}
+	if err != nil {
+		return domain.Order{}, err
+	}
+	s.returns().moved(id)
+	return o, nil
+}
+
 func (s *Orders) returns() UnitReleaser {
 	return UnitReleaser{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
 }

@@ -96,6 +96,8 @@ func (m model) move(id int64, action string, by domain.Actor) string {
 		o.status, o.cancelled = domain.OrderCancelled, true
 	case action == "redeem" && paid:
 		o.status, o.redeemed = domain.OrderRedeemed, true
+	case action == "undo_redeem" && o.status == domain.OrderRedeemed && !m.moneyGone(id):
+		o.status, o.redeemed = domain.OrderPaid, false
 	case action == "refund" && paid:
 		o.status = domain.OrderRefunding
 	case action == "refunded" && o.status == domain.OrderRefunding:
@@ -112,6 +114,18 @@ func (m model) move(id int64, action string, by domain.Actor) string {
 	m.orders[id] = o
 	m.addAudit(o.voucher, id, action, by)
 	return "ok"
+}
+
+// moneyGone reports whether the money of an order has gone back and no other payment replaces it.
+func (m model) moneyGone(id int64) bool {
+	gone := false
+	for _, p := range m.payments {
+		if p.order == id && p.status == domain.PaymentSucceeded {
+			return false
+		}
+		gone = gone || p.order == id && p.status.Returned()
+	}
+	return gone
 }
 
 func (m model) addAudit(voucher, order int64, action string, by domain.Actor) {

@@ -42,6 +42,7 @@ func (l *life) steps() map[string]step {
 		"refund":                   {4, l.anyOrders, orderStep(l, domain.OrderPaid, l.refund)},
 		"return money":             {4, l.refunding, l.returnMoney},
 		"redeem":                   {3, l.anyOrders, orderStep(l, domain.OrderPaid, l.redeem)},
+		"undo a redemption":        {2, l.anyOrders, orderStep(l, domain.OrderRedeemed, l.undoRedeem)},
 		"redeem again":             {1, l.anyOrders, orderStep(l, domain.OrderRedeemed, l.redeem)},
 		"race":                     {5, func() bool { return len(l.model.orders) > 0 }, l.race},
 		"change stock":             {3, nil, l.changeStock},
@@ -151,6 +152,19 @@ func (l *life) redeem(t *rapid.T, at *server, of target) action {
 			return "not_found"
 		}
 		return m.move(of.id, "redeem", admin)
+	}}
+}
+
+func (l *life) undoRedeem(t *rapid.T, at *server, of target) action {
+	code := evenly(t, "code", "", redeemCodes.Of(of.id))
+	return action{name: "undo a redemption", at: at, do: func() string {
+		_, err := at.orders.UndoRedeem(l.ctx, nil, adminID, of.id, code, "a mistake")
+		return errorCode(err)
+	}, effect: func(m model, _ *snapshot) string {
+		if _, ok := m.orders[of.id]; !ok {
+			return "not_found"
+		}
+		return m.move(of.id, "undo_redeem", admin)
 	}}
 }
 

@@ -88,7 +88,7 @@ function valueOf(value) {
 // auditDetailOf returns the detail of an entry of the audit log as lines. A reason is shown as it is:
 // a text of staff must not look like something else.
 export function auditDetailOf({ action, detail }) {
-  if (["change_stock", "return_outside", "close_notice"].includes(action)) return [detail];
+  if (["change_stock", "return_outside", "close_notice", "undo_redeem"].includes(action)) return [detail];
   const changes = [...detail.matchAll(change)];
   const rest = detail.replace(change, "").replace(/; $/, "");
   return [

@@ -200,10 +200,10 @@ null]:[detail,"en"]}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.k
 var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups,key){const group=groups.find(g=>has(`${g}.${key}`));return group?
 t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail}){if(["change_stock","return_outside","close_notice"].includes(action))return[detail];const changes4=[...detail.
-matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.
-map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),
-is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+action,detail}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail];const changes4=[
+...detail.matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],
+...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(
+was),is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -514,32 +514,39 @@ orders.find"))),search.element);const out=errorBox();const file=name=>download({
 `?voucher_id=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(...[head(t("orders.title")),session.may("r\
 edeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file(
 "payments"))),out.element].filter(Boolean));found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):
-"–";function redeem(done){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
-redemption","data-redemption":true});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),
-code);function render2({order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("r\
-edeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;
-await preview(code);done();return}f.clear();show(shown2,false);status.show(t("redeem.done",{title:voucher.title,id:order.
+"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
+const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.\
+undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",
+{},t("redeem.undo")),f.element)}function redeem(done){const post=intents();const status=statusLine();const out=errorBox();
+const shown2=h("div",{class:"redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.
+clear();try{await post("/admin/redeem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))}finally{
+done()}});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),code);function render2({
+order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{
+try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview(code);
+done();return}f.clear();shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:voucher.title,id:order.
 id}));f.element.querySelector("input").focus();done()});const redeemed=order.status==="redeemed";const who=by?by.phone||
 by.user_id:"";const verdict=redeemed?t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who}):t("redeem.no\
 t",{status:t(`status.${order.status}`)});shown2.replaceChildren(h("div",{class:"head"},h("strong",{},voucher.title),statusChip(
 order)),facts([[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],
 [t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("r\
 ead")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),voucher.rules]]),order.status==="paid"?h("div",
-{class:"actions"},use2):h("p",{class:"error",role:"alert"},verdict));show(shown2,true);if(order.status==="paid")use2.focus()}
-const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,
-max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview(code)}});show(shown2,false);return section(
-t("redeem.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){const post=intents();const out=errorBox();
-const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.
-search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
-async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
-if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
-"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
-phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
-await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
-s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
-`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
-vealed"))});return h("span",{},shown2," ",reveal)}function outside(o){const open3=o.payments.filter(p=>p.status==="refun\
-ding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
+{class:"actions"},use2):h("p",{class:"error",role:"alert"},verdict),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,
+true);if(order.status==="paid")use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"\
+text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview(
+code)}});show(shown2,false);return section(t("redeem.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){
+const post=intents();const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("load\
+ing")));const user2=new URLSearchParams(location.search).get("user_id");const log=entries({order_id:id2});const refresh=button(
+{name:"refresh",out},load2);let unmounted=false;async function load2(){const[o]=await Promise.all([getMine(`/admin/order\
+s/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t(
+"redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{
+status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(
+`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){const shown2=h(
+"span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phones"))return shown2;const reveal=button({name:"reveal",
+kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user\
+_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.revealed"))});return h("span",{},shown2," ",
+reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason});status.
+show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){const open3=o.payments.filter(p=>p.status===
+"refunding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
 "payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[
 p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("p\
 ayments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();const paid=open3.find(p=>p.provider_ref===
@@ -556,11 +563,12 @@ panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("stron
 orders.voucher_id"),h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)],...["created_at","expires_at","paid_at",
 "redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==
 null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{
-class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null),
-section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}
-root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h(
-"div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{
-if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(
+o)&&session.may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{
+class:"note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/\
+console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(
+t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});
+return()=>{unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(
@@ -1748,67 +1756,69 @@ orking.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's co
 ve.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemp\
 tion code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
 "redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
-eem.not":"Cannot be redeemed. Status: {status}.","redeem.note":"The code proves that the order belongs to the buyer. Red\
-eem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} tries: \
-{error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund\
- a payment, pay the buyer in another way, and record it here. The provider is not requested again.","payments.outside.re\
-f":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buy\
-er received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","pa\
-yments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","paym\
-ent.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","paymen\
-t.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment not\
-ices","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or matched. Th\
-ey changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.non\
-e":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notic\
-es.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.\
-times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","not\
-ices.closed":"Closed.","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: o\
-ne per order placed or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"\
-State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.\
-failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attemp\
-ts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","event\
-s.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.t\
-itle":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the \
-buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"\
-Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"At\
-tempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.repla\
-y":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter o\
-f order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"\
-Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between th\
-e database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair diff\
-erences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is\
- not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match\
- it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconc\
-ile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"\
-Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","\
-reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
-ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
-"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
-ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
-Audit log","audit.title":"Audit log","audit.lead":"Changes by staff, buyers and the system, or all requests of staff, ne\
-west first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"Requests of \
-staff","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.net\
-work":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"\
-Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.chang\
-e":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.\
-actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.fi\
-eld.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"\
-Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"\
-Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.sys\
-tem":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeeme\
-d","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create\
-_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.change_stock":"\
-Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_\
-letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched pay\
-ment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.retu\
-rn_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"\
-Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation",
-"rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.\
-sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"\
-{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done",
-"rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the comm\
-and “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+eem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wron\
+g","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code prov\
+es that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"\
+No payments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider","payments.o\
+utside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is\
+ not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"R\
+ecord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
+Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
+ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
+"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
+es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
+, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
+shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
+lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
+"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
+"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Events","events.title":"Order events","events.lea\
+d":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","events.none":"No events.","e\
+vents.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.de\
+livered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.\
+type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"P\
+ayload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetter\
+s.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries\
+. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"\
+Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reas\
+on":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"\
+Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.dis\
+card":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queu\
+e.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconci\
+le.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again",
+"reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match\
+ the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admi\
+ssion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeat\
+ing a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences\
+: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}",
+"reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, s\
+o some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","\
+reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","rec\
+oncile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Need\
+s manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by staff, buyers and the system\
+, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","aud\
+it.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit\
+.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.\
+actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit\
+.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price\
+ (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit\
+.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_i\
+d":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expi\
+red":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.prov\
+ider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Paymen\
+t expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_vou\
+cher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sa\
+le changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting\
+ room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","\
+action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"\
+Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider",
+"action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a d\
+emo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"St\
+ock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
+rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
+)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
+This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
+var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
+le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
 min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
@@ -1936,7 +1946,8 @@ sure.redeem":"确定不凭核销码，直接核销 {phone} 的订单 {id} 吗？
 e.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.title":"凭码核销","redeem.code":"核销码",
 "redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","redeem.paid":"实\
 付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。","redeem.not":"无\
-法核销，订单状态：{status}。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
+法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤销原因","redeem.undone":"\
+订单 {id} 的核销已撤销，核销码恢复有效。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
 "payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error}","\
 payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
 "payments.outside.ref":"支付","payments.outside.reason":"退款方式与原因","payments.outside.do":"登记","paymen\
@@ -1985,13 +1996,14 @@ ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款
 "action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.c\
 hange_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.r\
 eplay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款",
-"action.money_returned":"款项已退回","action.close_notice":"关闭支付通知","action.return_outside":"渠道外退款",
-"action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买\
-家抢购。","rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.start":"开始","rus\
-h.stop":"停止","rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","rush.\
-answered":"已响应","rush.orders":"订单","rush.of":"{n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始",
-"rush.is.running":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购\
-。请在外部使用 seckill rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount9,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
+"action.money_returned":"款项已退回","action.close_notice":"关闭支付通知","action.undo_redeem":"撤销核销",
+"action.return_outside":"渠道外退款","action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购",
+"rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起模拟抢购","rush.buye\
+rs":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
+查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
+n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
+成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
+var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount9,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
 forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount9(root2,...args);
 const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",class:"primary","data-do":"en\
 ter",onclick:()=>login()},t("login.title"));text(notice,user2?.permissions?t("access.role"):user2?t("access.buyer"):sessionKnown?

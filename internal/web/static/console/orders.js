@@ -1,6 +1,7 @@
 // The orders of all buyers: search, actions on one order, and redeeming by the buyer's code.
 
 import { getMine, postMine } from "../lib/api.js";
+import * as clock from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
@@ -98,6 +99,20 @@ export function list(root) {
 
 const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
 
+const UNDO_TIME = 3600_000; // ms after a redemption; domain.UndoTime
+
+const canUndo = (o) => o.status === "redeemed" && clock.now() - Date.parse(o.redeemed_at) < UNDO_TIME;
+
+// undo returns a folded form that takes a redemption back: send(reason) is the request.
+function undo(send) {
+  const f = form({
+    name: "undo-redeem", kind: "quiet", label: t("redeem.undo"),
+    fields: [{ name: "reason", kind: "text", label: t("redeem.undoReason"), required: true, max: 255 }],
+    work: ({ reason }) => send(reason),
+  });
+  return h("details", { "data-undo": true }, h("summary", {}, t("redeem.undo")), f.element);
+}
+
 // redeem returns the part of the page for a buyer's redemption code: it shows what the code stands for, which one more
 // press redeems. done() is called after the state of the order may have changed.
 function redeem(done) {
@@ -105,6 +120,17 @@ function redeem(done) {
   const status = statusLine();
   const out = errorBox();
   const shown = h("div", { class: "redemption", "data-redemption": true });
+
+  const undoOf = (order, code) => undo(async (reason) => {
+    status.clear();
+    try {
+      await post("/admin/redeem/undo", { code, reason });
+      show(shown, false);
+      status.show(t("redeem.undone", { id: order.id }));
+    } finally {
+      done();
+    }
+  });
 
   const preview = async (code) => render(await postMine("/admin/redeem/preview", { body: { code } }), code);
 
@@ -119,7 +145,7 @@ function redeem(done) {
         return;
       }
       f.clear();
-      show(shown, false);
+      shown.replaceChildren(undoOf(order, code));
       status.show(t("redeem.done", { title: voucher.title, id: order.id }));
       f.element.querySelector("input").focus();
       done();
@@ -136,7 +162,8 @@ function redeem(done) {
         [t("orders.phone"), order.phone], [t("orders.paid_at"), order.paid_at && stamp(order.paid_at)],
         [t("orders.id"), session.may("read") ? h("a", { href: pathOf(order) }, order.id) : order.id], [t("voucher.rules"), voucher.rules],
       ]),
-      order.status === "paid" ? h("div", { class: "actions" }, use) : h("p", { class: "error", role: "alert" }, verdict));
+      order.status === "paid" ? h("div", { class: "actions" }, use) : h("p", { class: "error", role: "alert" }, verdict),
+      ...(canUndo(order) ? [undoOf(order, code)] : []));
     show(shown, true);
     if (order.status === "paid") use.focus();
   }
@@ -196,6 +223,16 @@ export function one(root, id) {
     return h("span", {}, shown, " ", reveal);
   }
 
+  async function undoHere(reason) {
+    status.clear();
+    try {
+      await post(`/admin/orders/${id}/undo-redeem`, { reason });
+      status.show(t("redeem.undone", { id }));
+    } finally {
+      await load();
+    }
+  }
+
   // outside returns a form that records money returned without the provider, or null if no payment is being refunded.
   function outside(o) {
     const open = o.payments.filter((p) => p.status === "refunding");
@@ -241,7 +278,8 @@ export function one(root, id) {
           [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],
         ]),
         o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
-        o.moves.includes("redeem") ? redeemNote : null),
+        o.moves.includes("redeem") ? redeemNote : null,
+        canUndo(o) && session.may("operate") ? undo(undoHere) : null),
       section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))),
       outside(o) ?? "");
   }
