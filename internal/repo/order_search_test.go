@@ -86,7 +86,7 @@ func TestFindOrdersThatWaitedInTheQueue(t *testing.T) {
 		o.ExpiresAt = o.CreatedAt.Add(time.Hour + 24*time.Hour) // of the outage, and the longest time to pay
 		place(t, s, o)
 
-		found, err := s.FindOrders(t.Context(), search.Query{
+		found, err := s.FindOrders(t.Context(), service.SearchQuery{
 			Status: domain.OrderPendingPayment, To: o.CreatedAt.Add(time.Second), Page: domain.Page{Limit: 9},
 		})
 		require.NoError(t, err)

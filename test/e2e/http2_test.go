@@ -51,7 +51,7 @@ func TestRollingRestartsBehindHTTP2(t *testing.T) {
 		}
 		return res, err
 	})}
-	buyers := &orderers{client: client, url: front.URL + rig.OrdersOf(sale), tokens: tokens[1:]}
+	buyers := &orderers{client: client, base: front.URL, sale: sale, tokens: tokens[1:]}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var running sync.WaitGroup

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -16,10 +15,10 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		old := s.Serve(t)
-		sale, tokens := old.SaleOf(t, 20, 1), s.Tokens(t, 40)
+		sale, tokens := old.Sale(t, 20), s.Tokens(t, 40)
 		refresh := logIn(t, old, rig.NewPhone())["refresh_token"]
-		keyed := rig.KeyedPost{Path: rig.OrdersOf(sale), Token: tokens[0], Key: "before"}
-		first := old.PostUntilAnswered(t, keyed)
+		keyed := rig.Purchase(sale, tokens[0]).Keyed("before")
+		first := old.Do(t, keyed)
 		cancelled := old.Buy(t, tokens[1], sale).ID
 		old.MustCancel(t, tokens[1], cancelled)
 		for _, token := range tokens[2:10] {
@@ -35,11 +34,11 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 		}
 
 		p := s.Serve(t)
-		require.Equal(t, first.Order(t), p.PostUntilAnswered(t, keyed).Order(t), "the key has its order")
+		require.Equal(t, first.Order(), p.Do(t, keyed).Order(), "the key has its order")
 		o, err := p.Order(t.Context(), tokens[1], cancelled)
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", o.Status)
-		p.Must(t, http.MethodPost, "/auth/refresh", "", map[string]any{"refresh_token": refresh})
+		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 
 		c := rig.BuyersOf(sale, 20, tokens, p)
 		r := c.Run(t.Context())
@@ -53,6 +52,6 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 // logIn logs a phone in, and returns the answer.
 func logIn(t *testing.T, p *rig.Server, phone string) map[string]any {
 	t.Helper()
-	sent := p.Reply(t, http.MethodPost, "/auth/code", "", map[string]any{"phone": phone})
-	return p.Must(t, http.MethodPost, "/auth/login", "", map[string]any{"phone": phone, "code": sent.Header.Get("X-Demo-Code")})
+	sent := p.Do(t, rig.Post("/auth/code", "", map[string]any{"phone": phone}))
+	return p.Must(t, rig.Post("/auth/login", "", map[string]any{"phone": phone, "code": sent.Header.Get("X-Demo-Code")}))
 }
