@@ -154,9 +154,9 @@ func (c *closing) count() (accepted, refused int) {
 // accepts none that is sent after its first refusal. TestSalesExpire of package service shows that this takes a second.
 func TestSaleIsClosedInMidRush(t *testing.T) {
 	t.Parallel()
-	changes := map[string]map[string]any{ // by the code of purchases after the change
-		"not_found":  {"status": "off"},
-		"sale_ended": {"end_at": time.Now().Add(-time.Second)},
+	changes := map[string]func() map[string]any{ // by the code of purchases after the change
+		"not_found":  func() map[string]any { return map[string]any{"status": "off"} },
+		"sale_ended": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
 	}
 	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
@@ -176,7 +176,7 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 			for i := range counts {
 				rig.Eventually(t, "purchases succeed", func() bool { accepted, _ := counts[i].count(); return accepted > 25 })
 			}
-			servers[0].Must(t, rig.Patch("/admin/vouchers/"+sale, admin, change))
+			servers[0].Must(t, rig.Patch("/admin/vouchers/"+sale, admin, change()))
 			for i := range counts {
 				rig.Eventually(t, "purchases are refused", func() bool { _, refused := counts[i].count(); return refused > 25 })
 			}
