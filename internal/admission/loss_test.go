@@ -116,6 +116,22 @@ func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(6, 11)))
 }
 
+// The clock of Redis is set back by ten minutes after a loss. The time in which nobody is sold out begins again, and does not
+// last until the clock has caught up.
+func TestLossIsOverAlthoughClockGoesBack(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 1)
+		require.Equal(t, []error{nil}, reserve(t, g, admission(9, 19)))
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, rdb.HIncrBy(t.Context(), voucherKeys.meta, "lost", 600_000).Err())
+		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
+
+		passLoss(t, rdb, voucherKeys)
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(3, 11)))
+	})
+}
+
 // A failover that ended long ago does not delay the end of a sale.
 func TestFailoverBeforeTheEndOfASaleIsOver(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)

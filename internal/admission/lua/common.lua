@@ -37,18 +37,22 @@ local function server_run()
 end
 
 -- Returns whether the gate may lack admissions that a worker will commit: less than LOST_FOR ago it was loaded after a
--- loss of data, or this function first saw that another server has taken over.
+-- loss of data, or this function first saw that another server has taken over. If the clock has been set back since, the
+-- time begins again.
 local function may_lack_admissions()
   local run = server_run()
   local seen, lost = unpack(redis.call('HMGET', META, 'run', 'lost'))
-  if seen ~= run then
-    redis.call('HSET', META, 'run', run)
-    if seen then -- otherwise an earlier version has loaded the gate
-      lost = server_time_ms()
-      redis.call('HSET', META, 'lost', lost)
-    end
+  if seen ~= run then redis.call('HSET', META, 'run', run) end
+  local moved = seen and seen ~= run -- without seen, an earlier version has loaded the gate
+  if not moved and not lost then return false end
+
+  local now = server_time_ms()
+  local since = tonumber(now) - (tonumber(lost) or 0)
+  if moved or since < 0 then
+    since = 0
+    redis.call('HSET', META, 'lost', now)
   end
-  return lost and server_time_ms() - (tonumber(lost) or 0) < LOST_FOR
+  return since < LOST_FOR
 end
 
 -- The next functions work on a buyer's comma-separated list of order ids.
