@@ -24,8 +24,8 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 	return o, token
 }
 
-// redeemedAtCounter checks that a code shows what it stands for before one press redeems it, that the list follows, and
-// that a used code says when and by which member of the staff it was redeemed.
+// redeemedAtCounter checks that a code shows what it stands for before one press redeems it, that the list follows, that a
+// used code says when and by which member of the staff it was redeemed, and that a mistake can be undone.
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
@@ -50,6 +50,12 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	v.reads("[data-redemption]", "Already redeemed on")
 	v.reads("[data-redemption]", "by "+domain.MaskPhone(c.phone))
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="use-code"]').length`))
+	v.click("[data-undo] summary")
+	v.fill("undo-redeem", "reason", "the wrong guest")
+	v.submit("undo-redeem")
+	v.reads("main", "The redemption of order "+o.ID+" has been undone.")
+	v.reads(".listing tbody tr", "Paid")
+	c.WaitFor(t, token, o.ID, "paid")
 	v.fill("redeem", "code", "no-such-code")
 	v.submit("redeem")
 	v.reads(fieldError("redeem", "code"), "Code not found")
@@ -219,5 +225,27 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.orderIs("pending_payment") // without a reload
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("table", "Dead letter replayed")
+
+	// A refund that the provider does not make, and a notice that it could not say clearly.
+	order := fmt.Sprint(letter["order_id"])
+	s.Exec(t, "INSERT INTO payments (order_id, provider, provider_ref, amount, status, created_at, updated_at, next_try_at, refund_tries, refund_error) "+
+		"VALUES ("+order+", 'sandbox', 'pay_twice', 8000, 4, NOW(3), NOW(3), NOW(3) + INTERVAL 1 DAY, 7, 'card closed')")
+	s.Exec(t, "INSERT INTO payment_notices (provider, source, content, provider_ref, reason, body, received_at, last_at) "+
+		"VALUES ('sandbox', 'notice', REPEAT('x', 32), 'pay_odd', 'status: must be known', '{}', NOW(3), NOW(3))")
+	v.reads("[data-alerts]", "The provider has not refunded order "+order+" in 7 tries: card closed")
+	v.click(fmt.Sprintf(`[data-alerts] a[href="/console/orders/%s"]`, order))
+	v.reads("main", "7 tries: card closed")
+	v.fill("return-outside", "reason", "bank transfer")
+	v.submit("return-outside")
+	v.confirm()
+	v.reads("main", "Recorded.")
+	v.reads("main", "Returned outside the provider")
+	v.click(`[data-alerts] a[href="/console/notices"]`)
+	v.reads("tbody tr", "pay_odd")
+	v.click("[data-notice] summary")
+	v.fill("close-1", "reason", "a test of the provider")
+	v.submit("close-1")
+	v.reads("main", "No open notices.")
+	v.until(`!document.querySelector("[data-alerts]").innerText.match(/refund|notices/)`)
 	s.Verify(t)
 }
