@@ -209,7 +209,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
 			"content_type, locked_until, created_at, expires_at) SELECT n + 2, 'payment', fingerprint, n + 2, runs, done, status, location, "+
-			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+dbtest.Numbers(5)+" numbers WHERE user_id = 1 AND n < 20000").Error)
+			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+dbtest.Numbers(5)+" numbers WHERE user_id = 1 AND n < 5000").Error)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
 		require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 			used, err := s.keysElsewhere(tx, rows)
@@ -229,8 +229,8 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 			rows[i] = &pendingInsert{row: orderRow{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers), EntryRound: &round}}
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
-			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 1000, 1 + FLOOR(n / 1000), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+dbtest.Numbers(5)+
-			" numbers WHERE n < 20000").Error)
+			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 250, 1 + FLOOR(n / 250), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+dbtest.Numbers(5)+
+			" numbers WHERE n < 5000").Error)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE voucher_orders").Error)
 		for _, add := range []func(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error{s.addActiveOrders, s.addPassOrders} {
 			require.Less(t, s.rowReads(t, func(tx *gorm.DB) {

@@ -20,7 +20,7 @@ import (
 )
 
 // faultRuns limits the runs in which a planted fault must be found.
-const faultRuns = 150
+const faultRuns = 400
 
 // plantedFault replaces parts of the product with defective ones.
 type plantedFault struct {
