@@ -78,7 +78,7 @@ func queueUp(ctx context.Context, p *rig.Server, purchase rig.Request) (order st
 		switch {
 		case err != nil && ctx.Err() == nil:
 		case a.Status != http.StatusAccepted:
-			return "", fmt.Errorf("answered %d %s: %v", a.Status, a.Text, err)
+			return "", fmt.Errorf("answered %d %s: %w", a.Status, a.Text, err)
 		default:
 			return a.Order(), nil
 		}
