@@ -76,9 +76,11 @@ func queueUp(ctx context.Context, p *rig.Server, purchase rig.Request) (order st
 	for {
 		a, err := p.Try(ctx, purchase)
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case err != nil && ctx.Err() == nil: // again
+		case err != nil:
+			return "", err
 		case a.Status != http.StatusAccepted:
-			return "", fmt.Errorf("answered %d %s: %w", a.Status, a.Text, err)
+			return "", fmt.Errorf("answered %d %s", a.Status, a.Text)
 		default:
 			return a.Order(), nil
 		}
