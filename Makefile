@@ -32,6 +32,8 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # Tests state their level: see package testenv. Those of make test-all contain those of make test.
 test test-all test-mysql rest race chart: export SECKILL_TEST_REQUIRE = 1
 test-all test-mysql rest chart: export SECKILL_TEST = full
+# Under a name of its own, so that make -n prints it and does not run it.
+again := $(MAKE) --no-print-directory
 gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $${results:+--jsonfile $$results/$@} -- -vet=off
 # What needs longest begins first. Many tests wait, so more packages run at once than there are processors; but those of the
 # end-to-end tests and fault campaigns one less, because the sale with a million orders needs a processor for itself.
@@ -49,7 +51,7 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 8 -timeout 30m $(campaigns) || failed=1; \
-	$(MAKE) --no-print-directory rest race chart || failed=1; \
+	$(again) rest race chart || failed=1; \
 	go run ./test/budget $$results/*; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"

@@ -15,7 +15,6 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/payment"
-
 	"seckill/internal/redisconn"
 )
 

@@ -11,7 +11,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/service"
-
 	"seckill/internal/web"
 )
 

@@ -33,7 +33,6 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
-
 	"seckill/internal/tracing"
 )
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"seckill/internal/doctor"
-
 	"seckill/internal/domain"
 	"seckill/internal/payment"
 )

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/auth"
-
 	"seckill/internal/demo"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
@@ -18,17 +17,14 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/loop"
-
 	"seckill/internal/payment"
 
 	"seckill/internal/picture"
-
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
-
 	"seckill/internal/service"
 	"seckill/internal/tracing"
 	"seckill/internal/webhook"

@@ -17,7 +17,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-
 	"seckill/internal/repo"
 )
 

@@ -40,7 +40,7 @@ const (
 	maxTypeID      = 1000
 )
 
-// NewShop returns a shop with the fields, which need a name. Error: *domain.InvalidError.
+// NewShop returns a shop with the fields, which need a name. Error: *InvalidError.
 func NewShop(f ShopFields, now time.Time) (Shop, error) {
 	if f.Name == nil {
 		return Shop{}, Invalid("name", "is required")
@@ -50,7 +50,7 @@ func NewShop(f ShopFields, now time.Time) (Shop, error) {
 	return s, err
 }
 
-// Apply sets the present fields on s. After an error the contents of s are undefined. Error: *domain.InvalidError.
+// Apply sets the present fields on s. After an error the contents of s are undefined. Error: *InvalidError.
 func (f ShopFields) Apply(s *Shop) error {
 	var bad InvalidError
 	SetText(&s.Name, f.Name, "name", 1, maxShopName, &bad)
@@ -101,7 +101,7 @@ type ShopFilter struct {
 	Limit  int
 }
 
-// ShopStore stores shops. Each method is one transaction. Errors: domain.ErrNotFound, ErrUnavailable.
+// ShopStore stores shops. Each method is one transaction. Errors: ErrNotFound, ErrUnavailable.
 type ShopStore interface {
 	Shop(ctx context.Context, id int64) (Shop, error)
 	ListShops(ctx context.Context, f ShopFilter) ([]Shop, error)

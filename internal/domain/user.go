@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// User is an account, identified by its phone number in canonical form (package phone).
+// User is an account, identified by its phone number in canonical form (package auth).
 type User struct {
 	ID        int64
 	Phone     string

@@ -10,7 +10,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-
 	"seckill/internal/service"
 )
 

@@ -24,13 +24,11 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
-
 	"seckill/internal/picture"
 
 	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
-
 	"seckill/internal/service"
 	"seckill/test/dbtest"
 	"seckill/test/testenv"

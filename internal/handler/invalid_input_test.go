@@ -155,7 +155,7 @@ func TestInvalidLogins(t *testing.T) {
 	logins := map[string]string{
 		`{"phone":"13800000001"}`: "code", `{"phone":"13800000001","code":""}`: "code", `{"phone":"13800000001","code":123456}`: "code",
 	}
-	for _, p := range []string{ // package phone has more
+	for _, p := range []string{ // package auth has more
 		`""`, `"1380000000"`, `"13800000001\u0000"`, `"+8612345"`, `"x"`, `"+4915112345678"`, `13800000001`, `null`, `true`, `{}`,
 	} {
 		codes[`{"phone":`+p+`}`], logins[`{"phone":`+p+`,"code":"123456"}`] = "phone", "phone"

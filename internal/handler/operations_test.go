@@ -21,7 +21,6 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-
 	"seckill/internal/reconcile"
 	"seckill/internal/webhook"
 )

@@ -18,11 +18,9 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/entry"
 	"seckill/internal/picture"
-
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
-
 	"seckill/internal/service"
 )
 

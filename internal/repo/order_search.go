@@ -13,8 +13,8 @@ import (
 	"seckill/internal/service"
 )
 
-// FindOrders implements search.Store. Each kind of search walks one index from its newest end, so a page costs the same
-// with millions of orders as with a hundred. By time, at most the orders of search.Query's ids that were placed outside
+// FindOrders implements service.SearchStore. Each kind of search walks one index from its newest end, so a page costs the same
+// with millions of orders as with a hundred. By time, at most the orders of the query's ids that were placed outside
 // of it are skipped, and by status and time those of longestPayTimeout.
 func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
 	var rows []orderRow
@@ -156,14 +156,14 @@ func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) (rows []orderRo
 	return rows, found.Find(&rows).Error
 }
 
-// OrderOfPayment implements search.Store.
+// OrderOfPayment implements service.SearchStore.
 func (s *Store) OrderOfPayment(ctx context.Context, ref string) (int64, error) {
 	var row paymentRow
 	err := s.db.Reader(ctx).Select("order_id").Where("provider_ref = ?", ref).Take(&row).Error
 	return row.OrderID, s.db.Translate(err)
 }
 
-// CountOrders implements search.Store. With a million orders it takes seconds.
+// CountOrders implements service.SearchStore. With a million orders it takes seconds.
 func (s *Store) CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (int64, int64, error) {
 	var found struct{ Count, Amount int64 }
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {

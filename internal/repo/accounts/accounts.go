@@ -85,7 +85,7 @@ func (s *Store) DeletedUsers(ctx context.Context, ids []int64) ([]int64, error) 
 	return deleted, s.db.Translate(err)
 }
 
-// Phones implements search.Store.
+// Phones implements service.SearchStore.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow
 	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs).Find(&rows).Error; err != nil {
@@ -98,14 +98,14 @@ func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, 
 	return phones, nil
 }
 
-// UserIDByPhone implements search.Store.
+// UserIDByPhone implements service.SearchStore.
 func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
 	var row userRow
 	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
 	return row.ID, s.db.Translate(err)
 }
 
-// UsersByPhoneEnd implements search.Store.
+// UsersByPhoneEnd implements service.SearchStore.
 func (s *Store) UsersByPhoneEnd(ctx context.Context, end string, most int) (ids []int64, err error) {
 	err = s.db.Reader(ctx).Model(&userRow{}).Where("phone_end = ? AND deleted_at IS NULL", end).Limit(most).Pluck("id", &ids).Error
 	return ids, s.db.Translate(err)

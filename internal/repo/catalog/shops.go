@@ -14,14 +14,14 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// Shop implements shop.Store.
+// Shop implements domain.ShopStore.
 func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
 	var row shopRow
 	err := s.db.Reader(ctx).Take(&row, id).Error
 	return row.shop(), s.db.Translate(err)
 }
 
-// ListShops implements shop.Store.
+// ListShops implements domain.ShopStore.
 func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
 	order := clause.OrderBy{Expression: clause.Expr{SQL: "id"}}
 	if f.Near != nil {
@@ -45,7 +45,7 @@ func nearest(p domain.Place) clause.OrderBy {
 	}}
 }
 
-// Shops implements shop.Store.
+// Shops implements domain.ShopStore.
 func (s *Store) Shops(ctx context.Context, p domain.Page) ([]domain.Shop, error) {
 	q := s.db.Reader(ctx).Order("id DESC").Limit(p.Limit)
 	if p.Before > 0 {
@@ -66,7 +66,7 @@ func shopsOf(rows []shopRow) []domain.Shop {
 	return shops
 }
 
-// CreateShop implements shop.Store.
+// CreateShop implements domain.ShopStore.
 func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *domain.Shop, by domain.Actor) error {
 	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		row := newShopRow(created)
@@ -84,7 +84,7 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *do
 	return err
 }
 
-// ChangeShop implements shop.Store.
+// ChangeShop implements domain.ShopStore.
 func (s *Store) ChangeShop(
 	ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*domain.Shop) error,
 ) (domain.Shop, error) {

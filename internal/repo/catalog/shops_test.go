@@ -8,7 +8,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-
 	"seckill/test/dbtest"
 	"seckill/test/testenv"
 )

@@ -289,7 +289,7 @@ const searchedTitles = 10_000
 // likeText is the pattern of titles that contain a text.
 var likeText = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-// VouchersByTitle implements search.Store. It searches the newest vouchers only.
+// VouchersByTitle implements service.SearchStore. It searches the newest vouchers only.
 func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) (ids []int64, err error) {
 	db := s.db.Reader(ctx)
 	newest := db.Model(&voucherRow{}).Select("id", "title").Order("id DESC").Limit(searchedTitles)
