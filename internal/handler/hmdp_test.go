@@ -195,14 +195,27 @@ func TestHmdpStoreErrors(t *testing.T) {
 	}
 }
 
-// TestHmdpInvalidTokens: every token that these routes did not issue is answered 401 without a body, even a token of
-// the API.
+// TestHmdpAccessTokens: the tokens of the API work, as the pages send theirs and as the API wants them, until they expire.
+func TestHmdpAccessTokens(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, bearer := e.sale(5), e.login(phone)
+	p := e.page()
+	p.token = bearer.token
+	p.post("/voucher-order/seckill/"+v.ID, nil).text()
+	p.token = "Bearer " + bearer.token
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+	e.clock.advance(time.Hour)
+	p.get("/user/me").loggedOut()
+}
+
+// TestHmdpInvalidTokens: every token that this server did not issue for requests is answered 401 without a body.
 func TestHmdpInvalidTokens(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	v, bearer, p := e.sale(5), e.login(phone), e.pageOf(phone)
 	for name, token := range map[string]string{
-		"none": "", "garbage": "x", "access token": bearer.token, "as bearer": "Bearer " + p.token,
+		"none": "", "garbage": "x", "no token": "Bearer ", "a cut access token": bearer.token[:len(bearer.token)-1],
 		"refresh token": bearer.login.RefreshToken, "another signature": strings.Repeat("0", 32) + p.token[32:],
 		"cut off": p.token[:len(p.token)-1],
 	} {

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/app"
 	"seckill/test/e2e/rig"
@@ -213,6 +215,38 @@ func TestHmdpPurchase(t *testing.T) {
 		})
 		s.Verify(t)
 	})
+}
+
+// TestHmdpLoadTest is the load test of the course, with the tokens that docs/hmdp.md writes for it: each of many buyers has one
+// and buys once. Of 300 buyers, 100 get the 100 units. See jishuzhan.net/article/1991831503500804097 for what it takes without.
+func TestHmdpLoadTest(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	s := rig.EmbeddedStack(t)
+	p := s.Serve(t)
+	sale := p.Sale(t, 100)
+
+	var bought, refused atomic.Int64
+	var buyers errgroup.Group
+	buyers.SetLimit(50)
+	for _, token := range s.Tokens(t, 300) {
+		b := (&browser{t: t, token: token, patient: true}).at(p)
+		buyers.Go(func() error {
+			switch _, err := b.buy(sale); {
+			case err == nil:
+				bought.Add(1)
+			case errors.Is(err, refusal("库存不足")):
+				refused.Add(1)
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	require.NoError(t, buyers.Wait())
+	require.EqualValues(t, 100, bought.Load())
+	require.EqualValues(t, 200, refused.Load())
+	s.Verify(t)
 }
 
 // TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
