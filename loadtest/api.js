@@ -78,7 +78,7 @@ export function adminToken() {
 // scripts cancel, reorder and do not pay. It returns the voucher ID.
 export function createSale(token, title, stock, beginAt, open = 3600) {
   const body = {
-    shop_id: '1', title, pay_value: 100, actual_value: 200, stock,
+    shop_id: '1', title, pay_value: 100, actual_value: 200, stock, force: true,
     unpaid_limit: 0, entry: { mode: ENTRY }, begin_at: beginAt.toISOString(), end_at: new Date(beginAt.getTime() + open * 1000).toISOString(),
   };
   const res = http.post(`${API}/admin/vouchers`, JSON.stringify(body), params('POST /admin/vouchers', token));

@@ -148,7 +148,7 @@ before=$(anonymous)
 step "a fresh start"
 make up
 sale=$(curl -H "Authorization: Bearer $(login $plain 13800000000)" $plain/api/v1/admin/vouchers -d '{"shop_id":"1","title":"t","pay_value":1,
-	"actual_value":2,"stock":9,"begin_at":"2020-01-01T00:00:00Z","end_at":"2099-01-01T00:00:00Z"}' | field id)
+	"actual_value":2,"stock":9,"force":true,"begin_at":"2020-01-01T00:00:00Z","end_at":"2099-01-01T00:00:00Z"}' | field id)
 buy $plain 13800000001 201
 # Of a release the program has its own version.
 [ -e ../release.yml ] || expect "the version" "$VERSION" "$(curl $plain/healthz | field version)"

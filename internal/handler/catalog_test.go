@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"regexp"
@@ -290,6 +291,39 @@ func TestUnpublishedIsLikeMissing(t *testing.T) {
 			assert.Equal(t, without(want), without(got), "%s: %s", name, what)
 		}
 	}
+}
+
+// TestNewVoucherIsChecked: a voucher that is published at once is checked like a draft, unless that is forced. What is refused
+// creates nothing.
+func TestNewVoucherIsChecked(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.newShop("shop")
+	admin, now := e.admin(), e.clock.now()
+	for field, change := range map[string]map[string]any{
+		"shop_id":      {"shop_id": "7"},
+		"actual_value": {"actual_value": 0, "pay_value": 0},
+		"pay_value":    {"pay_value": 20000},
+		"currency":     {"currency": "XXX"},
+		"end_at":       {"begin_at": now.Add(-2 * time.Hour).Format(time.RFC3339), "end_at": now.Add(-time.Hour).Format(time.RFC3339)},
+		"stock":        {"stock": 0},
+	} {
+		body := e.saleBody(5)
+		maps.Copy(body, change)
+		delete(body, "force")
+		require.Equal(t, []string{field}, admin.post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
+		require.Empty(t, decode[listView[voucherView]](admin.get("/api/v1/vouchers?status=on").want(http.StatusOK)).Items, field)
+
+		body["status"] = "draft"
+		admin.post("/api/v1/admin/vouchers", body).want(http.StatusCreated)
+	}
+
+	right := e.saleBody(5)
+	delete(right, "force")
+	admin.post("/api/v1/admin/vouchers", right).want(http.StatusCreated)
+	forced := e.saleBody(0)
+	forced["shop_id"] = "7"
+	admin.post("/api/v1/admin/vouchers", forced).want(http.StatusCreated)
 }
 
 // TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.

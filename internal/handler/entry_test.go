@@ -141,7 +141,7 @@ func TestEntryAnswers(t *testing.T) {
 	buyer.post(soldOut.orders(), nil).problem(http.StatusConflict, "sold_out")
 	buyer.post("/api/v1/vouchers/4711/entry", nil).problem(http.StatusNotFound, "not_found")
 	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
-		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
+		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true}).want(http.StatusCreated))
 	enter(normal).problem(http.StatusConflict, "invalid_state")
 	a := enter(open).want(http.StatusOK)
 	assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
@@ -221,6 +221,7 @@ func TestEntryOfVoucher(t *testing.T) {
 	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0, "challenge": "on"}, change(map[string]any{"mode": "pass"}))
 	assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "challenge": "off"}))
 	assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
+	assert.Equal(t, map[string]any{"mode": "open"}, entryOf()) // waits for the read that a purchase waits for only briefly
 	buyer.place(v)
 	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
 	assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[len(log)-2].Detail)

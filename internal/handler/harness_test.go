@@ -328,7 +328,7 @@ func (e *env) staff(phone string, role domain.Role) client {
 func (e *env) saleBody(stock int) map[string]any {
 	now := e.clock.now()
 	return map[string]any{
-		"shop_id": "1", "title": "100 for 80", "pay_value": 8000, "actual_value": 10000, "stock": stock,
+		"shop_id": "1", "title": "100 for 80", "pay_value": 8000, "actual_value": 10000, "force": true, "stock": stock,
 		"begin_at": now.Add(-time.Hour).Format(time.RFC3339), "end_at": now.Add(time.Hour).Format(time.RFC3339),
 	}
 }

@@ -89,7 +89,7 @@ func TestVouchersThatCannotBeBought(t *testing.T) {
 	e := newEnv(t)
 	admin, buyer := e.admin(), e.buyer(1)
 	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
-		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
+		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true}).want(http.StatusCreated))
 	buyer.post(normal.orders(), nil).problem(http.StatusConflict, "invalid_state")
 	admin.patch(normal.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 	buyer.post(normal.orders(), nil).problem(http.StatusNotFound, "not_found")

@@ -100,7 +100,7 @@ func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
 				}
 			}
 		}
-		e.admin().post("/api/v1/admin/vouchers", map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated)
+		e.admin().post("/api/v1/admin/vouchers", map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1, "force": true}).want(http.StatusCreated)
 		sales := service.NewSales(service.SalesConfig{Loader: e.store})
 		t.Cleanup(sales.Close)
 		vouchers := service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Now: e.clock.now})

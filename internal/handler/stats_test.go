@@ -127,7 +127,7 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 	admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
 	admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
 	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
-		"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000,
+		"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000, "force": true,
 	}).want(http.StatusCreated))
 	admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
 	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")

@@ -314,6 +314,7 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 		Stock    *int64  `json:"stock"`
 		Currency *string `json:"currency"`
 		Status   *string `json:"status"`
+		Force    bool    `json:"force"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -321,8 +322,14 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 	if in.Status != nil && *in.Status != draftStatus {
 		return domain.Invalid("status", "must be draft, or absent to publish at once")
 	}
-	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID,
-		domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency, Draft: in.Status != nil})
+
+	input := domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency, Draft: in.Status != nil}
+	if !input.Draft && !in.Force {
+		if err := h.drafts.CheckNew(c.Request.Context(), input); err != nil {
+			return err
+		}
+	}
+	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
 	if err != nil {
 		return err
 	}

@@ -34,18 +34,18 @@ func TestCreateVoucher(t *testing.T) {
 			want map[string]any // a part of the answer
 		}{
 			"normal": {
-				`{"shop_id":"7","title":"50 元代金券","sub_title":"s","rules":"r","pay_value":4750,"actual_value":5000}`,
+				`{"force":true,"shop_id":"7","title":"50 元代金券","sub_title":"s","rules":"r","pay_value":4750,"actual_value":5000}`,
 				map[string]any{
 					"shop_id": "7", "title": "50 元代金券", "sub_title": "s", "rules": "r", "pay_value": 4750.0,
 					"actual_value": 5000.0, "type": "normal", "status": "on", "state": "on_sale",
 				},
 			},
 			"ids may be numbers": {
-				`{"shop_id":9007199254740993,"title":"t","pay_value":0,"actual_value":100000000000}`,
+				`{"force":true,"shop_id":9007199254740993,"title":"t","pay_value":0,"actual_value":100000000000}`,
 				map[string]any{"shop_id": "9007199254740993", "pay_value": 0.0, "actual_value": 1e11},
 			},
 			"seckill": {
-				fmt.Sprintf(`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":5,"begin_at":%q,"end_at":%q}`,
+				fmt.Sprintf(`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":5,"begin_at":%q,"end_at":%q}`,
 					begin.In(time.FixedZone("", 8*3600)).Format(time.RFC3339), begin.Add(time.Millisecond).Format(time.RFC3339Nano)),
 				map[string]any{
 					"type": "seckill", "state": "upcoming", "stock": 5.0, "initial_stock": 5.0, "limit_per_user": 1.0,
@@ -53,32 +53,32 @@ func TestCreateVoucher(t *testing.T) {
 				},
 			},
 			"a window that has begun": {
-				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1000000000,"limit_per_user":100,` +
+				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1000000000,"limit_per_user":100,` +
 					`"begin_at":"2002-01-01T00:00:00Z","end_at":"9998-12-31T23:59:59Z"}`,
 				map[string]any{"state": "on_sale", "limit_per_user": 100.0},
 			},
 			"the earliest window": { // below 10^12 milliseconds, which a driver could take for seconds
-				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
+				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
 					`"begin_at":"2002-01-01T00:00:00Z","end_at":"2030-01-01T00:00:00Z"}`,
 				map[string]any{"state": "on_sale"},
 			},
 			"a window that is over": {
-				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
+				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
 					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2026-01-02T00:00:00Z"}`,
 				map[string]any{"state": "ended"},
 			},
 			"no stock": {
-				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":0,` +
+				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":0,` +
 					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}`,
 				map[string]any{"state": "sold_out", "stock": 0.0},
 			},
 			"characters, not bytes": {
-				fmt.Sprintf(`{"shop_id":"7","title":%q,"sub_title":%q,"rules":%q,"pay_value":1,"actual_value":2}`,
+				fmt.Sprintf(`{"force":true,"shop_id":"7","title":%q,"sub_title":%q,"rules":%q,"pay_value":1,"actual_value":2}`,
 					strings.Repeat("券", 255), strings.Repeat("😀", 255), strings.Repeat("é", 1024)),
 				map[string]any{"title": strings.Repeat("券", 255), "rules": strings.Repeat("é", 1024)},
 			},
 			"odd characters": {
-				`{"shop_id":"7","title":"a\n\"'\\ <b>","pay_value":1,"actual_value":2}`,
+				`{"force":true,"shop_id":"7","title":"a\n\"'\\ <b>","pay_value":1,"actual_value":2}`,
 				map[string]any{"title": "a\n\"'\\ <b>"},
 			},
 		} {
@@ -121,7 +121,7 @@ func TestListVouchers(t *testing.T) {
 			admin.patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
 			ids[status] = v.ID
 		}
-		normal := map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}
+		normal := map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1, "force": true}
 		ids["normal"] = decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated)).ID
 		off := decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated))
 		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)

@@ -218,7 +218,7 @@ func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64)
 	now := time.Now().UTC()
 	var v Voucher
 	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
-		"shop_id": "1", "title": SaleTitle(stock), "pay_value": 100, "actual_value": 200,
+		"shop_id": "1", "title": SaleTitle(stock), "pay_value": 100, "actual_value": 200, "force": true,
 		"stock": stock, "begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
 	}, &v)
 	return v, err

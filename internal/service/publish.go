@@ -34,6 +34,20 @@ func (p *Publishing) Check(ctx context.Context, id int64) (domain.Checklist, err
 	return p.check(&v, exists), err
 }
 
+// CheckNew checks a voucher that would be published at once like a draft. Errors: *InvalidError with the problems, ErrUnavailable.
+func (p *Publishing) CheckNew(ctx context.Context, in domain.VoucherInput) error {
+	v, err := in.Voucher(domain.Moment(p.Now()))
+	if err != nil {
+		return err
+	}
+
+	exists, err := p.shopExists(ctx, v.ShopID)
+	if err != nil {
+		return err
+	}
+	return (&domain.InvalidError{Fields: p.check(&v, exists).Problems}).Err()
+}
+
 func (p *Publishing) shopExists(ctx context.Context, id int64) (bool, error) {
 	_, err := p.Store.Shop(ctx, id)
 	if errors.Is(err, domain.ErrNotFound) {
