@@ -522,7 +522,7 @@ func (s *Stack) examine(t *testing.T, p *Server) {
 		}
 	}()
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
-	if !p.mayRefuse {
+	if !p.mayRefuse && !testenv.RaceDetector { // which makes a server many times slower
 		require.NoError(t, judgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
 	}
 }
