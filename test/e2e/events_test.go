@@ -73,19 +73,25 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 	})
 }
 
-// movedOrders returns the id of the next order whose move a server publishes.
+// movedOrders returns the id of the next order whose move a server publishes. A message has those of moves at one time.
 func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 	t.Helper()
 	messages := s.Client(t).Subscribe(t.Context(), app.OrdersChannel)
 	t.Cleanup(func() { _ = messages.Close() })
 	_, err := messages.Receive(t.Context())
 	require.NoError(t, err)
-	return func() string {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		m, err := messages.ReceiveMessage(ctx)
-		require.NoError(t, err)
-		return m.Payload
+
+	var published []string
+	return func() (order string) {
+		if len(published) == 0 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			m, err := messages.ReceiveMessage(ctx)
+			require.NoError(t, err)
+			published = strings.Split(m.Payload, ",")
+		}
+		order, published = published[0], published[1:]
+		return order
 	}
 }
 
