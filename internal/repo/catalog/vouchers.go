@@ -179,26 +179,29 @@ func (s *Store) ChangeRoom(
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
-	v, err := FindVoucher(s.db.Reader(ctx), id)
+	var v domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		v, err = FindVoucher(tx, id)
+		return err
+	})
 	return v, s.db.Translate(err)
 }
 
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-	var rows []voucherRow
-	if err := s.db.Reader(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	vouchers, err := s.withSales(ctx, rows)
-	if err == nil {
-		err = s.markEndedUnpaid(ctx, vouchers)
-	}
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		if vouchers, err = withSales(tx.Where("id IN ?", ids)); err != nil {
+			return err
+		}
+		return markEndedUnpaid(tx, vouchers)
+	})
 	return vouchers, s.db.Translate(err)
 }
 
-// markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It must be read after the stock, so that
-// a snapshot with a unit that an unpaid order has returned also has the mark. Sales without a limit cost nothing.
-func (s *Store) markEndedUnpaid(ctx context.Context, vouchers []domain.Voucher) error {
+// markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It is read with the stock, so that a snapshot
+// with a unit that an unpaid order has returned also has the mark. Sales without a limit cost nothing.
+func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 	limited := map[int64]*domain.Sale{}
 	var ids []int64
 	for i := range vouchers {
@@ -218,7 +221,7 @@ func (s *Store) markEndedUnpaid(ctx context.Context, vouchers []domain.Voucher) 
 		VoucherID int64
 		Ended     *int
 	}
-	err := s.db.Reader(ctx).Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
+	err := tx.Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
 	for _, r := range rows {
 		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
 	}
@@ -227,11 +230,11 @@ func (s *Store) markEndedUnpaid(ctx context.Context, vouchers []domain.Voucher) 
 
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
-	var rows []voucherRow
-	if err := s.db.Reader(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	vouchers, err := s.withSales(ctx, rows)
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		vouchers, err = withSales(tx.Order("id DESC").Limit(most))
+		return err
+	})
 	return vouchers, s.db.Translate(err)
 }
 
@@ -255,7 +258,17 @@ func FindVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	q := s.db.Reader(ctx).Model(&voucherRow{}).Select("vouchers.*").
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		vouchers, err = withSales(selected(tx, f))
+		return err
+	})
+	return vouchers, s.db.Translate(err)
+}
+
+// selected returns the query of a list.
+func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
+	q := tx.Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
 		Order("vouchers.id DESC").Limit(f.Page.Limit)
 	if f.Page.Before > 0 {
@@ -275,12 +288,7 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	if f.Lasts {
 		q = q.Where("s.voucher_id IS NULL OR s.end_at > ?", f.Now)
 	}
-	var rows []voucherRow
-	if err := inState(q, f.State, f.Now).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	vouchers, err := s.withSales(ctx, rows)
-	return vouchers, s.db.Translate(err)
+	return inState(q, f.State, f.Now)
 }
 
 // searchedTitles bounds the vouchers that a search by title reads.
@@ -313,18 +321,26 @@ func inState(q *gorm.DB, state domain.SaleState, now time.Time) *gorm.DB {
 	return q
 }
 
-// withSales converts the rows, reading their sales with one query.
-func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]domain.Voucher, error) {
+// withSales reads the vouchers that a query selects, and their sales with another one. Both must see the same state: a change
+// of a price and of a time to pay takes effect at once.
+func withSales(q *gorm.DB) ([]domain.Voucher, error) {
+	var rows []voucherRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
 	var sales []saleRow
 	if len(ids) > 0 {
-		if err := s.db.Reader(ctx).Select(saleColumns).Find(&sales, ids).Error; err != nil {
+		tx := q.Session(&gorm.Session{NewDB: true})
+		if err := tx.Select(saleColumns).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}
+
 	byID := make(map[int64]*saleRow, len(sales))
 	for i := range sales {
 		byID[sales[i].VoucherID] = &sales[i]
