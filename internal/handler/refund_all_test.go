@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -45,9 +46,12 @@ func TestChangeDuringRefundAll(t *testing.T) {
 				}
 				operator.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 
-				var changed atomic.Bool
+				var listed, changed atomic.Bool
 				e.store.faults.Before(func(query string) error {
-					if query == "BEGIN" && changed.CompareAndSwap(false, true) { // of the first refund
+					switch {
+					case strings.Contains(query, "voucher_orders"):
+						listed.Store(true)
+					case query == "BEGIN" && listed.Load() && changed.CompareAndSwap(false, true): // of the first refund
 						race.change(e, v)
 					}
 					return nil
