@@ -34,7 +34,10 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for name, read := range map[string]func() ([]domain.Voucher, error){
-			"one":    func() ([]domain.Voucher, error) { v, err := s.Voucher(t.Context(), v.ID); return []domain.Voucher{v}, err },
+			"one": func() ([]domain.Voucher, error) {
+				v, err := s.Voucher(t.Context(), v.ID)
+				return []domain.Voucher{v}, err
+			},
 			"some":   func() ([]domain.Voucher, error) { return s.Vouchers(t.Context(), []int64{v.ID}) },
 			"newest": func() ([]domain.Voucher, error) { return s.NewestVouchers(t.Context(), 1) },
 			"a list": func() ([]domain.Voucher, error) {
