@@ -116,7 +116,7 @@ func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(6, 11)))
 }
 
-// The clock of Redis is set back by ten minutes after a loss. The time in which nobody is sold out begins again, and does not
+// The clock of Redis is set back by ten minutes after a loss. The pause of the answer sold_out begins again, and does not
 // last until the clock has caught up.
 func TestLossIsOverAlthoughClockGoesBack(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

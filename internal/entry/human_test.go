@@ -198,7 +198,7 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	}
 }
 
-// expiring remembers one used solution for as long as it is told to.
+// expiring remembers one used solution for the time that UseUp gets.
 type expiring struct {
 	passed *time.Duration
 	until  time.Duration

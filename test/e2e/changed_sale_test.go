@@ -20,8 +20,8 @@ import (
 type terms struct{ price, payTimeout int64 }
 
 // TestSaleIsChangedInMidRush changes a sale on two servers while buyers arrive: price and time to pay together, the limit per
-// user, the entry and the limit of unpaid orders. Every order has price and time of one version, nobody has more orders than
-// the limit at the time, and a server that has once asked for a pass sells nothing without one.
+// user, the entry and the limit of unpaid orders. Every order has the price and the time of one version, no user has more
+// orders than the limit of that moment, and a server that has once asked for a pass sells nothing without one.
 func TestSaleIsChangedInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Full("lock/mariadb", "batch/mariadb", "queue/mariadb", "lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {

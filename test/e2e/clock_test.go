@@ -12,8 +12,8 @@ import (
 	"seckill/test/e2e/rig"
 )
 
-// TestClockIsSetInMidRush sets the clock of one of two servers forward over midnight, and back, while buyers arrive. Nobody
-// has to log in again, every purchase is answered as before, and each order is found on its day.
+// TestClockIsSetInMidRush sets the clock of one of two servers forward over midnight, and back, while buyers arrive. The
+// logins stay valid, every purchase is answered as before, and each order is found on its day.
 func TestClockIsSetInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Full("lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {

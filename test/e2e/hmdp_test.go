@@ -121,10 +121,12 @@ func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
 	rig.Eventually(t, "no page timeout", func() bool {
 		err := scene()
-		if !errors.Is(err, errPageTimeout) && !errors.Is(err, errServer) {
-			require.NoError(t, err)
+		if errors.Is(err, errPageTimeout) || errors.Is(err, errServer) {
+			rig.ForgivePage()
+			return false
 		}
-		return err == nil
+		require.NoError(t, err)
+		return true
 	})
 }
 

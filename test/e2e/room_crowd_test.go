@@ -107,7 +107,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 }
 
 // TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. All the others are admitted, and the rate is never
-// exceeded. internal/entry shows the exact rate, and that buyers who left are passed over, in virtual time.
+// exceeded. internal/entry shows the exact rate, and that the room skips buyers who left, in virtual time.
 func TestRoomKeepsRate(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()

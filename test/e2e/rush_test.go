@@ -76,8 +76,8 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 	rig.Core("lock/mariadb").Full("lock/embedded", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) { flushInMidSale(t, s, 500) })
 }
 
-// TestGateFlushedInMidSale is TestRedisFlushedInMidSale with a unit for each buyer: nobody has to wait until no lost admission can
-// be committed any more.
+// TestGateFlushedInMidSale is TestRedisFlushedInMidSale with a unit for each buyer, so that the buyers need not wait until lost
+// admissions can no longer be committed.
 func TestGateFlushedInMidSale(t *testing.T) {
 	t.Parallel()
 	rig.Core("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) { flushInMidSale(t, s, 100) })

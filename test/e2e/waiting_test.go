@@ -76,7 +76,8 @@ func queueUp(ctx context.Context, p *rig.Server, purchase rig.Request) (order st
 	for {
 		a, err := p.Try(ctx, purchase)
 		switch {
-		case err != nil && ctx.Err() == nil: // again
+		case err != nil && ctx.Err() == nil:
+			rig.ForgiveDial()
 		case err != nil:
 			return "", err
 		case a.Status != http.StatusAccepted:

@@ -57,7 +57,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	v.tabTo(buyOf(early))
 	v.key(kb.Enter)
 	v.waitForState(early, "bought")
-	require.InDelta(t, 2.5, entries(early), 0.5, "one for the challenge, one with the solution, which a busy server may let be repeated")
+	require.Contains(t, []int{2, 3}, entries(early), "one for the challenge, one with the solution, which the page repeats after a 503")
 
 	// The page waits with the challenge of a sale that has been on for a while. The answer to the first entry is lost,
 	// the second uses the same solution, the third has a new one.
