@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -93,14 +94,17 @@ func TestServerKilledWhilePaying(t *testing.T) {
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_SANDBOX=delay=3s,repeat=1")
+	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_SANDBOX=delay=5s,repeat=1")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
 	for _, p := range servers {
 		p.MayRefuse() // while the database is down
 	}
 	all := purchases(t, servers[0], servers[0].Sale(t, 40), s.Tokens(t, 40))
-	for i, d := range all {
-		s.Expire(t, d.order, time.Now().Add(time.Duration(i)*100*time.Millisecond))
+	// Half of the orders stay open for their notices. The others become due one after another, the one paid last first, so
+	// that it is closed before its notice on the slowest machine, too.
+	now := time.Now()
+	for i, d := range slices.Backward(all[len(all)/2:]) {
+		s.Expire(t, d.order, now.Add(time.Duration(len(all)/2-1-i)*200*time.Millisecond))
 	}
 	rig.Eventually(t, "an order is closed", func() bool { return s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE slot IS NULL") > 0 })
 
