@@ -17,11 +17,11 @@ BENCHTIME ?= 3s
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
 
 # With the profile of cmd/seckill all that it imports is compiled a second time, which tests and linters do not need.
-test test-% lint rest chart race: export GOFLAGS += -pgo=off
+test test-% lint rest unraced chart race: export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
-test test-% rest chart race: export GOGC ?= 300
+test test-% rest unraced chart race: export GOGC ?= 300
 
-.PHONY: help run test test-all test-short test-mysql rest race chart check lint vuln bench microbench load up down containers compose deps fmt snapshot release
+.PHONY: help run test test-all test-short test-mysql rest unraced race chart check lint vuln bench microbench load up down containers compose deps fmt snapshot release
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 # Tests state their level: see package testenv. Those of make test-all contain those of make test.
-test test-all test-mysql rest race chart: export SECKILL_TEST_REQUIRE = 1
+test test-all test-mysql rest unraced race chart: export SECKILL_TEST_REQUIRE = 1
 test-all test-mysql rest chart: export SECKILL_TEST = full
 # Under a name of its own, so that make -n prints it and does not run it.
 again := $(MAKE) --no-print-directory
@@ -51,13 +51,17 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 8 -timeout 30m $(campaigns) || failed=1; \
-	$(again) rest race chart || failed=1; \
+	$(again) rest unraced race chart || failed=1; \
 	go run ./test/budget $$results/*; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
 rest: $(GOBIN)/gotestsum
-	@$(gotestsum) $(at-once) -parallel 8 -timeout 30m ./internal/lock ./internal/handler $$(go list ./... | grep -vE '/test/(torture|e2e)')
+	@$(gotestsum) $(at-once) -parallel 8 -timeout 30m ./internal/handler $$(go list ./... | grep -vE '/test/(torture|e2e)' | grep -vxFf <(go list $(raced)))
+
+unraced: export SECKILL_TEST = unraced
+unraced: $(GOBIN)/gotestsum
+	@$(gotestsum) $(at-once) -parallel 8 -timeout 30m ./internal/lock $(raced)
 
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions. Raced servers

@@ -62,7 +62,7 @@ func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, modelSegments, 
 
 func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	testenv.NoRace(t, "it has one goroutine")
-	if testenv.IsFull() {
+	if testenv.IsFullNoRace() {
 		steps = fullSteps
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

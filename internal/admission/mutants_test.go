@@ -85,8 +85,7 @@ func (m mutant) plant(t *testing.T) {
 
 // The models and the storms find every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "it shows what the models find")
+	testenv.FullNoRace(t, "it shows what the models find")
 	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, m := range mutants {

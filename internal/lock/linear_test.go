@@ -281,8 +281,7 @@ func (m mutant) mutate(t *testing.T) *game {
 
 // The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "it judges the scripts")
+	testenv.FullNoRace(t, "it judges the scripts")
 	t.Parallel()
 	addr := testenv.SharedRedis(t).Addr
 

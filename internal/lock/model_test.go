@@ -212,8 +212,7 @@ func (m *rwModel) check() {
 
 // One command at a time, at random, compared with the model.
 func TestRWModel(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "one command at a time")
+	testenv.FullNoRace(t, "one command at a time")
 	t.Parallel()
 	addr := startServer(t)
 	seed := rand.Uint64()
@@ -328,8 +327,7 @@ func (l *line) check(step int) {
 
 // After any sequence of changes, every admissible waiter was woken since its last acquire.
 func TestNoWakeIsLost(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "one command at a time")
+	testenv.FullNoRace(t, "one command at a time")
 	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)

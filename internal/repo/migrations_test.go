@@ -24,8 +24,7 @@ const manyOrders = 1_000_000
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
 // stay as they are, and an interrupted migration is continued.
 func TestMigrationsOfMillionOrders(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "a million rows")
+	testenv.FullNoRace(t, "a million rows")
 	t.Parallel()
 	server := testenv.StartDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")

@@ -36,8 +36,7 @@ type plantedFault struct {
 
 // TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.
 func TestLifeFindsFaults(t *testing.T) {
-	testenv.Full(t)
-	testenv.NoRace(t, "it shows what TestLife finds")
+	testenv.FullNoRace(t, "it shows what TestLife finds")
 	setRapid(t, "checks", faultRuns)
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)

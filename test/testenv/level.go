@@ -7,7 +7,9 @@ import (
 	"seckill/test/servers"
 )
 
-// EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full].
+// EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full]. Set to
+// unraced, it adds to the tests of the default those that call [FullNoRace]: what is left of a package whose other tests
+// run under the race detector.
 const EnvLevel = "SECKILL_TEST"
 
 // IsFull reports whether all tests run, as in make test-all.
@@ -21,6 +23,18 @@ func Full(tb testing.TB) {
 		tb.Skipf("only with %s=full", EnvLevel)
 	}
 }
+
+// FullNoRace is [Full] and [NoRace] in one.
+func FullNoRace(tb testing.TB, why string) {
+	tb.Helper()
+	NoRace(tb, why)
+	if !IsFullNoRace() {
+		Full(tb)
+	}
+}
+
+// IsFullNoRace reports whether all tests run that call [NoRace].
+func IsFullNoRace() bool { return IsFull() || os.Getenv(EnvLevel) == "unraced" }
 
 // NoRace skips a test under the race detector, which multiplies the time of code by five. The test runs without it as well.
 func NoRace(tb testing.TB, why string) {
