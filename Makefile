@@ -21,7 +21,7 @@ test test-% lint rest unraced chart race: export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
 test test-% rest unraced chart race: export GOGC ?= 300
 
-.PHONY: help run test test-all test-short test-mysql rest unraced race chart check lint vuln bench microbench load up down containers compose deps fmt snapshot release
+.PHONY: help run test test-all test-short test-mysql rest unraced race chart check lint vuln bench microbench load up down containers clients compose deps fmt snapshot release
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ up: compose .env ## MySQL, Redis and the app in containers, http://127.0.0.1:808
 
 down: ## stop the containers; the data stays (docker compose --profile '*' down -v deletes it)
 	@if [ -f .env ]; then docker compose --profile "*" down; else echo "nothing to stop: there is no .env"; fi
+
+clients: ## generate clients of the HTTP API in Go and TypeScript, and compile them; they stay in CLIENTS=folder
+	./test/clients.sh $(CLIENTS)
 
 containers: ## try the image and docker-compose.yml in containers: orders, restarts, TLS, Prometheus, failover
 	@deploy/containers/run.sh
