@@ -29,9 +29,6 @@ import (
 // discoverTimeout bounds the search for the masters of a cluster before the checks.
 const discoverTimeout = 2 * time.Second
 
-// pubSubConns is an upper bound of the connections to one Redis that a server holds outside its pool.
-const pubSubConns = 8
-
 // doctorCmd checks what serve would run on. It changes nothing.
 type doctorCmd struct {
 	JSON      bool `name:"json" help:"Print JSON instead of a table."`
@@ -110,7 +107,7 @@ func (x *examination) close() {
 // groups returns all checks that apply to the configuration.
 func (x *examination) groups(ctx context.Context) []doctor.Group {
 	return slices.Concat(
-		[]doctor.Group{app.ConfigToCheck(x.env.Config).Group()}, []doctor.Group{doctor.ThisMachine().Group()},
+		[]doctor.Group{app.ConfigToCheck(x.env.Config).Group()}, []doctor.Group{doctor.Machine(doctor.OpenFiles)},
 		x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()},
 	)
 }
@@ -152,7 +149,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	if opts.MasterName != "" {
 		master := doctor.Redis{
 			Addr: "master " + opts.MasterName, Client: x.shared.(*redis.Client), Queue: queue, Password: opts.Password != "",
-			Instances: x.instances, Conns: opts.PoolSize + pubSubConns, Now: time.Now,
+			Now: time.Now,
 		}
 		return append([]doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}, x.lockNodeGroups()...)
 	}
@@ -200,11 +197,7 @@ func (x *examination) sentinels(opts *redis.UniversalOptions) map[string]*redis.
 }
 
 func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Redis {
-	c := x.client(addr, opts)
-	return doctor.Redis{
-		Addr: addr, Client: c, Password: opts.Password != "",
-		Instances: x.instances, Conns: c.Options().PoolSize + pubSubConns, Now: time.Now,
-	}
+	return doctor.Redis{Addr: addr, Client: x.client(addr, opts), Password: opts.Password != "", Now: time.Now}
 }
 
 func (x *examination) lockNodeGroups() []doctor.Group {

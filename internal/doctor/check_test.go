@@ -121,25 +121,3 @@ func TestMeasureSkewUsesTheFastestAnswer(t *testing.T) {
 		require.Equal(t, skew{3*time.Second + time.Millisecond/2, time.Millisecond / 2}, s)
 	})
 }
-
-func TestLatency(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, OK, latency(5*time.Millisecond, "cost", "change").Status)
-	r := latency(6*time.Millisecond, "it costs", "move it")
-	assert.Equal(t, Warn, r.Status)
-	assert.Contains(t, r.Found, "it costs")
-	assert.Equal(t, "move it", r.Change)
-
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		median, err := probe(t.Context(), func(context.Context) error {
-			if n++; n <= probes/2 { // fewer than half are slow
-				time.Sleep(500 * time.Millisecond)
-			}
-			time.Sleep(time.Millisecond)
-			return nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, time.Millisecond, median)
-	})
-}

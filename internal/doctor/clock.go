@@ -2,39 +2,11 @@ package doctor
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
-// probes is the number of samples of latency and of a clock. The median ignores outliers, and the fastest sample bounds
-// the clock best.
+// probes is the number of samples of a clock. The fastest bounds it best.
 const probes = 9
-
-// slow is the median round trip above which a warning is due. An order needs several round trips in sequence.
-const slow = 5 * time.Millisecond
-
-// probe runs send a few times and returns the median duration.
-func probe(ctx context.Context, send func(context.Context) error) (time.Duration, error) {
-	trips := make([]time.Duration, probes)
-	for i := range trips {
-		begin := time.Now()
-		if err := send(ctx); err != nil {
-			return 0, err
-		}
-		trips[i] = time.Since(begin)
-	}
-	slices.Sort(trips)
-	return trips[probes/2], nil
-}
-
-// latency returns the result for a median round trip.
-func latency(median time.Duration, cost, change string) Result {
-	if median > slow {
-		return Bad(Warn, change, "a round trip takes %s (median of %d, at most %s is good): %s",
-			median.Round(10*time.Microsecond), probes, slow, cost)
-	}
-	return Good("a round trip takes %s", median.Round(10*time.Microsecond))
-}
 
 // skew is how far a server's clock is ahead of the local one, and the error of that value.
 type skew struct{ ahead, uncertain time.Duration }

@@ -4,68 +4,26 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 )
 
-func machine(files map[string]string) Machine {
-	root := fstest.MapFS{}
-	for name, text := range files {
-		root[name] = &fstest.MapFile{Data: []byte(text + "\n")}
-	}
-	return Machine{Root: root, Procs: 8, MemoryLimit: math.MaxInt64, Files: func() (uint64, error) { return 65536, nil }}
-}
-
-func TestControlGroupLimits(t *testing.T) {
-	t.Parallel()
-	const v2, v1 = "0::/system.slice/seckill.service", "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n0::/"
-	for name, tc := range map[string]struct {
-		files       map[string]string
-		cpu, memory Status
-	}{
-		"no control groups":    {nil, OK, OK},
-		"without limits":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/cpu.max": "max 100000", "sys/fs/cgroup/memory.max": "max"}, OK, OK},
-		"wide enough":          {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/cpu.max": "750000 100000"}, OK, OK},
-		"limit of the service": {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/seckill.service/cpu.max": "200000 100000", "sys/fs/cgroup/system.slice/seckill.service/memory.max": "536870912"}, Warn, Warn},
-		"limit above it":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/cpu.max": "200000 100000", "sys/fs/cgroup/memory.max": "536870912"}, Warn, Warn},
-		"in a container":       {map[string]string{"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpu.max": "50000 100000", "sys/fs/cgroup/memory.max": "536870912"}, Warn, Warn},
-		"version 1":            {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us": "150000", "sys/fs/cgroup/cpu/docker/x/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "536870912"}, Warn, Warn},
-		"version 1, no limits": {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, OK, OK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := machine(tc.files)
-			want(t, examine(t, m.Group()), map[string]Status{"machine.cpu": tc.cpu, "machine.memory": tc.memory, "machine.files": OK})
-			m.Procs, m.MemoryLimit = 1, 400<<20
-			want(t, examine(t, m.Group()), map[string]Status{"machine.cpu": OK, "machine.memory": OK})
-			if tc.memory == Warn {
-				m.MemoryLimit = 600 << 20
-				want(t, examine(t, m.Group()), map[string]Status{"machine.memory": Warn})
-			}
-		})
-	}
-}
-
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
 	for limit, status := range map[uint64]Status{1000: Fail, 1024: Warn, 32767: Warn, 32768: OK} {
-		m := machine(nil)
-		m.Files = func() (uint64, error) { return limit, nil }
-		want(t, examine(t, m.Group()), map[string]Status{"machine.files": status})
+		assert.Equal(t, status, filesResult(limit, nil).Status, limit)
 	}
-	m := machine(nil)
-	m.Files = func() (uint64, error) { return 0, errors.ErrUnsupported }
-	want(t, examine(t, m.Group()), map[string]Status{"machine.files": Skipped})
-	n, err := ThisMachine().Files()
+	assert.Equal(t, Skipped, filesResult(0, errors.ErrUnsupported).Status)
+
+	n, err := OpenFiles()
 	require.NoError(t, err)
 	require.Positive(t, n)
+	assert.Contains(t, examine(t, Machine(OpenFiles)), "machine.files")
 }
 
 // embedded creates a data directory with a database that is opened with the given pragmas.

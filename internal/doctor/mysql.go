@@ -51,14 +51,9 @@ func (m MySQL) Group() Group {
 			{Name: "database.sql_mode", Run: s.checkMode},
 			{Name: "database.isolation", Run: s.checkIsolation},
 			{Name: "database.connections", Run: s.checkConnections},
-			{Name: "database.memory", Run: s.checkMemory},
 			{Name: "database.writable", Run: s.checkWritable},
 			{Name: "database.replication", Run: s.checkReplication},
-			{Name: "database.timeouts", Run: s.checkTimeouts},
-			{Name: "database.charset", Run: s.checkCharset},
-			{Name: "database.privileges", Run: s.checkPrivileges},
 			{Name: "database.clock", Run: s.checkClock},
-			{Name: "database.latency", Run: s.checkLatency},
 		},
 	}
 }
@@ -104,9 +99,6 @@ func mysqlFix(err error) string {
 	}
 	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
 }
-
-// erUnknownVariable is the error of a variable that the server does not have.
-const erUnknownVariable = 1193
 
 // errorNumber returns the number of an error of the server, or 0.
 func errorNumber(err error) uint16 {
@@ -319,44 +311,6 @@ func atoi(text string) int {
 	return n
 }
 
-// checkMemory compares the size of the order table with the buffer pool.
-func (s *mysqlServer) checkMemory(ctx context.Context) Result {
-	conn, err := s.Pool.Conn(ctx)
-	if err != nil {
-		return Unanswered(err, mysqlFix(err))
-	}
-	defer func() { _ = conn.Close() }() // it returns to the pool
-
-	// MySQL would answer with what it knew a day ago. MariaDB has no such variable.
-	_, err = conn.ExecContext(ctx, "SET SESSION information_schema_stats_expiry = 0")
-	if err != nil && errorNumber(err) != erUnknownVariable {
-		return Unanswered(err, mysqlFix(err))
-	}
-	var size sql.NullInt64
-	err = conn.QueryRowContext(ctx, "SELECT SUM(data_length + index_length) FROM information_schema.tables "+
-		"WHERE table_schema = DATABASE() AND table_name = 'voucher_orders'").Scan(&size)
-	if err != nil {
-		return Unanswered(err, mysqlFix(err))
-	}
-	pool, _ := strconv.ParseInt(s.global["innodb_buffer_pool_size"], 10, 64) // bytes
-	return memoryResult(size.Int64, pool)
-}
-
-func memoryResult(table, pool int64) Result {
-	if table > pool*3/4 {
-		return Bad(Warn, "raise innodb_buffer_pool_size in my.cnf, if the machine has the memory; at most 70 % of it",
-			"voucher_orders has %s, innodb_buffer_pool_size is %s: orders will wait for disk reads", size(table), size(pool))
-	}
-	return Good("innodb_buffer_pool_size is %s, voucher_orders has %s", size(pool), size(table))
-}
-
-func size(bytes int64) string {
-	if bytes < 10<<20 {
-		return fmt.Sprintf("%d KiB", bytes>>10)
-	}
-	return fmt.Sprintf("%d MiB", bytes>>20)
-}
-
 func (s *mysqlServer) checkWritable(context.Context) Result {
 	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only", "innodb_force_recovery", "transaction_read_only"} {
 		v := s.global[name]
@@ -370,27 +324,6 @@ func (s *mysqlServer) checkWritable(context.Context) Result {
 		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or "+change+" if this is the primary", "%s = %s: no order can be stored", name, v)
 	}
 	return Good("writable")
-}
-
-// connLifetime is the maximum age of the program's connections.
-const connLifetime = 10 * time.Minute
-
-func (s *mysqlServer) checkTimeouts(context.Context) Result {
-	if wait := atoi(s.session["wait_timeout"]); time.Duration(wait)*time.Second < connLifetime {
-		return Bad(Warn, "SET GLOBAL wait_timeout = 28800, and in my.cnf",
-			"wait_timeout = %d s: the server closes idle connections that the program keeps for %s, so the first buyers wait for new ones", wait, connLifetime)
-	}
-	return Good("wait_timeout = %s s", s.session["wait_timeout"])
-}
-
-func (s *mysqlServer) checkCharset(context.Context) Result {
-	if c := s.session["character_set_connection"]; c != "utf8mb4" {
-		return Bad(Fail, "remove the character set from SECKILL_MYSQL_DSN", "the program's sessions use %s", c)
-	}
-	if c := s.session["character_set_database"]; c != "utf8mb4" {
-		return Bad(Warn, "ALTER DATABASE <the database> CHARACTER SET utf8mb4", "the default of the database is %s; the tables of the program are utf8mb4", c)
-	}
-	return Good("utf8mb4")
 }
 
 // Limits of the clock difference. A sale begins by the clock of the server that receives the order. The payment
@@ -411,15 +344,4 @@ func (s *mysqlServer) checkClock(ctx context.Context) Result {
 	}
 	return found.result(databaseSkewWarn, databaseSkewFail,
 		"unpaid orders are closed by its clock and sales begin by the local one, so servers disagree")
-}
-
-func (s *mysqlServer) checkLatency(ctx context.Context) Result {
-	median, err := probe(ctx, func(ctx context.Context) error {
-		var one int
-		return s.Pool.QueryRowContext(ctx, "SELECT 1").Scan(&one)
-	})
-	if err != nil {
-		return Unanswered(err, mysqlFix(err))
-	}
-	return latency(median, "during the round trips of one order's transaction, all other orders of the voucher wait", "run the servers near the database")
 }

@@ -65,13 +65,11 @@ func want(t *testing.T, found map[string]Finding, statuses map[string]Status) {
 	}
 }
 
-// allGood requires that all checks are OK, except for the latency, which depends on the load of this machine.
+// allGood requires that all checks are OK.
 func allGood(t *testing.T, found map[string]Finding) {
 	t.Helper()
 	for name, f := range found {
-		if !strings.HasSuffix(name, ".latency") {
-			assert.Equal(t, OK, f.Status, "%s: %s", name, f.Found)
-		}
+		assert.Equal(t, OK, f.Status, "%s: %s", name, f.Found)
 	}
 }
 
@@ -88,7 +86,7 @@ INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2,
 CREATE TABLE seckill_vouchers (voucher_id BIGINT PRIMARY KEY, stock BIGINT, CONSTRAINT ck_stock CHECK (stock >= 0));
 CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
 
-// All settings, the user's privileges and the sessions are as recommended.
+// All settings and the sessions are as recommended, for a user with the privileges that docs/deployment.md recommends.
 func TestWellConfiguredDatabase(t *testing.T) {
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
@@ -99,10 +97,10 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		admin := dial(t, root)
 		execute(t, admin, strings.Split(tables, ";\n")...)
 		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
-			"GRANT "+strings.Join(needed, ", ")+" ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
+			"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
 		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
 		isolation := map[testenv.Kind]string{testenv.MariaDB: "tx_isolation", testenv.MySQL: "transaction_isolation"}[kind]
-		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'", "charset": "utf8mb4"}
+		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'"}
 		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
 		allGood(t, found)
 		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
@@ -120,24 +118,19 @@ func TestMisconfiguredDatabase(t *testing.T) {
 	t.Parallel()
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		db := kind.Start(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
-			"--innodb-doublewrite=OFF", "--sql-mode=", "--max-connections=60", "--wait-timeout=60",
-			"--character-set-server=latin1", "--innodb-buffer-pool-size=6M")
+			"--innodb-doublewrite=OFF", "--sql-mode=", "--max-connections=60")
 		dsn := db.DSN(t)
 		pool := dial(t, dsn)
 		execute(t, pool, strings.Split(tables, ";\n")...)
-		execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "ALTER DATABASE CHARACTER SET latin1",
-			"ALTER TABLE voucher_orders ADD filler LONGBLOB", "INSERT INTO voucher_orders VALUES (1, REPEAT('x', 8000000))",
-			"ANALYZE TABLE voucher_orders", "SET GLOBAL read_only = 1")
+		execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "SET GLOBAL read_only = 1")
 		m := MySQL{Pool: dial(t, dsn), Migrations: []int64{1, 2, 3}, Instances: 2, Now: func() time.Time { return time.Now().Add(5 * time.Second) }}
 		found := examine(t, m.Group())
 		want(t, found, map[string]Status{
 			"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
 			"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
-			"database.connections": Fail, "database.memory": Warn, "database.writable": Fail, "database.timeouts": Warn,
-			"database.privileges": Warn, "database.clock": Fail,
+			"database.connections": Fail, "database.writable": Fail, "database.clock": Fail,
 		})
 		assert.Contains(t, found["database.clock"].Found, "behind")
-		assert.Contains(t, found["database.privileges"].Found, "SUPER")
 
 		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
 			"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)")
@@ -148,19 +141,15 @@ func TestMisconfiguredDatabase(t *testing.T) {
 			execute(t, pool, "SET GLOBAL check_constraint_checks = OFF")
 			checks = "check_constraint_checks"
 		}
-		m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn+"?charset=utf8mb4"), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
+		m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
 		m.Pool.SetMaxOpenConns(55)
 		found = examine(t, m.Group())
 		want(t, found, map[string]Status{
 			"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
-			"database.charset": Warn,
 		})
 		assert.Contains(t, found["database.binlog"].Found, "STATEMENT")
 		assert.Contains(t, found["database.checks"].Change, checks)
 		assert.Contains(t, found["database.schema"].Found, "unknown to this program")
-
-		m.Pool = dial(t, dsn+"?charset=latin1")
-		want(t, examine(t, m.Group()), map[string]Status{"database.charset": Fail})
 	})
 }
 
@@ -399,65 +388,6 @@ func TestFailingSQLiteIsNamedInTheAdvice(t *testing.T) {
 	}
 }
 
-func TestGrants(t *testing.T) {
-	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
-		cfg, err := mysql.ParseDSN(kind.Start(t).DSN(t))
-		require.NoError(t, err)
-		admin := dial(t, cfg.FormatDSN())
-		cfg.DBName = "shop"
-		execute(t, admin, "CREATE DATABASE shop", "CREATE TABLE shop.users (id INT)", "CREATE DATABASE books",
-			"CREATE TABLE books.authors (id INT)", "CREATE ROLE sellers", "GRANT SELECT ON shop.* TO sellers")
-		all, group := strings.Join(needed, ", "), ""
-		if kind == testenv.MySQL { // MariaDB has no such table
-			group = "; GRANT SELECT ON performance_schema.replication_group_members"
-		}
-		for i, tc := range []struct {
-			grants string
-			want   Status
-			found  string
-		}{
-			{"GRANT " + all + " ON `shop`.*", OK, "has all needed privileges on `shop`, and none elsewhere"},
-			{"GRANT PROCESS ON *.*; GRANT ALL PRIVILEGES ON `s%`.*", Warn, "elsewhere: `s%`.*"}, // other databases match, too
-			{"GRANT ALL PRIVILEGES ON `shop`.*; GRANT PROCESS ON *.*", OK, "none elsewhere"},
-			{"GRANT ALL PRIVILEGES ON `sh_p`.*", OK, "on `sh_p`, and none elsewhere"},
-			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `sh\\_p`.*", Fail, "lacks INSERT"}, // \_ is not wild
-			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON `SHOP`.*", Fail, "lacks INSERT"},
-			{"GRANT SELECT, INSERT ON `shop`.*", Fail, "lacks UPDATE, DELETE"},
-			{"GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`.*", Warn, "lacks CREATE, ALTER, DROP, INDEX"},
-			{"GRANT SELECT, UPDATE ON `shop`.users; GRANT SELECT, INSERT (id) ON `shop`.users", Skipped, "single tables"},
-			{"GRANT INSERT (id) ON `shop`.users", Skipped, "single tables"},
-			{"GRANT SELECT ON `shop`.*; GRANT ALL PRIVILEGES ON books.authors", Fail, "lacks INSERT"},
-			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON mysql.*; GRANT USAGE ON books.*", Warn, "on `shop`, and privileges elsewhere: `mysql`.*"},
-			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON books.authors", Warn, "elsewhere: `books`.`authors`"},
-			{"GRANT " + all + " ON `shop`.*; GRANT SELECT ON performance_schema.threads", Warn, "elsewhere: `performance_schema`.`threads`"},
-			{"GRANT " + all + " ON `shop`.*" + group, OK, "none elsewhere"},
-			{"GRANT " + all + " ON `shop`.*; GRANT sellers", OK, "none elsewhere"}, // a role that is not active
-			{"GRANT " + all + " ON `shop`.*; GRANT sellers; SET DEFAULT ROLE sellers FOR", OK, "roles were not examined"},
-			{"GRANT sellers; SET DEFAULT ROLE sellers FOR", Skipped, "roles"},
-			{"GRANT ALL PRIVILEGES ON *.*", Warn, "SUPER"},
-			{"GRANT SELECT, SUPER, FILE ON *.*; GRANT ALL PRIVILEGES ON `shop`.*", Warn, "SUPER"},
-			{"GRANT " + all + ", FILE, RELOAD ON *.*", Warn, "and others"},
-		} {
-			cfg.User, cfg.Passwd = fmt.Sprintf("seller%d", i), "hunter2hunter2"
-			execute(t, admin, "CREATE USER "+cfg.User+" IDENTIFIED BY 'hunter2hunter2'")
-			for grant := range strings.SplitSeq(tc.grants, "; ") {
-				if !strings.HasSuffix(grant, "FOR") {
-					grant += " TO"
-				}
-				if kind == testenv.MySQL {
-					grant = strings.Replace(grant, "FOR", "TO", 1)
-				}
-				execute(t, admin, grant+" "+cfg.User)
-			}
-			s := mysqlServer{MySQL: MySQL{Pool: dial(t, cfg.FormatDSN())}}
-			r := s.checkPrivileges(t.Context())
-			assert.Equal(t, tc.want, r.Status, "%s: %s", tc.grants, r.Found)
-			assert.Contains(t, r.Found, tc.found, tc.grants)
-		}
-	})
-}
-
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -469,24 +399,6 @@ func TestSchema(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, schemaResult(tc.applied, tc.known).Status, fmt.Sprint(tc))
 	}
-}
-
-// MySQL caches the sizes of tables for a day.
-func TestMemoryCheckReadsPresentSize(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	pool := dial(t, testenv.MySQL.DSN(t))
-	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_buffer_pool_size": "8388608"}}
-	execute(t, pool, "CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY) STATS_AUTO_RECALC = 0")
-	r := s.checkMemory(t.Context())
-	require.Equal(t, OK, r.Status, r.Found)
-
-	// What InnoDB would count in a table with 16 MiB.
-	execute(t, pool, "UPDATE mysql.innodb_table_stats SET n_rows = 100000, clustered_index_size = 1024 "+
-		"WHERE database_name = DATABASE() AND table_name = 'voucher_orders'", "FLUSH TABLE voucher_orders")
-	r = s.checkMemory(t.Context())
-	require.Equal(t, Warn, r.Status, r.Found)
-	require.Contains(t, r.Found, "voucher_orders has 16 MiB")
 }
 
 func TestRedoLogSwitchedOff(t *testing.T) {
@@ -536,14 +448,4 @@ func TestAdviceForRefusedConnections(t *testing.T) {
 		}
 		require.Equal(t, OK, examine(t, MySQL{Pool: dial(t, user), Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.reachable"].Status)
 	})
-}
-
-func TestMemoryResult(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, OK, memoryResult(96<<20, 128<<20).Status)
-	r := memoryResult(97<<20, 128<<20)
-	assert.Equal(t, Warn, r.Status)
-	assert.Contains(t, r.Found, "97 MiB")
-	assert.Contains(t, r.Change, "if the machine has the memory; at most 70 % of it")
-	assert.NotRegexp(t, `= \d`, r.Change, "the memory of the database's machine is unknown")
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -26,9 +25,7 @@ type Redis struct {
 	Queue bool
 	// Password is true if the program authenticates.
 	Password bool
-	// Instances is the number of seckill servers that will run, Conns the most connections that each opens.
-	Instances, Conns int
-	Now              func() time.Time
+	Now      func() time.Time
 }
 
 // redisNode is a server with the state that reach read.
@@ -42,7 +39,7 @@ type redisNode struct {
 
 // redisSettings are read with CONFIG GET one by one, because CONFIG GET * would return passwords.
 var redisSettings = []string{
-	"appendfsync", "timeout", "min-replicas-to-write", "maxclients", "stop-writes-on-bgsave-error", "save", "cluster-require-full-coverage",
+	"appendfsync", "stop-writes-on-bgsave-error", "save", "cluster-require-full-coverage",
 }
 
 // Group returns the checks. It does no I/O itself.
@@ -55,16 +52,11 @@ func (r Redis) Group() Group {
 	return Group{On: on, Reach: Check{Name: "redis.reachable", Run: n.reach}, Checks: []Check{
 		{Name: "redis.version", Run: n.checkVersion},
 		{Name: "redis.eviction", Run: n.checkEviction},
-		{Name: "redis.memory", Run: n.checkMemory},
 		{Name: "redis.persistence", Run: n.checkPersistence},
 		{Name: "redis.role", Run: n.checkRole},
-		{Name: "redis.replicas", Run: n.checkReplicas},
 		{Name: "redis.cluster", Run: n.checkCluster},
-		{Name: "redis.connections", Run: n.checkConnections},
-		{Name: "redis.timeout", Run: n.checkTimeout},
 		{Name: "redis.password", Run: n.checkPassword},
 		{Name: "redis.clock", Run: n.checkClock},
-		{Name: "redis.latency", Run: n.checkLatency},
 	}}
 }
 
@@ -166,39 +158,6 @@ func (n *redisNode) checkEviction(context.Context) Result {
 		"maxmemory-policy %s: when memory runs out, Redis evicts stock, buyers and locks", policy)
 }
 
-// Thresholds of memory use, as fractions of the limit.
-const (
-	memoryWarn = 0.75
-	memoryFail = 0.95
-)
-
-func (n *redisNode) checkMemory(context.Context) Result {
-	used, err := strconv.ParseFloat(n.info["used_memory"], 64)
-	if err != nil {
-		return n.unknown("INFO", "used_memory")
-	}
-	limit, of, change := number(n.info["maxmemory"]), "maxmemory", "raise maxmemory with CONFIG SET, and in redis.conf"
-	if limit == 0 {
-		limit, of, change = number(n.info["total_system_memory"]), "the memory of the machine", "add memory to the machine"
-	}
-	if limit == 0 {
-		return Good("%s used; the limit is unknown", size(int64(used)))
-	}
-	found := fmt.Sprintf("%s used of %s (%s)", size(int64(used)), size(int64(limit)), of)
-	switch {
-	case used > memoryFail*limit:
-		return Bad(Fail, change, "%s: commands will be refused with OOM", found)
-	case used > memoryWarn*limit:
-		return Bad(Warn, change, "%s; each buyer of a sale adds to it", found)
-	}
-	return Good("%s", found)
-}
-
-func number(text string) float64 {
-	n, _ := strconv.ParseFloat(text, 64) // 0 for a value that the server does not report
-	return n
-}
-
 // checkPersistence reports what a restart loses. The database has every order that was answered 201, and the admission
 // gate is always rebuilt from it.
 func (n *redisNode) checkPersistence(context.Context) Result {
@@ -250,49 +209,6 @@ func (n *redisNode) checkRole(context.Context) Result {
 		"this is a replica: writes are refused, or lost at the next synchronization")
 }
 
-// Limits of the replication lag: bytes of the replication stream, and seconds since the last acknowledgement.
-const (
-	maxLagBytes   = 1 << 20
-	maxLagSeconds = 10
-)
-
-func (n *redisNode) checkReplicas(context.Context) Result {
-	if n.info["role"] == "" {
-		return n.unknown("INFO", "its replicas")
-	}
-	if n.info["role"] != "master" {
-		return Result{Status: Skipped, Found: "this is a replica itself"}
-	}
-	online, late := 0, ""
-	for i := range atoi(n.info["connected_slaves"]) {
-		replica := map[string]string{}
-		for field := range strings.SplitSeq(n.info["slave"+strconv.Itoa(i)], ",") {
-			name, value, _ := strings.Cut(field, "=")
-			replica[name] = value
-		}
-		behind := number(n.info["master_repl_offset"]) - number(replica["offset"])
-		switch {
-		case replica["state"] != "online":
-			late = fmt.Sprintf("replica %s:%s is not online (%s)", replica["ip"], replica["port"], replica["state"])
-			continue
-		case behind > maxLagBytes || atoi(replica["lag"]) > maxLagSeconds:
-			late = fmt.Sprintf("replica %s:%s is %.0f bytes and %s s behind", replica["ip"], replica["port"], behind, replica["lag"])
-		}
-		online++
-	}
-	if need := atoi(n.config["min-replicas-to-write"]); need > online {
-		return Bad(Fail, fmt.Sprintf("start the replicas, or CONFIG SET min-replicas-to-write %d", online),
-			"min-replicas-to-write %d, but only %d replicas are online: all writes are refused (NOREPLICAS)", need, online)
-	}
-	if late != "" {
-		return Bad(Warn, "see the log of the replica, and the network in between", "%s: a failover loses the missing data, and the gate is rebuilt", late)
-	}
-	if online == 0 {
-		return Good("no replicas: there is no failover")
-	}
-	return Good("replicas up to date: %d", online)
-}
-
 func (n *redisNode) checkCluster(ctx context.Context) Result {
 	enabled := n.info["cluster_enabled"] == "1"
 	switch {
@@ -335,36 +251,6 @@ func clusterResult(info map[string]string) Result {
 	return Good("cluster_state:ok, all slots are served by %s masters", info["cluster_size"])
 }
 
-func (n *redisNode) checkConnections(context.Context) Result {
-	text := n.config["maxclients"]
-	if text == "" {
-		if text = n.info["maxclients"]; text == "" {
-			return n.unknown("CONFIG GET", "maxclients")
-		}
-	}
-	limit, need := atoi(text), n.Instances*n.Conns
-	if limit < need {
-		return Bad(Fail, fmt.Sprintf("CONFIG SET maxclients %d, and in redis.conf", 2*need),
-			"maxclients %d; %d servers open up to %d connections each", limit, n.Instances, n.Conns)
-	}
-	return Good("maxclients %d: room for %d servers of up to %d connections", limit, limit/max(n.Conns, 1), n.Conns)
-}
-
-// idleLeast is the shortest idle timeout in seconds that outlasts the quiet minutes before a sale.
-const idleLeast = 300
-
-func (n *redisNode) checkTimeout(context.Context) Result {
-	text, known := n.config["timeout"]
-	if !known {
-		return n.unknown("CONFIG GET", "timeout (should be 0)")
-	}
-	if t := atoi(text); t > 0 && t < idleLeast {
-		return Bad(Warn, "CONFIG SET timeout 0, and in redis.conf",
-			"timeout %d: idle connections are closed, so the first buyers wait for new ones or get 503", t)
-	}
-	return Good("timeout %s", text)
-}
-
 func (n *redisNode) checkPassword(context.Context) Result {
 	switch {
 	case n.Password:
@@ -402,12 +288,4 @@ func (n *redisNode) checkClock(ctx context.Context) Result {
 		return Unanswered(err, redisFix(err))
 	}
 	return found.result(redisSkewWarn, redisSkewFail, "the ages of queued orders are wrong by as much, and the reconciler reports recent orders as stuck")
-}
-
-func (n *redisNode) checkLatency(ctx context.Context) Result {
-	median, err := probe(ctx, func(ctx context.Context) error { return n.Client.Ping(ctx).Err() })
-	if err != nil {
-		return Unanswered(err, redisFix(err))
-	}
-	return latency(median, "an order waits for several of them in lane lock, for one in lane queue", "run the servers near Redis")
 }
