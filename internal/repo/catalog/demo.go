@@ -15,7 +15,7 @@ import (
 func (s *Store) SeedDemo(
 	ctx context.Context, content func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error),
 ) (seeded bool, err error) {
-	err = s.db.WithSchemaLock(ctx, func(ctx context.Context) error {
+	err = s.db.WithSchemaLock(ctx, func() error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {

@@ -42,9 +42,8 @@ type dialect struct {
 	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is
 	// skipped.
 	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
-	// lockSchema waits for the schema lock, which one process holds at a time, until unlock. held is ctx, or a context
-	// that also ends when the lock is lost.
-	lockSchema func(ctx context.Context) (held context.Context, unlock func() error, err error)
+	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
+	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
 
 // Syntax is SQL text that differs between the databases.

@@ -84,18 +84,15 @@ func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
-// WithSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes. The context
-// of fn ends if the lock is lost.
-func (a Access) WithSchemaLock(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	held, unlock, err := a.dialect.lockSchema(ctx)
+// WithSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes; on Galera, of
+// those that use the same node.
+func (a Access) WithSchemaLock(ctx context.Context, fn func() error) (err error) {
+	unlock, err := a.dialect.lockSchema(ctx)
 	if err != nil {
 		return a.Translate(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err = fn(held); err != nil && held.Err() != nil {
-		err = errors.Join(context.Cause(held), err)
-	}
-	return err
+	return fn()
 }
 
 // migrate runs fn with a goose provider on its own connections. While skipApplied is true, they skip DDL that is in
@@ -110,7 +107,7 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	return Access{db}.WithSchemaLock(ctx, func(ctx context.Context) (err error) {
+	return Access{db}.WithSchemaLock(ctx, func() (err error) {
 		var skipApplied atomic.Bool
 		pool, err := db.dialect.migrations(&skipApplied)
 		if err != nil {

@@ -75,9 +75,7 @@ func OpenMySQL(dsn string) (*DB, error) {
 	return &DB{writePool: writePool, readPool: readPool, generation: generation, dialect: dialect{
 		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, writable: writableMySQL, openLongLived: open(generation),
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
-		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
-			return lockMySQLSchema(ctx, open(nil), schemaLease)
-		},
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open(nil)) },
 	}}, nil
 }
 

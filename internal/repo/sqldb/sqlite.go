@@ -55,10 +55,7 @@ func OpenSQLite(file string) (_ *DB, err error) {
 		openLongLived: func() (*sql.DB, error) { return sqlitePool(write) },
 		// Each migration is a transaction, so there is nothing to skip.
 		migrations: func(*atomic.Bool) (*sql.DB, error) { return sqlitePool(write) },
-		lockSchema: func(ctx context.Context) (context.Context, func() error, error) {
-			unlock, err := lockFile(ctx, file+".migrate-lock")
-			return ctx, unlock, err
-		},
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }
 
