@@ -188,7 +188,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	retention := auth.Retention{Users: users, Keep: cfg.Retention, Log: log}
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, retention.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, retention.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run, loop.Task{Name: "purge payment notices", Every: time.Hour, Log: log, Run: purgeNotices}.Loop,

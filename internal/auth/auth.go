@@ -2,8 +2,7 @@
 //
 // A login creates a session in the database. Most clients get a short-lived access token, which is verified without the
 // database, and a refresh token, which is exchanged for new tokens. Clients that cannot exchange tokens get a single
-// token of an idle-timeout session, which ends 30 minutes after its last use. Every instance polls the list of ended
-// sessions (Revocations).
+// token for seven days. Every instance polls the list of ended sessions (Revocations).
 //
 // Roles above viewer take effect only in sessions that were opened with a second factor (SecondFactors).
 package auth
@@ -79,17 +78,15 @@ type Store interface {
 	User(ctx context.Context, id int64) (domain.User, error)
 	// UserByPhone returns the user with a phone. Error: ErrNotFound.
 	UserByPhone(ctx context.Context, phone string) (domain.User, error)
-	// DeletedUsers returns those ids that have a session but no user.
-	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
 	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has
 	// expired, was revoked or has reached SessionMaxAge. If it has another device or another generation, the error is
 	// ErrTokenReused and the session is revoked, unless r.Grace allows a repetition. A session from a version without
 	// devices is bound to that of r, and allows no repetition before.
 	RotateSession(ctx context.Context, r Rotation) (u domain.User, secondFactor bool, err error)
-	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
-	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
-	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
+	// SessionUser returns the user of a session that was not revoked, and when it ends, which may be in the past. Error:
+	// ErrUnauthenticated.
+	SessionUser(ctx context.Context, id string) (u domain.User, ends time.Time, err error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 	// RevokeSessions ends all sessions of a user and returns their ids.
@@ -124,17 +121,17 @@ type Config struct {
 
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
-	cfg          Config
-	idleSessions *cache.Cache[string, *idleSession] // by token
-	roles        roleCache
-	named        sync.Map // ids of the users that the log has named
+	cfg   Config
+	roles roleCache
+	named sync.Map // ids of the users that the log has named
 
-	revalidations singleflight.Group // of idle sessions, by token
+	pageSessions *cache.Cache[string, pageSession] // by token
+	pageReads    singleflight.Group                // by session
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	return &Service{cfg: cfg, idleSessions: cache.New[string](cache.Options[*idleSession]{MaxEntries: maxIdleSessions})}
+	return &Service{cfg: cfg, pageSessions: cache.New[string](cache.Options[pageSession]{MaxEntries: maxPageSessions})}
 }
 
 // Login is the result of a login or a refresh.

@@ -41,12 +41,12 @@ type Identity struct {
 	SecondFactor bool
 }
 
-// Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
+// Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the single tokens of LoginPage. It is
 // safe for concurrent use.
 type Tokens struct {
 	accessKeys  domain.Keyring
 	refreshKeys domain.Keyring
-	idleKeys    domain.Keyring
+	pageKeys    domain.Keyring
 	codeKeys    domain.Keyring
 	proofKeys   domain.Keyring
 	askerKeys   domain.Keyring
@@ -86,7 +86,7 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 	return &Tokens{
 		accessKeys:  secrets,
 		refreshKeys: derive(secrets, "seckill/refresh"),
-		idleKeys:    derive(secrets, "seckill/sliding"),
+		pageKeys:    derive(secrets, "seckill/sliding"),
 		codeKeys:    derive(secrets, "seckill/login-code"),
 		proofKeys:   derive(secrets, "seckill/known-device"),
 		askerKeys:   derive(secrets, "seckill/asker"),
@@ -108,7 +108,7 @@ func NewDemoTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error
 		return nil, err
 	}
 	t.demo = true
-	for _, keys := range []*domain.Keyring{&t.refreshKeys, &t.idleKeys, &t.codeKeys, &t.proofKeys} {
+	for _, keys := range []*domain.Keyring{&t.refreshKeys, &t.pageKeys, &t.codeKeys, &t.proofKeys} {
 		*keys = keys.Derive("demo sessions")
 	}
 	return t, nil
@@ -252,17 +252,17 @@ func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64,
 	return sessionID, generation, nil
 }
 
-// idleToken returns the token of an idle-timeout session.
-func (t *Tokens) idleToken(sessionID string) string { return signIdle(t.idleKeys.Signer(), sessionID) }
+// pageToken returns the only token of a session of LoginPage.
+func (t *Tokens) pageToken(sessionID string) string { return signPage(t.pageKeys.Signer(), sessionID) }
 
-func signIdle(key []byte, sessionID string) string {
+func signPage(key []byte, sessionID string) string {
 	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(key, sessionID))
 }
 
-// parseIdleToken verifies the token of an idle-timeout session and returns the session. Error: ErrUnauthenticated.
-func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
+// parsePageToken verifies the token of LoginPage and returns the session. Error: ErrUnauthenticated.
+func (t *Tokens) parsePageToken(token string) (sessionID string, err error) {
 	sessionID, _, _ = strings.Cut(token, ".")
-	if !t.idleKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signIdle(key, sessionID))) }) {
+	if !t.pageKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signPage(key, sessionID))) }) {
 		return "", domain.ErrUnauthenticated
 	}
 	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory

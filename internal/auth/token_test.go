@@ -116,8 +116,8 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	require.NoError(t, err)
 	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
 	require.NoError(t, err)
-	good := tokens.idleToken("s")
-	id, err := tokens.parseIdleToken(good)
+	good := tokens.pageToken("s")
+	id, err := tokens.parsePageToken(good)
 	require.NoError(t, err)
 	require.Equal(t, "s", id)
 
@@ -126,15 +126,15 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	last := good[len(good)-1]
 	sameBits := good[:len(good)-1] + string(last^1) // the base64 encoding of 32 bytes ends in two unused bits
 	for _, bad := range []string{
-		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.idleToken("s"), tokens.refresh("s", 1), access,
+		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.pageToken("s"), tokens.refresh("s", 1), access,
 	} {
-		_, err := tokens.parseIdleToken(bad)
+		_, err := tokens.parsePageToken(bad)
 		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
 	}
 	_, err = tokens.Verify(good)
 	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	// The second token differs from a refresh token only by its key.
-	for _, bad := range []string{good, tokens.idleToken("s.1")} {
+	for _, bad := range []string{good, tokens.pageToken("s.1")} {
 		_, _, err = tokens.parseRefresh(bad)
 		require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	}
@@ -156,12 +156,12 @@ func TestChangeOfSecretKeepsTokens(t *testing.T) {
 		require.NoError(t, err)
 		_, errAccess := verifier.Verify(access)
 		_, _, errRefresh := verifier.parseRefresh(issuer.refresh("s", 3))
-		_, errIdle := verifier.parseIdleToken(issuer.idleToken("s"))
+		_, errPage := verifier.parsePageToken(issuer.pageToken("s"))
 		var errCode error
 		if !verifier.isCode(issuer.codeHash("13800000001", "123456"), "13800000001", "123456") {
 			errCode = domain.ErrUnauthenticated
 		}
-		return []error{errAccess, errRefresh, errIdle, errCode}
+		return []error{errAccess, errRefresh, errPage, errCode}
 	}
 	valid := []error{nil, nil, nil, nil}
 	require.Equal(t, valid, verify(before, during))
@@ -195,10 +195,10 @@ func TestDemoTokens(t *testing.T) {
 	verify := func(tokens *Tokens) []error {
 		_, errAccess := tokens.Verify(access)
 		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))
-		_, errIdle := tokens.parseIdleToken(demo.idleToken("s"))
+		_, errPage := tokens.parsePageToken(demo.pageToken("s"))
 		require.Equal(t, tokens == demo, tokens.provesDevice(demo.proof("d", domain.User{ID: 7}), domain.User{ID: 7}))
 		require.Equal(t, tokens == demo, tokens.isCode(demo.codeHash("id", "123456"), "id", "123456"))
-		return []error{errAccess, errRefresh, errIdle}
+		return []error{errAccess, errRefresh, errPage}
 	}
 	require.Equal(t, []error{nil, nil, nil}, verify(demo))
 	for _, err := range verify(server) {

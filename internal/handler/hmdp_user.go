@@ -29,7 +29,7 @@ func (h *hmdpHandler) identify(ctx context.Context, token string) (auth.Identity
 	if isJWT := strings.Count(token, ".") == 2; isJWT {
 		return h.auth.Authenticate(token)
 	}
-	return h.auth.AuthenticateSliding(ctx, token)
+	return h.auth.AuthenticatePage(ctx, token)
 }
 
 // user rejects requests without a valid session and charges the user for the others.
@@ -38,13 +38,6 @@ func (h *hmdpHandler) user(c *gin.Context) error {
 		return err
 	}
 	return h.limits.charge(c)
-}
-
-// visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is
-// ignored.
-func (h *hmdpHandler) visitor(c *gin.Context) error {
-	_ = h.authenticate(c)
-	return nil
 }
 
 func (h *hmdpHandler) sendCode(c *gin.Context) error {
@@ -77,7 +70,7 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
 	c.Set(loginPhoneKey, in.Phone)
-	token, proof, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
+	token, proof, err := h.auth.LoginPage(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,9 @@
 package handler_test
 
 import (
-	"context"
 	"encoding/base64"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -416,31 +413,4 @@ func TestAuthorizationHeader(t *testing.T) {
 		assert.Equal(t, want == http.StatusUnauthorized, a.header.Get("WWW-Authenticate") != "", header)
 	}
 	e.guest().bad().get("/api/v1/me?access_token="+token).problem(http.StatusUnauthorized, "unauthenticated")
-}
-
-// TestTokenOfDeletedUser: a user whose row is removed by hand cannot buy with a token that is still valid, nor watch an
-// order. Other users are not affected.
-func TestTokenOfDeletedUser(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, deleted, other := e.sale(5), e.login(phone), e.buyer(2)
-	never := e.login(phone) // its token has not been used
-	page := e.pageOf(phone)
-	watch, _ := deleted.watch(t, deleted.place(v), "")
-	watch.wantStatus("pending_payment", "2000000000")
-	e.exec("DELETE FROM users WHERE phone = ?", phone)
-	deleted.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { e.auth.Run(ctx, slog.New(slog.DiscardHandler)) })
-	defer running.Wait()
-	defer stop()
-	require.Nil(t, watch.next(), "the stream ends")
-	for _, c := range []client{deleted, never} {
-		c.post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
-		e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-	}
-	page.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
-	other.post(v.orders(), nil).want(http.StatusCreated)
 }

@@ -3,7 +3,6 @@ package accounts
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -64,25 +63,6 @@ func (s *Store) UserByPhone(ctx context.Context, phone string) (domain.User, err
 // takeUser reads a user that was not erased.
 func takeUser(db *gorm.DB, u *userRow, id int64) error {
 	return db.Where("deleted_at IS NULL").Take(u, id).Error
-}
-
-// DeletedUsers implements auth.Store.
-func (s *Store) DeletedUsers(ctx context.Context, ids []int64) ([]int64, error) {
-	var found []int64
-	if err := s.db.Reader(ctx).Model(&userRow{}).Where("id IN ? AND deleted_at IS NULL", ids).Pluck("id", &found).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	exists := make(map[int64]bool, len(found))
-	for _, id := range found {
-		exists[id] = true
-	}
-	missing := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return exists[id] })
-	if len(missing) == 0 {
-		return nil, nil
-	}
-	var deleted []int64
-	err := s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id IN ?", missing).Distinct().Pluck("user_id", &deleted).Error
-	return deleted, s.db.Translate(err)
 }
 
 // Phones implements service.SearchStore.

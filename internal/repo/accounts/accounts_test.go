@@ -218,21 +218,6 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	})
 }
 
-func TestDeletedUsers(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
-		require.NoError(t, err)
-		ids := []int64{998, seeded[0].UserID, seeded[1].UserID} // 998 never existed
-		deleted, err := s.DeletedUsers(t.Context(), ids)
-		require.NoError(t, err)
-		require.Empty(t, deleted)
-		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM users WHERE id = ?", seeded[1].UserID).Error)
-		deleted, err = s.DeletedUsers(t.Context(), ids)
-		require.NoError(t, err)
-		require.Equal(t, []int64{seeded[1].UserID}, deleted)
-	})
-}
-
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
@@ -328,49 +313,7 @@ func TestSeedUsersReusesUsers(t *testing.T) {
 	})
 }
 
-func TestSlideSession(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		g := sendCode(t, s, "1")
-		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		owner, err := s.OpenSession(ctx, g, newcomer, newSession("a"), anyCode, noFactor) // it ends an hour after now
-		require.NoError(t, err)
-		end := func() time.Time {
-			var row sessionRow
-			require.NoError(t, s.db.Reader(t.Context()).Where("id = ?", "a").Take(&row).Error)
-			return row.ExpiresAt
-		}
-		slide := func(id string, after, expires time.Time) error {
-			u, err := s.SlideSession(ctx, id, after, expires)
-			if err == nil {
-				require.Equal(t, owner, u)
-			}
-			return err
-		}
-		require.ErrorIs(t, slide("unknown", now, now.Add(2*time.Hour)), domain.ErrUnauthenticated)
-		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), domain.ErrUnauthenticated, "the session ends at that time")
-		require.Equal(t, now.Add(time.Hour), end())
-		require.NoError(t, slide("a", now.Add(time.Hour-time.Millisecond), now.Add(2*time.Hour)))
-		require.Equal(t, now.Add(2*time.Hour), end())
-		require.NoError(t, slide("a", now, now.Add(90*time.Minute)), "another process extended it further")
-		require.Equal(t, now.Add(2*time.Hour), end(), "never shortened")
-		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
-		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "revoked")
-		require.Equal(t, now.Add(2*time.Hour), end())
-
-		require.NoError(t, s.db.Writer(ctx).Create(&sessionRow{ID: "c", UserID: owner.ID, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}).Error)
-		require.NoError(t, slide("c", now, now.Add(auth.IdleSessionMaxAge+time.Hour)))
-		require.ErrorIs(t, slide("c", now.Add(auth.IdleSessionMaxAge), now.Add(auth.IdleSessionMaxAge+time.Hour)), domain.ErrUnauthenticated, "too old")
-
-		orphan := newSession("b")
-		orphan.UserID = 999
-		row := newSessionRow(&orphan)
-		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
-		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "its user does not exist")
-	})
-}
-
-// A session that has just ended is extended, as after an outage, when a purge has found it. It stays.
+// A session is extended when a purge has found it, by a server whose clock is behind. It stays.
 func TestPurgeBesideExtensionOfSession(t *testing.T) {
 	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s, faults := New(sqldb.Access{DB: db}), dbtest.Inject(db)
@@ -381,8 +324,7 @@ func TestPurgeBesideExtensionOfSession(t *testing.T) {
 		faults.Before(func(query string) error {
 			if query == "BEGIN" { // of the purge, which has read the sessions
 				faults.Before(nil)
-				_, err := s.SlideSession(t.Context(), "extended", now, later.Add(time.Hour))
-				require.NoError(t, err)
+				require.NoError(t, rotate(s, "extended", 1, now.Add(time.Minute), 0))
 			}
 			return nil
 		})
@@ -390,9 +332,34 @@ func TestPurgeBesideExtensionOfSession(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, n, "found")
 		for session, want := range map[string]error{"extended": nil, "ended": domain.ErrUnauthenticated} {
-			_, err := s.SlideSession(t.Context(), session, now, later.Add(time.Hour))
+			_, _, err := s.SessionUser(t.Context(), session)
 			require.ErrorIs(t, err, want, session)
 		}
+	})
+}
+
+func TestSessionUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		owner := login(t, s, "1", "a", now)
+		u, ends, err := s.SessionUser(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, owner, u)
+		require.Equal(t, now.Add(time.Hour), ends)
+
+		refused := func(id, why string) {
+			t.Helper()
+			_, _, err := s.SessionUser(t.Context(), id)
+			require.ErrorIs(t, err, domain.ErrUnauthenticated, why)
+		}
+		refused("unknown", "there is no such session")
+		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)))
+		refused("a", "it was revoked")
+
+		orphan := newSession("b")
+		orphan.UserID = 999
+		row := newSessionRow(&orphan)
+		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
+		refused("b", "its user does not exist")
 	})
 }
 
@@ -421,12 +388,9 @@ func TestEraseUser(t *testing.T) {
 		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
 		require.NoError(t, err)
 		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
-		missing, err := s.DeletedUsers(t.Context(), []int64{u.ID, other.ID})
-		require.NoError(t, err)
-		require.Equal(t, []int64{u.ID}, missing)
 		for _, id := range sessions {
 			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
-			_, err := s.SlideSession(t.Context(), id, now.Add(-time.Hour), now.Add(time.Hour))
+			_, _, err := s.SessionUser(t.Context(), id)
 			require.ErrorIs(t, err, domain.ErrUnauthenticated)
 		}
 		list, err := s.RevocationsAfter(t.Context(), 0, now)

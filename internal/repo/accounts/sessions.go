@@ -181,31 +181,19 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 	return u.user(), row.SecondFactor, err
 }
 
-// SlideSession implements auth.Store.
-func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
+// SessionUser implements auth.Store.
+func (s *Store) SessionUser(ctx context.Context, id string) (domain.User, time.Time, error) {
+	var row sessionRow
 	var u userRow
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		u = userRow{}
-		var row sessionRow
-		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", id).Take(&row).Error; err != nil {
-			return err
-		}
-		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
-			return domain.ErrUnauthenticated
-		}
-		extended := expires
-		if end := row.CreatedAt.Add(auth.IdleSessionMaxAge); end.Before(extended) {
-			extended = end
-		}
-		if err := takeUser(tx, &u, row.UserID); err != nil || !extended.After(row.ExpiresAt) {
-			return err
-		}
-		return tx.Model(&row).Update("expires_at", extended).Error
-	})
-	if errors.Is(err, domain.ErrNotFound) {
+	db := s.db.Reader(ctx)
+	err := db.Where("id = ? AND revoked_at IS NULL", id).Take(&row).Error
+	if err == nil {
+		err = takeUser(db, &u, row.UserID)
+	}
+	if err = s.db.Translate(err); errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
-	return u.user(), err
+	return u.user(), row.ExpiresAt, err
 }
 
 // RevokeSession implements auth.Store.

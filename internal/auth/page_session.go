@@ -1,0 +1,93 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+const (
+	// PageSessionTTL is the lifetime of the session of a client that uses one token and never exchanges it.
+	PageSessionTTL = 7 * 24 * time.Hour
+	// loadTimeout bounds a store call whose result decides whether the request is authenticated.
+	loadTimeout = time.Second
+	// pageSessionRetry is the time after which an unavailable store is asked again about a session that was read before.
+	pageSessionRetry = time.Minute
+	// maxPageSessions bounds the cached sessions of a process, at about 300 bytes each.
+	maxPageSessions = 100_000
+)
+
+// pageSession is a session as the store had it. A process reads it again when an access token would have expired.
+type pageSession struct {
+	identity Identity
+	ends     time.Time // zero if the store refused the session
+	readAt   time.Time
+}
+
+// LoginPage is Login for clients that use one token and never exchange it. The token is valid for AuthenticatePage only.
+// proof is Login.Proof. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+func (a *Service) LoginPage(ctx context.Context, c Credentials) (token, proof string, err error) {
+	u, s, err := a.openSession(ctx, c, PageSessionTTL, withoutSecondFactor)
+	if err != nil {
+		return "", "", err
+	}
+	return a.cfg.Tokens.pageToken(s.ID), a.proof(c.From.Proof, u), nil
+}
+
+// withoutSecondFactor is the ConfirmFunc of clients that cannot send a second factor. Roles that need one are not in
+// effect in their sessions.
+func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return false, nil }
+
+// AuthenticatePage verifies the token of LoginPage and returns the identity. It calls the store once per session and
+// AccessTTL. While the store is unavailable, a session that was read before stays valid. Errors: ErrUnauthenticated,
+// ErrUnavailable.
+func (a *Service) AuthenticatePage(ctx context.Context, token string) (Identity, error) {
+	now := a.cfg.Now()
+	s, cached := a.pageSessions.Get(token)
+	if !cached || now.Sub(s.readAt) >= AccessTTL {
+		fresh, err := a.readPageSession(ctx, token, now)
+		switch {
+		case err == nil:
+			s = fresh
+		case cached && errors.Is(err, domain.ErrUnavailable):
+			s.readAt = now.Add(pageSessionRetry - AccessTTL)
+			a.pageSessions.Set(strings.Clone(token), s)
+		default:
+			return Identity{}, err
+		}
+	}
+
+	if a.cfg.Revoked.Has(s.identity.SessionID) || !s.ends.After(now) {
+		return Identity{}, domain.ErrUnauthenticated
+	}
+	return s.identity, nil
+}
+
+// readPageSession reads the session of a token and caches it. Concurrent calls for a token share one store call, which
+// the cancellation of ctx does not end.
+func (a *Service) readPageSession(ctx context.Context, token string, now time.Time) (pageSession, error) {
+	id, err := a.cfg.Tokens.parsePageToken(token)
+	if err != nil {
+		return pageSession{}, err
+	}
+	read, err, _ := a.pageReads.Do(id, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		defer cancel()
+		s := pageSession{identity: Identity{SessionID: id}, readAt: now}
+		u, ends, err := a.cfg.Store.SessionUser(ctx, id)
+		switch {
+		case err == nil:
+			s.identity.UserID = u.ID
+			s.identity.Role = a.role(u, false)
+			s.ends = ends
+		case !errors.Is(err, domain.ErrUnauthenticated): // a refusal is cached, too
+			return pageSession{}, err
+		}
+		a.pageSessions.Set(strings.Clone(token), s) // the caller's string may be part of a larger string
+		return s, nil
+	})
+	return read.(pageSession), err
+}
