@@ -108,12 +108,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	var c cli
 	unsetEmptyVariables()
 	exit := -1 // set by kong's --help
-	parser, err := kong.New(&c, append(valueMappers(),
+	parser, err := kong.New(&c,
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }), kong.Vars{"version": version.String()},
 		kong.Resolvers(kong.ResolverFunc(secretFile)), kong.UsageOnError(), kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
-	)...)
+	)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)
 		return 1
@@ -124,7 +124,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	}
 	failure := failureCode(command, err)
 	if err != nil {
-		fmt.Fprintln(stderr, "seckill:", parseError(err))
+		fmt.Fprintln(stderr, "seckill:", withVariables(err))
 		return failure
 	}
 	cfg, err := c.Finish()
@@ -134,7 +134,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	redisconn.LogTo(log)
-	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: colored(stdout), Log: log, Tuning: t})
+	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: stdout, Log: log, Tuning: t})
 	if err == nil {
 		return 0
 	}
