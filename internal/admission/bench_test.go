@@ -24,7 +24,7 @@ func BenchmarkOrder(b *testing.B) {
 			b.Cleanup(func() { _ = rdb.Close() })
 			g, db := newGate(rdb), newDatabase()
 			db.stock[voucher] = int64(b.N)
-			require.NoError(b, g.Load(b.Context(), voucher, db.read))
+			require.NoError(b, g.Load(b.Context(), voucher, db))
 			stream := shardOf(voucher).Stream()
 			require.NoError(b, rdb.XGroupCreateMkStream(b.Context(), stream, Group, "0").Err())
 			w := onSale()

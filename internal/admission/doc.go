@@ -38,11 +38,20 @@
 //
 // # Lost admissions
 //
-// An entry that Redis has lost may be in the hands of a worker, which commits it after the gate was loaded again. The
-// gate knows neither the unit nor the buyer. Therefore it refuses nobody as sold out for some seconds after it was
-// loaded without its earlier data, or first saw that another server has taken over (may_lack_admissions in
-// lua/common.lua): the buyer may be the one with the order. That is in vain if the worker is stopped in the middle of a
-// commit for longer, or still reads from the old server.
+// An entry that Redis has lost may be in the hands of a worker. The gate that is loaded then has neither its units nor
+// its buyers, and may refuse one of them as sold out. The worker must not commit it afterwards, however late it is.
+// Therefore every sale has a generation in the database. A load raises it before it reads the orders, unless the gate to
+// be replaced has all admissions. Each entry is stamped with the generation of its gate, and the transaction that takes
+// the units of an admission requires that the sale still has it. If not, the worker asks [Gate.Confirm]: an entry that
+// is still in the stream is in the present gate, and is committed under its generation; any other is dropped.
+//
+// A gate has all admissions if it was loaded in the present replication history of its server, which ends when the
+// server restarts or another one takes over. Otherwise it refuses nobody as sold out until it is loaded again
+// (domain.ErrGateLacking), but admits buyers while it has units. Without permission for the command INFO such a loss is
+// not noticed; that of the whole gate is.
+//
+// A server that still uses an old master, which another one has replaced, finds its gate complete and its generation
+// outdated. It does not raise the generation: its admissions are lost, too.
 //
 // # Outcomes
 //

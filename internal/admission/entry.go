@@ -24,6 +24,15 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.Stream
 	if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
 		return domain.StreamEntry{}, errMixedRows
 	}
+	if text, stamped := fields["generation"].(string); stamped { // not by an earlier version
+		generation, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return domain.StreamEntry{}, fmt.Errorf("admission: generation: %w", err)
+		}
+		for i := range as {
+			as[i].Generation = generation
+		}
+	}
 	p := domain.StreamEntry{Stream: stream, Entry: entry, Admissions: as}
 	if tries, ok := fields["tries"].(string); ok {
 		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {

@@ -16,9 +16,6 @@ import (
 // maxRows bounds the rows of one script call, which blocks Redis while it runs.
 const maxRows = 500
 
-// maxLoaded bounds the vouchers that sawLoaded remembers. Those that are forgotten are recognized by their orders.
-const maxLoaded = 10_000
-
 // defaultBacklog takes the workers of a shard some seconds.
 const defaultBacklog = 10_000
 
@@ -47,7 +44,6 @@ type Gate struct {
 
 	mu     sync.Mutex
 	loads  map[loadKey]*backgroundLoad
-	loaded map[int64]bool // the vouchers whose gate was loaded at some time in the life of this process
 	closed bool
 
 	working context.Context // of loads; canceled by Close
@@ -65,7 +61,6 @@ func New(cfg Config) *Gate {
 	}
 	g := &Gate{
 		cfg: cfg, Tracker: tracking.New(cfg.Redis, cfg.Instance, cfg.Log), loads: map[loadKey]*backgroundLoad{},
-		loaded: map[int64]bool{},
 	}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g
@@ -80,22 +75,6 @@ func (g *Gate) Close() {
 	g.mu.Unlock()
 	g.done.Wait()
 	g.Tracker.Close()
-}
-
-// sawLoaded remembers that the gate of a voucher is loaded. If it is cold later, Redis has lost it.
-func (g *Gate) sawLoaded(voucherID int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.loaded) >= maxLoaded {
-		clear(g.loaded)
-	}
-	g.loaded[voucherID] = true
-}
-
-func (g *Gate) wasLoaded(voucherID int64) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.loaded[voucherID]
 }
 
 // segments returns the keys of the segments of a voucher.

@@ -67,8 +67,9 @@ func at(place int64, a domain.Admission) domain.Admission {
 
 // database is a model of the database, from which gates are rebuilt.
 type database struct {
-	stock  map[int64]int64
-	orders map[int64]dbOrder
+	stock       map[int64]int64
+	orders      map[int64]dbOrder
+	generations map[int64]int64
 }
 
 type dbOrder struct {
@@ -77,11 +78,25 @@ type dbOrder struct {
 }
 
 func newDatabase() *database {
-	return &database{stock: map[int64]int64{}, orders: map[int64]dbOrder{}}
+	return &database{stock: map[int64]int64{}, orders: map[int64]dbOrder{}, generations: map[int64]int64{}}
 }
 
-// read is a domain.GateReader.
-func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
+// GateGeneration implements domain.GateStore.
+func (d *database) GateGeneration(_ context.Context, voucherID int64) (int64, error) {
+	return d.generations[voucherID], nil
+}
+
+// FenceGate implements domain.GateStore.
+func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, error) {
+	if d.generations[voucherID] != from {
+		return false, nil
+	}
+	d.generations[voucherID]++
+	return true, nil
+}
+
+// GateState implements domain.GateStore.
+func (d *database) GateState(_ context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
 	state := domain.GateState{Stock: d.stock[voucherID]}
 	for id, o := range d.orders {
 		if o.voucher == voucherID && o.active {
@@ -92,6 +107,16 @@ func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (d
 		}
 	}
 	return state, nil
+}
+
+// reads is a database whose snapshots a function reads.
+type reads struct {
+	domain.GateStore
+	read func(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error)
+}
+
+func (r reads) GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
+	return r.read(ctx, voucherID, inFlight)
 }
 
 // commit stores an order if a unit is left and the user is within the limit. Otherwise it returns the error code.
@@ -133,7 +158,7 @@ func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *da
 	t.Helper()
 	g, db := newGate(rdb), newDatabase()
 	db.stock[voucher] = units
-	require.NoError(t, g.Load(t.Context(), voucher, db.read))
+	require.NoError(t, g.Load(t.Context(), voucher, db))
 	return g, db
 }
 
@@ -193,7 +218,8 @@ func reserveApart(t testing.TB, g *Gate, as ...domain.Admission) {
 	}
 }
 
-// queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
+// queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed, and without
+// their generations.
 func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
 	var all []domain.StreamEntry
@@ -206,6 +232,9 @@ func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 			require.NoError(t, err)
 			if p.Admissions[0].VoucherID == voucherID {
 				p.Ends = make([]domain.End, len(p.Admissions))
+				for i := range p.Admissions {
+					p.Admissions[i].Generation = 0
+				}
 				all = append(all, p)
 			}
 		}

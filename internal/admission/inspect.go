@@ -66,12 +66,10 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 	}
 	i.view.Cold = true
 	for _, k := range i.segments {
-		var buyers *redis.IntCmd
-		var counters *redis.BoolCmd // an unloaded gate has other fields
+		var keys *redis.IntCmd
 		var loader *redis.SliceCmd
 		_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			buyers = p.Exists(ctx, k.buyers)
-			counters = p.HExists(ctx, k.meta, "held")
+			keys = p.Exists(ctx, k.buyers, k.meta)
 			loader = p.MGet(ctx, k.loading)
 			return nil
 		})
@@ -79,7 +77,7 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 			return err
 		}
 		token, _ := loader.Val()[0].(string)
-		i.view.Leftovers = i.view.Leftovers || buyers.Val() > 0 || counters.Val()
+		i.view.Leftovers = i.view.Leftovers || keys.Val() > 0
 		i.view.Loading = i.view.Loading || time.Since(loadingSince(token)) < maxLoadingAge
 	}
 	return nil

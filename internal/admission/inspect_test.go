@@ -34,7 +34,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 		settle(t, g, queue(t, g, voucher)[0])
 		settle(t, g, queue(t, g, voucher)[0], domain.End{Dead: "poison"})
 		db.stock[neighbour] = 5
-		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
+		require.NoError(t, g.Load(t.Context(), neighbour, db))
 		other := admission(4, 10)
 		other.VoucherID = neighbour
 		reserve(t, g, other)
@@ -92,15 +92,14 @@ func TestInspectColdGate(t *testing.T) {
 		require.False(t, view.Loading)
 		require.Len(t, view.Queue, 1)
 
-		require.NoError(t, g.Load(t.Context(), stranger, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+		require.NoError(t, g.Load(t.Context(), stranger, reads{db, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
 			view := inspect(t, g, stranger)
 			require.True(t, view.Cold)
 			require.True(t, view.Loading)
-			return db.read(ctx, v, inFlight)
-		}))
+			return db.GateState(ctx, v, inFlight)
+		}}))
 		require.False(t, inspect(t, g, stranger).Cold)
 
-		// An unloaded gate has nothing left but what it knows about a loss.
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.False(t, inspect(t, g, voucher).Leftovers)
 	})
@@ -123,7 +122,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 			_, err := g.Level(t.Context(), voucher)
 			require.ErrorIs(t, err, domain.ErrGateBroken, name)
 			require.NoError(t, g.Unload(t.Context(), voucher))
-			require.NoError(t, g.Load(t.Context(), voucher, db.read))
+			require.NoError(t, g.Load(t.Context(), voucher, db))
 			require.False(t, inspect(t, g, voucher).Broken, name)
 			requireExact(t, g, db)
 		}
@@ -140,7 +139,7 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 		g, db, q := cold(t, rdb)
 		k := voucherKeys
 		require.NoError(t, rdb.HDel(t.Context(), k.shard.Queued(), "20", "50").Err())
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireExact(t, g, db)
 		tickets, err := g.Tickets(t.Context(), 50)
 		require.NoError(t, err)

@@ -27,7 +27,7 @@ func home(userID int64, n int) int {
 type gateKeys struct {
 	stock   string // string: units that may still be admitted; the gate is loaded while it exists
 	buyers  string // hash: user id -> order ids held, comma-separated, oldest first
-	meta    string // hash: held, queued, version, sum, line, built, run, lost
+	meta    string // hash: held, queued, version, sum, line, built, generation, history
 	loading string // string: the token of the running load
 	notes   string // list: changes of the gate during a load
 	loans   string // hash: epoch, to:<shard>, from:<shard>; see segments.go

@@ -59,11 +59,11 @@ var (
 // load began. The load starts over.
 var errStale = errors.New("admission: the load is stale")
 
-// Load ensures that the gate of a voucher is loaded. If it is cold, one process reads the database through read, and
-// the others wait for that process.
+// Load ensures that the gate of a voucher is loaded and has all admissions of its generation. If it does not, one
+// process reads the database, and the others wait for that process.
 //
 // The load runs in the background, once per process and voucher, for at most 5 minutes. The end of ctx ends only the
-// caller's wait; a later call joins the running load. Errors: those of read, and domain.ErrUnavailable.
+// caller's wait; a later call joins the running load. Errors: those of store, and domain.ErrUnavailable.
 //
 // The result is exact although orders keep changing during the load:
 //
@@ -73,7 +73,9 @@ var errStale = errors.New("admission: the load is stale")
 //  3. Mark, in one script: read the entries that were added to the stream since, take the notes and clear them. The
 //     entries that were read, less those that left according to the notes, are exactly those in the stream at this
 //     moment; their admissions are A. Tickets of other admissions are removed, and missing ones restored.
-//  4. Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
+//  4. Unless the gate to be replaced has all admissions, raise the generation in the database. From then on, workers
+//     commit no admission that Redis has lost.
+//     Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
 //     exists in the database. A release noted before the mark was also committed before it, so the snapshot contains
 //     it.
 //  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
@@ -93,16 +95,19 @@ var errStale = errors.New("admission: the load is stale")
 // Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
 // the token, without which neither the mark nor the finish succeeds. The exception is a load that lies between AddStock
 // and its change in the database, see there.
-func (g *Gate) Load(ctx context.Context, voucherID int64, read domain.GateReader) error {
-	return g.joinLoad(ctx, loadKey{voucherID, ""}, read)
+//
+// The generation is raised from a value that was read before step 1. So a load that has lost its lease cannot raise that
+// of the gate which another load has put in place since.
+func (g *Gate) Load(ctx context.Context, voucherID int64, store domain.GateStore) error {
+	return g.joinLoad(ctx, loadKey{voucherID, ""}, store)
 }
 
 // Rebuild replaces the loaded gate of a voucher by a new one. The old one admits buyers until then. Rebuild does
 // nothing if the loaded gate is not the one that was built at built (GateLevel.Built): another process has already
-// replaced it. A cold gate is loaded. Like Load, it works in the background, and ctx bounds only the wait. Errors:
-// those of read, and domain.ErrUnavailable.
-func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, read domain.GateReader) error {
-	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, read)
+// replaced it. It loads a gate that Load would load. Like Load, it works in the background, and ctx bounds only the
+// wait. Errors: those of store, and domain.ErrUnavailable.
+func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, store domain.GateStore) error {
+	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, store)
 }
 
 // loadKey identifies a load: the voucher and, for a rebuild, when the gate to be replaced was built.
@@ -118,7 +123,7 @@ type backgroundLoad struct {
 }
 
 // joinLoad waits for the load with a key. It starts it if this process is not running it.
-func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader) error {
+func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore) error {
 	g.mu.Lock()
 	r := g.loads[key]
 	if r == nil {
@@ -131,7 +136,7 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader
 		g.done.Go(func() { //nolint:contextcheck // it outlives the caller's context
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
-			r.err = g.load(ctx, key, read)
+			r.err = g.load(ctx, key, store)
 			g.mu.Lock()
 			delete(g.loads, key)
 			g.mu.Unlock()
@@ -148,13 +153,17 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader
 }
 
 // load loads a gate. It starts over when the load becomes stale.
-func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) error {
+func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) error {
 	for {
 		segments, err := g.segments(ctx, key.voucherID)
 		if err != nil {
 			return err
 		}
-		ls := newLoads(g, key, segments, read)
+		generation, err := store.GateGeneration(ctx, key.voucherID)
+		if err != nil {
+			return err
+		}
+		ls := newLoads(g, key, segments, store, generation)
 		state, err := ls.take(ctx)
 		if err != nil {
 			return err
@@ -176,6 +185,7 @@ func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) er
 
 // The answers of load_take.lua.
 const (
+	loadFences   = "fence"
 	loadTaken    = "taken"
 	loadNeedless = "loaded"
 	loadBusy     = "busy"
@@ -190,7 +200,7 @@ type load struct {
 	built     string // when the segment to be replaced was built; empty: load a cold one only
 	epoch     string // of the loans between the segments; empty for a gate of one segment
 	free      int64  // units that the replaced segment offered at the mark
-	lost      bool   // if the segment is cold, Redis may have lost admissions with it
+	history   string // of the server at the begin of the load
 }
 
 // loadingSince returns when the load with a token began, or the zero time for an empty token.
@@ -202,13 +212,16 @@ func loadingSince(token string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-func (l *load) take(ctx context.Context) (string, error) {
-	state, err := l.gate.run(ctx, loadTakeScript, l.keys.list(), l.token, loadLease.Milliseconds(), l.built).Text()
+// take returns an answer of load_take.lua. Without a lease it takes nothing.
+func (l *load) take(ctx context.Context, generation int64, lease time.Duration) (string, error) {
+	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
+		l.token, lease.Milliseconds(), l.built, generation).StringSlice()
 	if err != nil {
 		l.drop(ctx) // the reply may be lost after the script took the load
 		return "", unavailable(err, "load voucher %d", l.voucherID)
 	}
-	return state, nil
+	l.history = reply[1]
+	return reply[0], nil
 }
 
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,

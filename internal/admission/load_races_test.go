@@ -41,7 +41,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 					require.NoError(t, rdb.FlushDB(ctx).Err())
 					g, db, q := cold(t, rdb)
 					db.stock[voucher] = 2000
-					require.NoError(t, g.Load(ctx, voucher, db.read))
+					require.NoError(t, g.Load(ctx, voucher, db))
 					built := level(t, g, voucher).Built
 					k := voucherKeys
 					require.NoError(t, errors.Join(
@@ -56,7 +56,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 					require.NoError(t, g.Rebuild(ctx, voucher, built, read))
 					require.EqualValues(t, 1, reads.Load(), "the load did not start over")
 					requireExact(t, g, db)
-					require.NoError(t, g.Rebuild(ctx, voucher, built, nil), "the gate was replaced already")
+					require.NoError(t, g.Rebuild(ctx, voucher, built, newDatabase()), "the gate was replaced already")
 				}
 			})
 		})
@@ -68,9 +68,9 @@ func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		state, err := l.take(t.Context())
+		state, err := l.take(t.Context(), 0, loadLease)
 		require.NoError(t, err)
-		require.Equal(t, "taken", state)
+		require.Equal(t, loadFences, state)
 		require.Empty(t, db.commit(q[0].Admissions[0]))
 		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the load reads the stream
 
@@ -87,11 +87,11 @@ func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 
 		db.cancel(2)
 		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 2, UserID: 20}))
-		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
+		snapshot, err := db.GateState(t.Context(), voucher, found.orderIDs())
 		require.NoError(t, err)
 		table := newTable(found, snapshot)
 		require.NoError(t, l.write(t.Context(), table))
-		require.NoError(t, l.finish(t.Context(), table))
+		require.NoError(t, l.finish(t.Context(), table, "1"))
 		requireExact(t, g, db)
 		requireLevel(t, g, Level{Stock: 7, Held: 3, Queued: 3, Backlog: 2})
 	})
@@ -103,7 +103,7 @@ func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context())
+		_, err := l.take(t.Context(), 0, loadLease)
 		require.NoError(t, err)
 		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)
@@ -111,11 +111,11 @@ func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 		_, err = l.mark(t.Context(), found, last)
 		require.NoError(t, err)
 		require.Equal(t, []int64{2, 3, 4, 5}, found.orderIDs())
-		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
+		snapshot, err := db.GateState(t.Context(), voucher, found.orderIDs())
 		require.NoError(t, err)
 		table := newTable(found, snapshot)
 		require.NoError(t, l.write(t.Context(), table))
-		require.NoError(t, l.finish(t.Context(), table))
+		require.NoError(t, l.finish(t.Context(), table, "1"))
 		requireExact(t, g, db)
 		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 4, Backlog: 4})
 	})

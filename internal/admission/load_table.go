@@ -116,11 +116,12 @@ func (l *load) write(ctx context.Context, t *table) error {
 	return nil
 }
 
-// finish puts the table in place. It calls the script repeatedly if there are many notes to apply.
-func (l *load) finish(ctx context.Context, t *table) error {
+// finish puts the table in place. It calls the script repeatedly if there are many notes to apply. An empty generation
+// keeps that of the gate.
+func (l *load) finish(ctx context.Context, t *table, generation string) error {
 	for {
 		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token), l.keys.loans),
-			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch, l.lost).Int64Slice()
+			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch, generation, l.history).Int64Slice()
 		switch {
 		case errors.Is(err, redis.Nil):
 			return errStale

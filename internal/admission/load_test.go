@@ -18,21 +18,20 @@ import (
 	"seckill/test/testenv"
 )
 
-// during returns a reader of db that calls before and after, if not nil, around its first snapshot. reads counts its
-// calls.
-func during(db *database, before, after func()) (read domain.GateReader, reads *atomic.Int64) {
-	reads = &atomic.Int64{}
-	return func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
-		first := reads.Add(1) == 1
+// during returns db with snapshots that call before and after, if not nil, around the first one. It counts them.
+func during(db *database, before, after func()) (domain.GateStore, *atomic.Int64) {
+	count := &atomic.Int64{}
+	return reads{db, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+		first := count.Add(1) == 1
 		if first && before != nil {
 			before()
 		}
-		state, err := db.read(ctx, v, inFlight)
+		state, err := db.GateState(ctx, v, inFlight)
 		if first && after != nil {
 			after()
 		}
 		return state, err
-	}, reads
+	}}, count
 }
 
 // requireExact checks that the gate of voucher matches the database and the stream.
@@ -86,14 +85,14 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 		g, db, q := cold(t, rdb)
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		for i, v := range []int64{neighbour, stranger} {
-			require.NoError(t, g.Load(t.Context(), v, db.read))
+			require.NoError(t, g.Load(t.Context(), v, db))
 			a := admission(int64(7+i), 20) // user 20 loses another admission
 			a.VoucherID = v
 			reserve(t, g, a)
 		}
 		stream := shardOf(voucher).Stream()
 		require.NoError(t, rdb.XDel(t.Context(), stream, q[0].Entry, q[1].Entry, q[3].Entry).Err())
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireTickets(t, g, voucher)
 		requireTickets(t, g, stranger)
 		requireLevel(t, g, Level{Stock: 8, Held: 2, Queued: 1, Backlog: 2})
@@ -134,7 +133,7 @@ func TestLoadReadsAllPages(t *testing.T) {
 			reserve(t, g, some...)
 		}
 		require.NoError(t, g.Unload(t.Context(), voucher))
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireLevel(t, g, Level{Stock: 2500, Held: 2500, Queued: 2500, Backlog: 278})
 		requireExact(t, g, db)
 		ttl, err := rdb.TTL(t.Context(), voucherKeys.buyers).Result()
@@ -179,7 +178,7 @@ func TestStaleLoadStartsOver(t *testing.T) {
 			return rdb.Del(ctx, voucherKeys.loading).Err()
 		},
 		"another process loads the gate": func(g *Gate, db *database, rdb *redis.Client) error {
-			return errors.Join(rdb.Del(ctx, voucherKeys.loading).Err(), newGate(rdb).Load(ctx, voucher, db.read))
+			return errors.Join(rdb.Del(ctx, voucherKeys.loading).Err(), newGate(rdb).Load(ctx, voucher, db))
 		},
 	}
 	for name, spoil := range spoils {
@@ -202,7 +201,7 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "old"}
-		_, err := old.take(t.Context())
+		_, err := old.take(t.Context(), 0, loadLease)
 		require.NoError(t, err)
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
@@ -223,12 +222,12 @@ func TestLoadFailsAfterTableExpired(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context())
+		_, err := l.take(t.Context(), 0, loadLease)
 		require.NoError(t, err)
-		state, err := db.read(t.Context(), voucher, nil)
+		state, err := db.GateState(t.Context(), voucher, nil)
 		require.NoError(t, err)
 		table := newTable(nil, state)
-		require.ErrorIs(t, l.finish(t.Context(), table), errStale)
+		require.ErrorIs(t, l.finish(t.Context(), table, "1"), errStale)
 		_, err = g.Level(t.Context(), voucher)
 		require.ErrorIs(t, err, domain.ErrGateCold)
 	})
@@ -262,12 +261,12 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 func TestFailedLoadReleasesLease(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
-		gone := func(context.Context, int64, []int64) (domain.GateState, error) {
+		gone := reads{db, func(context.Context, int64, []int64) (domain.GateState, error) {
 			return domain.GateState{}, domain.ErrNotFound
-		}
+		}}
 		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), domain.ErrNotFound)
 		requireKeys(t, rdb)
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 	})
 }
 
@@ -275,7 +274,7 @@ func TestRenewDetectsStaleLoad(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context())
+		_, err := l.take(t.Context(), 0, loadLease)
 		require.NoError(t, err)
 		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())
 		kept, err := g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table(l.token)), "mine",
@@ -298,17 +297,17 @@ func TestCloseCancelsLoads(t *testing.T) {
 		g, reading := newGate(rdb), make(chan struct{})
 		loaded := make(chan error, 1)
 		go func() {
-			loaded <- g.Load(t.Context(), voucher, func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
+			loaded <- g.Load(t.Context(), voucher, reads{newDatabase(), func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
 				close(reading)
 				<-ctx.Done()
 				return domain.GateState{}, ctx.Err()
-			})
+			}})
 		}()
 		<-reading
 		g.Close()
 		require.ErrorIs(t, <-loaded, context.Canceled)
 		requireKeys(t, rdb)
-		require.ErrorIs(t, g.Load(t.Context(), voucher, nil), domain.ErrUnavailable)
+		require.ErrorIs(t, g.Load(t.Context(), voucher, newDatabase()), domain.ErrUnavailable)
 		_, err := g.Ticket(t.Context(), 1, 1)
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 	})

@@ -19,15 +19,18 @@ type loads struct {
 	gate      *Gate
 	voucherID int64
 	token     string
-	built     string // when the gate to be replaced was built; empty: load a cold gate only
-	read      domain.GateReader
+	built     string // when the gate to be replaced was built; empty: load a cold gate, or one that may lack admissions
+	store     domain.GateStore
 	segments  []*load
+
+	generation int64 // of the sale before the load was taken
+	fence      bool  // the load raises the generation
 }
 
-// newLoads returns an attempt with a new token, which begins with the time in milliseconds.
-func newLoads(g *Gate, key loadKey, segments []gateKeys, read domain.GateReader) *loads {
+// newLoads returns an attempt with a new token, which begins with the time in milliseconds. generation was read before.
+func newLoads(g *Gate, key loadKey, segments []gateKeys, store domain.GateStore, generation int64) *loads {
 	token := strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text()
-	ls := &loads{gate: g, voucherID: key.voucherID, token: token, built: key.built, read: read}
+	ls := &loads{gate: g, voucherID: key.voucherID, token: token, built: key.built, store: store, generation: generation}
 	epoch := ""
 	if len(segments) > 1 {
 		epoch = epochPrefix(len(segments)) + token
@@ -50,8 +53,9 @@ func (ls *loads) take(ctx context.Context) (string, error) {
 		}
 	}
 	for i, l := range ls.segments {
-		state, err := l.take(ctx)
-		if err == nil && state == loadTaken {
+		state, err := l.take(ctx, ls.generation, loadLease)
+		if err == nil && (state == loadTaken || state == loadFences) {
+			ls.fence = ls.fence || state == loadFences
 			continue
 		}
 		for _, taken := range ls.segments[:i] {
@@ -65,8 +69,8 @@ func (ls *loads) take(ctx context.Context) (string, error) {
 	return loadTaken, nil
 }
 
-// compareBuilt reports whether the gate needs no load: it is loaded, and is not the one to be replaced. Otherwise each
-// segment gets the version that is to be replaced.
+// compareBuilt reports whether the gate needs no load: it is loaded, has all admissions, and is not the one to be
+// replaced. Otherwise each segment gets the version that is to be replaced.
 func (ls *loads) compareBuilt(ctx context.Context) (needless bool, err error) {
 	keys := make([]gateKeys, len(ls.segments))
 	for i, l := range ls.segments {
@@ -83,7 +87,17 @@ func (ls *loads) compareBuilt(ctx context.Context) (needless bool, err error) {
 			ls.segments[i].built = strconv.FormatInt(s.level.Built, 10)
 		}
 	}
-	return err == nil && !isCold(all) && strconv.FormatInt(built, 10) != ls.built, nil
+	if err != nil || isCold(all) || strconv.FormatInt(built, 10) == ls.built {
+		return false, nil
+	}
+
+	for _, l := range ls.segments {
+		state, err := l.take(ctx, ls.generation, 0)
+		if err != nil || state == loadFences {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // run does the work of a load, and renews its lease meanwhile.
@@ -133,7 +147,18 @@ func (ls *loads) rebuild(ctx context.Context) (all table, err error) {
 		}
 		inFlight = append(inFlight, queues[i].orderIDs()...)
 	}
-	state, err := ls.read(ctx, ls.voucherID, inFlight)
+	generation := ""
+	if ls.fence {
+		fenced, err := ls.store.FenceGate(ctx, ls.voucherID, ls.generation)
+		if err == nil && !fenced {
+			err = errStale // another load has raised it
+		}
+		if err != nil {
+			return all, err
+		}
+		generation = strconv.FormatInt(ls.generation+1, 10)
+	}
+	state, err := ls.store.GateState(ctx, ls.voucherID, inFlight)
 	if err != nil {
 		return all, err
 	}
@@ -143,19 +168,8 @@ func (ls *loads) rebuild(ctx context.Context) (all table, err error) {
 			return all, err
 		}
 	}
-
-	// If Redis has no key of the gate, nothing there tells the first load of a sale from one after a loss of data. If no
-	// unit is free, no admission was lost now: it would hold a unit that counts as free here. One that was lost earlier may
-	// compete with admissions in the stream for its unit, but then the gate has a mark, which the finish keeps.
-	var free int64
-	for _, t := range tables {
-		free += t.stock
-	}
-	lost := free > 0 && (ls.gate.wasLoaded(ls.voucherID) || len(state.Holders) > 0)
-
 	for i, l := range ls.segments {
-		l.lost = lost
-		if err := l.finish(ctx, tables[i]); err != nil {
+		if err := l.finish(ctx, tables[i], generation); err != nil {
 			return all, err
 		}
 		all.stock, all.held, all.queued = all.stock+tables[i].stock, all.held+tables[i].held, all.queued+tables[i].queued

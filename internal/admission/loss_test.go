@@ -2,68 +2,244 @@ package admission
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
 
-// A worker may still commit an admission that Redis has lost with the gate. Until it certainly does not, nobody is
-// refused as sold out by the gate that was loaded anew: its buyer may be the one with the order.
-func TestNobodyIsSoldOutWhileLostAdmissionsMayBeCommitted(t *testing.T) {
+// A worker holds an admission that Redis has lost with the gate, and a process that has never used the gate loads it
+// again. Its buyer may be refused as sold out at once, because the admission cannot be committed any more.
+func TestLostAdmissionIsNotCommitted(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { lostAdmission(t, rdb) })
+}
+
+func lostAdmission(t testing.TB, rdb *redis.Client) {
+	ctx := t.Context()
+	g, db := withStock(t, rdb, 1)
+	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+	inHand := entries(t, g)[0]
+	require.Equal(t, db.generations[voucher], inHand.Admissions[0].Generation)
+	require.NoError(t, rdb.FlushDB(ctx).Err())
+
+	started := newGate(rdb)
+	defer started.Close()
+	require.NoError(t, started.Load(ctx, voucher, db))
+	require.NotEqual(t, db.generations[voucher], inHand.Admissions[0].Generation, "the database refuses it")
+	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, started, admission(3, 12), admission(4, 10)))
+	_, err := started.Confirm(ctx, inHand)
+	require.ErrorIs(t, err, domain.ErrNotFound)
+
+	// Another entry may have its id.
+	require.NoError(t, rdb.Del(ctx, inHand.Stream).Err())
+	require.NoError(t, rdb.XAdd(ctx, &redis.XAddArgs{
+		Stream: inHand.Stream, ID: inHand.Entry, Values: []string{"rows", schema.Row(&domain.Admission{OrderID: 3, UserID: 12, VoucherID: voucher})},
+	}).Err())
+	_, err = started.Confirm(ctx, inHand)
+	require.ErrorIs(t, err, domain.ErrNotFound)
+}
+
+// Redis has lost the gate, but not the stream. The gate that is loaded then has the admissions of the stream, so they are
+// committed under its generation.
+func TestGateConfirmsAdmissionsOfItsStream(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { confirmed(t, rdb) })
+}
+
+func confirmed(t testing.TB, rdb *redis.Client) {
+	g, db := withStock(t, rdb, 3)
+	require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
+	before := entries(t, g)[0]
+	k := voucherKeys
+	require.NoError(t, rdb.Del(t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes).Err())
+	generation, err := g.Confirm(t.Context(), before)
+	require.NoError(t, err)
+	require.Zero(t, generation, "the gate is cold")
+
+	require.NoError(t, g.Load(t.Context(), voucher, db))
+	generation, err = g.Confirm(t.Context(), before)
+	require.NoError(t, err)
+	require.Greater(t, generation, before.Admissions[0].Generation)
+	require.Equal(t, db.generations[voucher], generation)
+
+	// Admissions that are queued again have the generation of the present gate.
+	settle(t, g, before, domain.End{Again: true}, domain.End{Dead: "poison"})
+	letters, err := g.DeadLetters(t.Context(), "", 10)
+	require.NoError(t, err)
+	_, err = g.Replay(t.Context(), letters[0].ID)
+	require.NoError(t, err)
+	again := entries(t, g)
+	require.Len(t, again, 2)
+	for _, p := range again {
+		require.Equal(t, generation, p.Admissions[0].Generation)
+	}
+}
+
+// After a failover, the new master may not have the last admissions of the old one. It admits buyers, but refuses nobody
+// as sold out until it is loaded.
+func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	ctx := t.Context()
+	g, db := withStock(t, rdb, 2)
+	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+	before := entries(t, g)[0]
+	require.NoError(t, rdb.SlaveOf(ctx, "127.0.0.1", "1").Err())
+	require.NoError(t, rdb.SlaveOf(ctx, "no", "one").Err())
+
+	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(2, 11), admission(3, 12)))
+	require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
+	_, err := g.Holders(ctx, voucher, 10)
+	require.ErrorIs(t, err, domain.ErrGateLacking, "the list would lack a buyer")
+	count, newest, err := g.ActiveOrders(ctx, 10, voucher)
+	require.Equal(t, domain.ErrGateLacking, err)
+	require.Equal(t, []int64{1, 1}, []int64{int64(count), newest}, "what the gate knows")
+
+	require.NoError(t, g.Load(ctx, voucher, db))
+	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(3, 12)))
+	users, err := g.Holders(ctx, voucher, 10)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []int64{10, 11}, users)
+	generation, err := g.Confirm(ctx, before)
+	require.NoError(t, err)
+	require.Equal(t, db.generations[voucher], generation)
+}
+
+// The gate of an earlier version has no generation, and so have its entries. They count as those of generation 0, which
+// a sale has until its first load by this version.
+func TestGateOfEarlierVersion(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { earlierGate(t, rdb) })
+}
+
+func earlierGate(t testing.TB, rdb *redis.Client) {
+	g, db := withStock(t, rdb, 1)
+	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "generation", "history").Err())
+	db.generations[voucher] = 0
+	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
+	require.Zero(t, entries(t, g)[0].Admissions[0].Generation)
+	row := schema.Row(&domain.Admission{OrderID: 1, UserID: 10, VoucherID: voucher})
+	p, err := g.Parse(Streams()[voucher], "1-1", map[string]any{"rows": row})
+	require.NoError(t, err)
+	require.Zero(t, p.Admissions[0].Generation)
+
+	require.NoError(t, g.Load(t.Context(), voucher, db))
+	require.EqualValues(t, 1, db.generations[voucher])
+	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(2, 11)))
+}
+
+// Only a load after which admissions may be lost raises the generation.
+func TestLoadRaisesGeneration(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { raises(t, rdb) })
+}
+
+func raises(t testing.TB, rdb *redis.Client) {
+	for _, segments := range []int{1, 4} {
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		g, db := segmented(rdb, map[int64]int{voucher: segments}), newDatabase()
+		db.stock[voucher] = 10
+		last := segmentKeys(t, g, voucher)[segments-1]
+		requireLoad := func(want int64, what string) {
+			t.Helper()
+			require.NoError(t, g.Load(t.Context(), voucher, db), what)
+			require.Equal(t, want, db.generations[voucher], what)
+			for _, k := range segmentKeys(t, g, voucher) {
+				require.Equal(t, strconv.FormatInt(want, 10), rdb.HGet(t.Context(), k.meta, "generation").Val(), what)
+			}
+		}
+
+		requireLoad(1, "the first load")
+		requireLoad(1, "a loaded gate")
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
+		requireLoad(1, "a gate that was rebuilt")
+		require.NoError(t, g.Unload(t.Context(), voucher))
+		requireLoad(2, "a cold gate")
+		require.NoError(t, rdb.HSet(t.Context(), last.meta, "history", "of another server").Err())
+		requireLoad(3, "a failover")
+		require.NoError(t, rdb.HSet(t.Context(), last.meta, "history", "of another server").Err())
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
+		requireLoad(4, "a gate that was rebuilt after a failover")
+
+		db.generations[voucher] = 2
+		requireLoad(3, "the database has lost the generation of the gate")
+		db.generations[voucher] = 9
+		require.NoError(t, g.Load(t.Context(), voucher, db))
+		require.EqualValues(t, 9, db.generations[voucher], "the gate of an old master, which another one has replaced")
+	}
+}
+
+// A load that has lost its lease does not raise the generation of the gate that another one has put in place.
+func TestLateLoadRaisesNoGeneration(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		ctx := t.Context()
-		g, db := withStock(t, rdb, 1)
-		inHand := admission(1, 10)
-		require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, inHand, admission(2, 11)))
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-
-		require.NoError(t, g.Load(ctx, voucher, db.read))
-		again := admission(4, 10)
-		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(3, 12), again))
-		require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
-		_, err := g.Holders(ctx, voucher, 10)
-		require.ErrorIs(t, err, domain.ErrGateLacking, "the list would lack the buyer")
-		require.Empty(t, db.commit(inHand))
-
-		passLoss(t, rdb, voucherKeys)
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 13)))
-		users, err := g.Holders(ctx, voucher, 10)
-		require.NoError(t, err)
-		require.Equal(t, []int64{12}, users)
+		g, db := newGate(rdb), newDatabase()
+		fences := 0
+		late := lateFence{db, func() {
+			if fences++; fences > 1 {
+				return
+			}
+			require.NoError(t, rdb.Del(t.Context(), voucherKeys.loading).Err()) // the lease is over
+			other := newGate(rdb)
+			defer other.Close()
+			require.NoError(t, other.Load(t.Context(), voucher, db))
+		}}
+		require.NoError(t, g.Load(t.Context(), voucher, late))
+		require.EqualValues(t, 1, db.generations[voucher])
+		require.Equal(t, "1", rdb.HGet(t.Context(), voucherKeys.meta, "generation").Val())
 	})
 }
 
-// While the gate may lack admissions of a buyer, their number is no answer. What the gate knows is returned all the same.
-func TestActiveOrdersMayLackLostAdmission(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		ctx := t.Context()
-		g, db := withStock(t, rdb, 1)
-		requireOrders := func(user int64, wantCount int, wantNewest int64, want error) {
-			t.Helper()
-			count, newest, err := g.ActiveOrders(ctx, user, voucher)
-			require.Equal(t, want, err)
-			require.Equal(t, wantCount, count)
-			require.Equal(t, wantNewest, newest)
-		}
-		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-		requireOrders(10, 1, 1, nil)
-		requireOrders(11, 0, 0, nil)
+// lateFence is a database that calls before before it raises a generation.
+type lateFence struct {
+	*database
+	before func()
+}
 
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-		requireOrders(10, 0, 0, domain.ErrGateCold)
-		require.NoError(t, g.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{nil}, reserve(t, g, admission(2, 12)))
-		requireOrders(10, 0, 0, domain.ErrGateLacking)
-		requireOrders(12, 1, 2, domain.ErrGateLacking)
+func (d lateFence) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
+	d.before()
+	return d.database.FenceGate(ctx, voucherID, from)
+}
 
-		passLoss(t, rdb, voucherKeys)
-		requireOrders(10, 0, 0, nil)
-		requireOrders(12, 1, 2, nil)
+// Another server takes over during a load, and may lack what the load has read. The load starts over.
+func TestFailoverDuringLoad(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	g, db := newGate(rdb), newDatabase()
+	defer g.Close()
+	store, snapshots := during(db, nil, func() {
+		require.NoError(t, rdb.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
+		require.NoError(t, rdb.SlaveOf(t.Context(), "no", "one").Err())
 	})
+	require.NoError(t, g.Load(t.Context(), voucher, store))
+	require.EqualValues(t, 2, snapshots.Load())
+	require.EqualValues(t, 2, db.generations[voucher])
+}
+
+// A load that began on another server is not put in place.
+func TestFinishOnAnotherServer(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { elsewhere(t, rdb) })
+}
+
+func elsewhere(t testing.TB, rdb *redis.Client) {
+	require.NoError(t, rdb.FlushDB(t.Context()).Err())
+	l := &load{gate: newGate(rdb), voucherID: voucher, keys: voucherKeys, token: "mine"}
+	_, err := l.take(t.Context(), 0, loadLease)
+	require.NoError(t, err)
+	l.history = "another"
+	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)
+}
+
+// entries returns the entries of voucher's stream.
+func entries(t testing.TB, g *Gate) []domain.StreamEntry {
+	t.Helper()
+	stream := Streams()[voucher]
+	var all []domain.StreamEntry
+	for _, e := range g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Val() {
+		p, err := g.Parse(stream, e.ID, e.Values)
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+	return all
 }
 
 // A list of orders that another program wrote makes nobody a holder.
@@ -77,126 +253,6 @@ func TestActiveOrdersOfUnreadableList(t *testing.T) {
 	})
 }
 
-// A process that has not used the gate before finds out that it was lost by the orders in the database. The first load
-// of a sale is none after a loss.
-func TestOrdersProveThatGateWasLost(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		ctx := t.Context()
-		g, db := withStock(t, rdb, 2)
-		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-		require.Empty(t, db.commit(admission(1, 10)))
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-
-		started := newGate(rdb)
-		defer started.Close()
-		require.NoError(t, started.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, started, admission(2, 11), admission(3, 12)))
-
-		// If all units are orders, no admission can be lost.
-		require.Empty(t, db.commit(admission(2, 11)))
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-		require.NoError(t, started.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, started, admission(4, 12)))
-	})
-}
-
-// After a failover, the new master may not have the last admissions of the old one.
-func TestNobodyIsSoldOutAfterFailover(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
-	g, _ := withStock(t, rdb, 1)
-	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(1, 10), admission(2, 11)))
-	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
-	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(3, 11)))
-	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(4, 11)))
-	passLoss(t, rdb, voucherKeys)
-	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 11)))
-
-	// A gate that an earlier version has loaded does not name its server.
-	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "run", "lost").Err())
-	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(6, 11)))
-}
-
-// The clock of Redis is set back by ten minutes after a loss. The pause of the answer sold_out begins again, and does not
-// last until the clock has caught up.
-func TestLossIsOverAlthoughClockGoesBack(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 1)
-		require.Equal(t, []error{nil}, reserve(t, g, admission(9, 19)))
-		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		require.NoError(t, rdb.HIncrBy(t.Context(), voucherKeys.meta, "lost", 600_000).Err())
-		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
-
-		passLoss(t, rdb, voucherKeys)
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(3, 11)))
-	})
-}
-
-// A failover that ended long ago does not delay the end of a sale.
-func TestFailoverBeforeTheEndOfASaleIsOver(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
-	g, _ := withStock(t, rdb, 3)
-	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
-	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-	passLoss(t, rdb, voucherKeys)
-
-	require.Equal(t, []error{nil}, reserve(t, g, admission(2, 11)))
-	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, g, admission(3, 12), admission(4, 13)))
-}
-
-// A gate that was unloaded on purpose has lost nothing, whatever segments it has then.
-func TestUnloadIsNoLoss(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		for _, n := range [][2]int{{1, 1}, {4, 4}, {4, 1}, {1, 4}} {
-			require.NoError(t, rdb.FlushDB(t.Context()).Err())
-			segments := map[int64]int{voucher: n[0]}
-			g, db := segmented(rdb, segments), newDatabase()
-			db.stock[voucher] = 2
-			require.NoError(t, g.Load(t.Context(), voucher, db.read))
-			require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-			require.Empty(t, db.commit(admission(1, 10)))
-			settle(t, g, queue(t, g, voucher)[0])
-
-			segments[voucher] = n[1]
-			require.NoError(t, g.Unload(t.Context(), voucher))
-			require.NoError(t, g.Load(t.Context(), voucher, db.read))
-			require.Equal(t, []error{nil}, reserve(t, g, admission(2, 11)))
-			for user := int64(12); user < 32; user++ {
-				require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(user, user)), "segments %v", n)
-			}
-		}
-	})
-}
-
-// A gate that is unloaded after a loss still knows of it, even if the lost units were sold again.
-func TestUnloadKeepsLoss(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		ctx := t.Context()
-		g, db := withStock(t, rdb, 1)
-		inHand := admission(1, 10)
-		require.Equal(t, []error{nil}, reserve(t, g, inHand))
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-		require.NoError(t, g.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(2, 12), admission(3, 10)))
-
-		require.NoError(t, g.Unload(ctx, voucher))
-		require.NoError(t, g.Load(ctx, voucher, db.read))
-		require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(4, 10)))
-		require.Empty(t, db.commit(inHand))
-	})
-}
-
-// A gate that is loaded again on a server that has taken over may lack admissions.
-func TestLoadFindsFailover(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
-	g, db := withStock(t, rdb, 1)
-	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-	require.NoError(t, g.Unload(t.Context(), voucher))
-	require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
-	require.NoError(t, g.Load(t.Context(), voucher, db.read))
-	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(2, 11)))
-}
-
 // The data may be lost while the list of buyers is read.
 func TestHoldersFindsLossDuringTheRead(t *testing.T) {
 	lose := map[string]func(t *testing.T, rdb *redis.Client){
@@ -207,10 +263,10 @@ func TestHoldersFindsLossDuringTheRead(t *testing.T) {
 			defer other.Close()
 			db := newDatabase()
 			db.stock[voucher] = 1
-			require.NoError(t, other.Load(t.Context(), voucher, db.read))
+			require.NoError(t, other.Load(t.Context(), voucher, db))
 		},
 		"failover": func(t *testing.T, rdb *redis.Client) {
-			require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "run", "of another server").Err())
+			require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "history", "of another server").Err())
 			require.NoError(t, rdb.HDel(t.Context(), voucherKeys.buyers, "10").Err())
 		},
 	}
@@ -246,10 +302,4 @@ func (do beforeScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-// passLoss lets the time pass in which admissions that a gate has lost may be committed.
-func passLoss(t *testing.T, rdb *redis.Client, k gateKeys) {
-	t.Helper()
-	require.NoError(t, rdb.HIncrBy(t.Context(), k.meta, "lost", -15_000).Err())
 }

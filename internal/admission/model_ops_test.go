@@ -2,7 +2,6 @@ package admission
 
 import (
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -36,10 +35,6 @@ func (m *model) reserve(v int64) {
 	}
 	require.NoError(m.t, err)
 	for i, a := range as {
-		if errors.Is(results[i], domain.ErrGateLacking) { // until some time after the loss
-			require.True(m.t, m.lost[v])
-			results[i] = domain.ErrSoldOut
-		}
 		require.Equal(m.t, gate.decide(a, m), results[i], "row %d: %+v", i, a)
 	}
 	m.past = append(m.past, as...)
@@ -282,7 +277,7 @@ func (m *model) releaseUnknown(v int64) {
 }
 
 func (m *model) load(v int64) {
-	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
+	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db))
 	if m.gates[v] == nil {
 		m.loaded(v)
 	}
@@ -307,7 +302,6 @@ func (m *model) loaded(v int64) {
 		slices.Sort(orders)
 	}
 	m.gates[v] = gate
-	m.wasLoaded[v] = true
 }
 
 // rebuild damages a loaded gate and repairs it by Rebuild.
@@ -327,7 +321,7 @@ func (m *model) rebuild(v int64) {
 	l, err := m.g.Level(m.t.Context(), v)
 	require.NoError(m.t, err)
 	require.NoError(m.t, damages[m.rnd.IntN(len(damages))]())
-	require.NoError(m.t, m.g.Rebuild(m.t.Context(), v, l.Built, m.db.read))
+	require.NoError(m.t, m.g.Rebuild(m.t.Context(), v, l.Built, m.db))
 	m.loaded(v)
 }
 
@@ -409,7 +403,6 @@ func (m *model) flush(int64) {
 	clear(m.gates)
 	clear(m.letters)
 	clear(m.tickets)
-	maps.Copy(m.lost, m.wasLoaded)
 }
 
 // lend models a process that dies after it has lent units of one segment to another: they are on their way, and count
@@ -448,7 +441,6 @@ func (m *model) loseSegment(v int64) {
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes, k.loans).Err())
 	_, err := m.g.Level(m.t.Context(), v)
 	require.ErrorIs(m.t, err, domain.ErrGateCold)
-	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
-	m.lost[v] = true
+	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db))
 	m.loaded(v)
 }

@@ -30,11 +30,9 @@ type model struct {
 	tickets  map[int64]map[int64]string // user -> order -> failed
 	versions map[int64]int64
 
-	wasLoaded map[int64]bool
-	lost      map[int64]bool     // vouchers whose gate Redis has lost
-	past      []domain.Admission // all that were passed to Reserve
-	nextID    int64
-	loans     []modelLoan
+	past   []domain.Admission // all that were passed to Reserve
+	nextID int64
+	loans  []modelLoan
 }
 
 // modelLoan is what one segment has lent to another one.
@@ -90,7 +88,6 @@ func newModel(t testing.TB, rdb *redis.Client, seed uint64, segments map[int64]i
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: segmented(rdb, segments), db: newDatabase(),
 		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},
 		tickets: map[int64]map[int64]string{}, versions: map[int64]int64{}, nextID: 1 << 60,
-		wasLoaded: map[int64]bool{}, lost: map[int64]bool{},
 	}
 	for _, v := range modelVouchers {
 		m.db.stock[v] = 5

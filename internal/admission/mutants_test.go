@@ -21,12 +21,18 @@ type mutant struct {
 	find       func(t testing.TB, rdb *redis.Client)
 }
 
-// How a mutant is found: by the models, which have one goroutine, or by changes during loads.
+// How a mutant is found: by the models, which have one goroutine, by changes during loads, or after a loss of data.
 func byModel(t testing.TB, rdb *redis.Client) { runModel(t, rdb, rand.Uint64(), 500, nil) }
 func bySegments(t testing.TB, rdb *redis.Client) {
 	runModel(t, rdb, rand.Uint64(), 500, modelSegments)
 }
 func byStorm(t testing.TB, rdb *redis.Client) { runStorm(t, rdb, 20, 1) }
+func byLoss(t testing.TB, rdb *redis.Client) {
+	for _, find := range []func(testing.TB, *redis.Client){lostAdmission, confirmed, earlierGate, raises, elsewhere} {
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		find(t, rdb)
+	}
+}
 
 var mutants = []mutant{
 	{"a buyer gets one order too many", &reserveScript, reserveSource, `>= tonumber(limit)`, `> tonumber(limit)`, byModel},
@@ -67,6 +73,18 @@ var mutants = []mutant{
 	{"changes in the snapshot count again", &loadFinishScript, loadFinishSource, `if has_order(list, order) == (n > 0) then return end`, ``, byStorm},
 	{"a stale load is put in place", &loadFinishScript, loadFinishSource, `redis.call('GET', LOADING) ~= token or`, ``, byStorm},
 	{"a load keeps loans that it has counted", &loadFinishScript, loadFinishSource, `redis.call('UNLINK', LOANS)`, ``, bySegments},
+	{"a load of a lost gate does not raise the generation", &loadTakeScript, loadTakeSource, `whole and 'taken' or 'fence'`, `'taken'`, byLoss},
+	{"a load trusts a generation that the database has lost", &loadTakeScript, loadTakeSource, `<= tonumber(ARGV[4])`, `>= 0`, byLoss},
+	{"a gate forgets its server", &loadTakeScript, loadTakeSource, `known and history == server_history()`, `known`, byLoss},
+	{"a gate without a server is complete", &reserveScript, reserveSource, `has_all_admissions() and 'sold_out' or 'unsure'`, `'sold_out'`, byLoss},
+	{"a load keeps the old generation", &loadFinishScript, loadFinishSource, `if generation ~= '' then`, `if false then`, byLoss},
+	{"a load ends on another server", &loadFinishScript, loadFinishSource, `server_history() ~= history`, `false`, byLoss},
+	{"entries have no generation", &reserveScript, reserveSource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"a retried order has no generation", &settleScript, settleSource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"a replayed order has no generation", &replayScript, replaySource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"any entry with the id is confirmed", &confirmScript, confirmSource, `prefix, 1, true) == 1`, `prefix, 1, true) ~= 0`, byLoss},
+	{"a lost entry is confirmed", &confirmScript, confirmSource, `if not found then return false end`, `if not found then return 1 end`, byLoss},
+
 	{"tickets of lost entries stay", &loadSweepScript, loadSweepSource, `remove_tickets(users, rows)`, ``, byModel},
 }
 

@@ -38,7 +38,7 @@ var refusals = map[string]error{
 // Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
 // is domain.ErrSoldOut, *domain.DuplicateOrderError (with the newest order that the user holds),
 // *domain.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full) or
-// ErrGateLacking (no unit is left). All admissions must be of voucherID, with a limit of at least 1 and no queue
+// ErrGateLacking (no unit is left; call Load, then Reserve again with the same order ids). All admissions must be of voucherID, with a limit of at least 1 and no queue
 // position (Place).
 //
 // An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
@@ -72,7 +72,6 @@ func (g *Gate) reserveSegment(
 			return domain.ErrGateCold
 		}
 		if err == nil {
-			g.sawLoaded(voucherID)
 			err = applyRefusals(refused, rest)
 		}
 		if err != nil {

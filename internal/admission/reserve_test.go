@@ -50,11 +50,11 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 			require.NoError(t, err)
 			return entries[n].Values
 		}
-		require.Equal(t, map[string]any{"rows": first + "\n" + second}, fields("seckill:{s7}:orders", 0))
+		require.Equal(t, map[string]any{"rows": first + "\n" + second, "generation": "1"}, fields("seckill:{s7}:orders", 0))
 		p := queue(t, g, voucher)[0]
 		p.Tries = 2
 		settle(t, g, p, domain.End{Again: true}, domain.End{Dead: "poison"})
-		require.Equal(t, map[string]any{"rows": first, "tries": "2"}, fields("seckill:{s7}:orders", 0))
+		require.Equal(t, map[string]any{"rows": first, "generation": "1", "tries": "2"}, fields("seckill:{s7}:orders", 0))
 		require.Equal(t, map[string]any{
 			"dead_entry": p.Entry, "dead_reason": "poison", "dead_tries": "2", "row": second,
 		}, fields("seckill:{s7}:dead", 0))
@@ -179,8 +179,8 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 		g, db := withStock(t, rdb, 3)
 		g.cfg.MaxBacklog = 2
 		db.stock[neighbour], db.stock[stranger] = 9, 9
-		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
-		require.NoError(t, g.Load(t.Context(), stranger, db.read))
+		require.NoError(t, g.Load(t.Context(), neighbour, db))
+		require.NoError(t, g.Load(t.Context(), stranger, db))
 		of := func(voucherID int64, a domain.Admission) domain.Admission {
 			a.VoucherID = voucherID
 			return a

@@ -26,7 +26,7 @@ func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
 
 			after := segmented(rdb, map[int64]int{voucher: n[1]})
 			require.NoError(t, after.Unload(t.Context(), voucher))
-			require.NoError(t, after.Load(t.Context(), voucher, db.read))
+			require.NoError(t, after.Load(t.Context(), voucher, db))
 			for i, p := range entries {
 				a := p.Admissions[0]
 				if i%2 == 0 {
@@ -41,7 +41,7 @@ func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
 				}
 			}
 
-			require.NoError(t, after.Rebuild(t.Context(), voucher, level(t, after, voucher).Built, db.read))
+			require.NoError(t, after.Rebuild(t.Context(), voucher, level(t, after, voucher).Built, db))
 			requireExact(t, after, db)
 		}
 	})

@@ -24,7 +24,7 @@ func segmentsWithStock(t *testing.T, rdb redis.UniversalClient, n int, units int
 	t.Helper()
 	g, db := segmented(rdb, map[int64]int{voucher: n}), newDatabase()
 	db.stock[voucher] = units
-	require.NoError(t, g.Load(t.Context(), voucher, db.read))
+	require.NoError(t, g.Load(t.Context(), voucher, db))
 	return g, db
 }
 
@@ -65,7 +65,7 @@ func TestLoadDividesStock(t *testing.T) {
 		g, db := segmentsWithStock(t, rdb, 4, 10)
 		require.Equal(t, []int64{3, 3, 2, 2}, stocks(t, g))
 		requireExact(t, g, db)
-		require.NoError(t, g.Load(t.Context(), voucher, nil), "the gate is loaded")
+		require.NoError(t, g.Load(t.Context(), voucher, newDatabase()), "the gate is loaded")
 	})
 }
 
@@ -123,7 +123,7 @@ func TestLostLoanIsLoadedAgain(t *testing.T) {
 		buyer := admission(9, usersOf(1, 2, 9)[8])
 		require.NoError(t, rdb.Set(t.Context(), keys[1].stock, 0, 0).Err())
 		require.Equal(t, []error{domain.ErrGateCold}, reserve(t, g, buyer))
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		require.Equal(t, []error{nil}, reserve(t, g, buyer))
 		require.EqualValues(t, 2, level(t, g, voucher).Stock)
 	})
@@ -139,7 +139,7 @@ func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
 			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
 		}
 		db.stock[voucher] = 0
-		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db.read))
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
 		require.Equal(t, []int64{-3, 0, 0, 0}, stocks(t, g))
 		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: buyer[0]}))
 		require.Equal(t, []int64{-3, 0, 1, 0}, stocks(t, g))
@@ -158,7 +158,7 @@ func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
 			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
 		}
 		db.stock[voucher] = 1
-		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db.read))
+		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
 		for i, user := range buyers {
 			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: int64(i + 1), UserID: user}))
 		}
@@ -201,7 +201,7 @@ func TestNumberOfSegmentsChanges(t *testing.T) {
 			}
 			_, err := g.Level(t.Context(), voucher)
 			require.ErrorIs(t, err, domain.ErrGateCold)
-			require.NoError(t, g.Load(t.Context(), voucher, db.read))
+			require.NoError(t, g.Load(t.Context(), voucher, db))
 			requireExact(t, g, db)
 			a := admission(int64(i+1), int64(10+i))
 			require.Equal(t, []error{nil}, reserve(t, g, a))

@@ -4,6 +4,11 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
@@ -12,12 +17,47 @@ import (
 var (
 	//go:embed lua/settle.lua
 	settleSource string
+	//go:embed lua/confirm.lua
+	confirmSource string
 	//go:embed lua/dead_letter.lua
 	deadLetterSource string
 
 	settleScript     = script(settleSource)
+	confirmScript    = script(confirmSource)
 	deadLetterScript = script(deadLetterSource)
 )
+
+// Confirm returns the generation under which the admissions of an entry may be committed: that of the present gate, which
+// has them because the entry is in the stream. An entry in a shard that is no segment of its voucher any more, because
+// their number has changed since, is in no gate, and may be committed all the same. Errors: domain.ErrNotFound (it is not
+// in the stream: it was settled, or Redis lost it), ErrUnavailable, those of Config.Segments.
+func (g *Gate) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error) {
+	s, err := shardOfStream(p.Stream)
+	if err != nil {
+		return 0, err
+	}
+
+	a := &p.Admissions[0]
+	segments, err := g.segments(ctx, a.VoucherID)
+	if err != nil {
+		return 0, err
+	}
+	prefix := fmt.Sprintf("%d %d %d ", a.OrderID, a.UserID, a.VoucherID)
+	generation, err := g.run(ctx, confirmScript, keysIn(s, a.VoucherID).list(), p.Entry, prefix).Int64()
+	if errors.Is(err, redis.Nil) {
+		return 0, domain.ErrNotFound
+	}
+	if err == nil && !slices.ContainsFunc(segments, func(k gateKeys) bool { return k.shard == s }) {
+		generation, err = g.cfg.Redis.HGet(ctx, segments[0].meta, "generation").Int64()
+		if errors.Is(err, redis.Nil) {
+			return 0, nil
+		}
+	}
+	if err != nil {
+		return 0, unavailable(err, "confirm entry %s of voucher %d", p.Entry, a.VoucherID)
+	}
+	return generation, nil
+}
 
 // Settle ends the admissions of stream entries after their transaction. It runs one script per stream and voucher, which
 // removes the entries from the stream. What else happens depends on the domain.End of each admission:

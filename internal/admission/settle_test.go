@@ -113,7 +113,7 @@ func TestSettleWithColdGate(t *testing.T) {
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
 		require.Empty(t, queue(t, g, voucher))
-		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11), voucherKeys.meta)
+		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11))
 	})
 }
 
@@ -170,7 +170,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		for order := range int64(buyers) {
 			db.orders[order+1] = dbOrder{voucher: voucher, user: order + 1, active: true}
 		}
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		require.EqualValues(t, 1, *ahead(12))
 		reserve(t, g, admission(13, 13))
 		require.EqualValues(t, 2, *ahead(13))

@@ -18,12 +18,9 @@ var (
 	releaseSource string
 	//go:embed lua/add_stock.lua
 	addStockSource string
-	//go:embed lua/unload.lua
-	unloadSource string
 
 	releaseScript  = script(releaseSource)
 	addStockScript = script(addStockSource)
-	unloadScript   = script(unloadSource)
 )
 
 // Level is the state of a voucher's gate at one moment.
@@ -106,17 +103,16 @@ func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more 
 }
 
 // Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
-// for any other. A running load starts over. Tickets and the stream stay, and so does the mark of a loss of data. Unload
-// is idempotent. Error: domain.ErrUnavailable.
+// for any other. A running load starts over. Tickets and the stream stay. Unload is idempotent. Error:
+// domain.ErrUnavailable.
 func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 	segments, err := g.segments(ctx, voucherID)
 	if err != nil {
 		return err
 	}
 
-	known := false
 	for _, k := range segments {
-		known, err = g.run(ctx, unloadScript, k.list(k.loans), known).Bool()
+		err = g.cfg.Redis.Unlink(ctx, k.stock, k.buyers, k.meta, k.loading, k.notes, k.loans).Err()
 		if err != nil {
 			return unavailable(err, "unload voucher %d", voucherID)
 		}

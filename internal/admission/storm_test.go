@@ -22,20 +22,30 @@ type storm struct {
 	g  *Gate
 	mu sync.Mutex
 	db *database
-
-	// working is held while a worker has entries in hand. A load after a flush cannot know what it will commit: see
-	// may_lack_admissions in common.lua.
-	working sync.Mutex
 }
 
-// read takes some time before and after its snapshot.
-func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+// GateGeneration implements domain.GateStore.
+func (s *storm) GateGeneration(ctx context.Context, v int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.GateGeneration(ctx, v)
+}
+
+// FenceGate implements domain.GateStore.
+func (s *storm) FenceGate(ctx context.Context, v, from int64) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.FenceGate(ctx, v, from)
+}
+
+// GateState implements domain.GateStore. It takes some time before and after its snapshot.
+func (s *storm) GateState(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
 	pause := func() { time.Sleep(rand.N(time.Millisecond)) }
 	pause()
 	defer pause()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.db.read(ctx, v, inFlight)
+	return s.db.GateState(ctx, v, inFlight)
 }
 
 // buy reserves two orders of random users. It loads the gate whenever it is cold.
@@ -60,7 +70,7 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 		if !errors.Is(err, domain.ErrGateCold) {
 			return err
 		}
-		if err := s.g.Load(ctx, voucher, s.read); err != nil {
+		if err := s.g.Load(ctx, voucher, s); err != nil {
 			return err
 		}
 	}
@@ -69,8 +79,6 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 // work commits the first entries of each stream and settles them. At random it retries admissions, leaves entries
 // unsettled, and settles twice.
 func (s *storm) work(ctx context.Context) error {
-	s.working.Lock()
-	defer s.working.Unlock()
 	segments, err := s.g.segments(ctx, voucher)
 	if err != nil {
 		return err
@@ -94,16 +102,11 @@ func (s *storm) workOn(ctx context.Context, stream string) error {
 		if err != nil {
 			return err
 		}
-		p.Ends = make([]domain.End, len(p.Admissions))
-		for i, a := range p.Admissions {
-			if p.Ends[i].Again = p.Tries < 2 && rand.IntN(8) == 0; p.Ends[i].Again {
-				continue
-			}
-			s.mu.Lock()
-			p.Ends[i].Failed = s.db.commit(a)
-			s.mu.Unlock()
+		committed, err := s.commit(ctx, &p)
+		if err != nil {
+			return err
 		}
-		if p.Tries++; rand.IntN(5) > 0 {
+		if committed && rand.IntN(5) > 0 {
 			done = append(done, p)
 		}
 	}
@@ -113,6 +116,46 @@ func (s *storm) workOn(ctx context.Context, stream string) error {
 		}
 	}
 	return nil
+}
+
+// commit commits the admissions of an entry, if it is of the sale's generation or the gate confirms it.
+func (s *storm) commit(ctx context.Context, p *domain.StreamEntry) (bool, error) {
+	p.Tries++
+	p.Ends = make([]domain.End, len(p.Admissions))
+	for range 2 {
+		s.mu.Lock()
+		current := p.Admissions[0].Generation == s.db.generations[voucher]
+		for i, a := range p.Admissions {
+			if p.Ends[i].Again = p.Tries < 3 && rand.IntN(8) == 0; current && !p.Ends[i].Again {
+				p.Ends[i].Failed = s.db.commit(a)
+			}
+		}
+		s.mu.Unlock()
+		if current {
+			return true, nil
+		}
+
+		generation, err := s.g.Confirm(ctx, *p)
+		if errors.Is(err, domain.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		for i := range p.Admissions {
+			p.Admissions[i].Generation = generation
+		}
+	}
+	return false, nil
+}
+
+// flush empties Redis. No gate is loaded within the same millisecond, so that no new entry gets the id of a lost one.
+func (s *storm) flush(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.g.cfg.Redis.FlushDB(ctx).Err()
+	time.Sleep(2 * time.Millisecond)
+	return err
 }
 
 // cancel ends an active order, if there is one.
@@ -136,7 +179,7 @@ func (s *storm) rebuild(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the gate is cold
 	}
-	return s.g.Rebuild(ctx, voucher, level.Built, s.read)
+	return s.g.Rebuild(ctx, voucher, level.Built, s)
 }
 
 // addStock changes the stock. No load reads the database between the two steps of the change.
@@ -171,7 +214,7 @@ func testStorm(t *testing.T, segments, rounds, fullRounds int) {
 func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
 	s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
 	s.db.stock[voucher] = 30
-	require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
+	require.NoError(t, s.g.Load(t.Context(), voucher, s))
 	var orders atomic.Int64
 	for round := range rounds {
 		group, ctx := errgroup.WithContext(t.Context())
@@ -196,14 +239,10 @@ func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
 			often(1, func() error { return s.g.Unload(ctx, voucher) })
 		}
 		if round%20 == 19 {
-			often(1, func() error {
-				s.working.Lock()
-				defer s.working.Unlock()
-				return rdb.FlushDB(ctx).Err()
-			})
+			often(1, func() error { return s.flush(ctx) })
 		}
 		require.NoError(t, group.Wait())
-		require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
+		require.NoError(t, s.g.Load(t.Context(), voucher, s))
 		requireExact(t, s.g, s.db)
 	}
 	for len(queue(t, s.g, voucher)) > 0 {

@@ -64,7 +64,8 @@ func (g Gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, er
 
 // newWorkers returns the workers that commit queued orders. They call moved with the id of each order that is settled.
 func newWorkers(
-	e *Env, rdb redis.UniversalClient, gate Gate, commit queue.CommitFunc, m *metrics, stats *saleStats, moved func(orderID int64),
+	e *Env, rdb redis.UniversalClient, gate Gate, sales domain.GateStore, commit queue.CommitFunc, m *metrics, stats *saleStats,
+	moved func(orderID int64),
 ) *queue.Workers {
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
@@ -77,9 +78,10 @@ func newWorkers(
 			}
 		}
 	}
+	load := func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, sales) }
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
-		Group: admission.Group, Consumer: gate.Instance(), Gate: gate, Commit: stats.commit(commit), Observe: m.workerBatch,
+		LoadGate: load, Group: admission.Group, Consumer: gate.Instance(), Gate: gate, Commit: stats.commit(commit), Observe: m.workerBatch,
 		Settled: settled, Log: e.Log,
 		MinIdle: e.Tuning.MinIdle, ClaimEvery: e.Tuning.ClaimEvery,
 	})

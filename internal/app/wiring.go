@@ -106,7 +106,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
 	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
-	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
+	workers := newWorkers(e, b.rdb, gate, b.store, committer.Commit, m, stats, movedOrders.publish)
 	m.registry.MustRegister(queue.NewLagCollector(workers))
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
@@ -165,7 +165,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Auth: users, Orders: orders, Search: &service.Search{Store: b.store, Live: orders, Phones: phones, Codes: codes, FirstID: idgen.First},
 		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
-		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Reader: b.store.GateState, Now: now}, Failures: b.store, Notices: b.store, Reconciler: reconciler,
+		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Sales: b.store, Now: now}, Failures: b.store, Notices: b.store, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),

@@ -121,7 +121,7 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
 	return do(ctx, store, &service.DeadLetters{
-		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Log: store, Reader: store.GateState, Now: time.Now,
+		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Log: store, Sales: store, Now: time.Now,
 	})
 }
 

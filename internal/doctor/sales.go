@@ -251,7 +251,7 @@ func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcil
 	for range 2 {
 		diff, err = reconcile.Compare(ctx, s.Redis, s.Store, voucherID)
 		if errors.Is(err, domain.ErrGateCold) {
-			_, err = s.Store.GateState(ctx, voucherID, nil)
+			_, err = s.Store.SaleLevel(ctx, voucherID)
 			return diff, true, err
 		}
 		if err != nil || diff.Matches() {

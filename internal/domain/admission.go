@@ -11,9 +11,13 @@ import (
 // decided. Load the gate and retry. Buyers never receive this error.
 var ErrGateCold = errors.New("the gate is not loaded")
 
-// ErrGateLacking means that the gate cannot say that a buyer has no order, for some seconds after Redis has lost data. A
-// worker may hold an admission of the buyer that was lost as well, and commit it later.
-var ErrGateLacking = fmt.Errorf("%w: Redis has lost admissions that may still be committed", ErrUnavailable)
+// ErrGateLacking means that the gate cannot say that a buyer has no order, because Redis may have lost admissions since
+// the gate was loaded. A worker may hold one of the buyer. Load the gate and retry.
+var ErrGateLacking = fmt.Errorf("%w: Redis may have lost admissions", ErrUnavailable)
+
+// ErrGateReplaced means that an admission is not of the present generation of the sale's gate, which may not have it. It
+// is committed only after the gate has confirmed it.
+var ErrGateReplaced = fmt.Errorf("%w: the gate was loaded after a loss of data", ErrUnavailable)
 
 // ErrGateBroken means that a key of the gate has a wrong type or is not a number: another program wrote it. The gate
 // admits no purchase until it is rebuilt.
@@ -36,6 +40,7 @@ type Admission struct {
 	Place      int64       // the position in the queue of the voucher, from 1, assigned by the gate
 	Key        *RequestKey // without its name; nil for a request without an Idempotency-Key
 	Trace      *Trace      // nil unless the request is sampled
+	Generation int64       // of the gate, assigned by it
 }
 
 // RepeatedError means that the gate admitted an earlier request with the same key.
@@ -116,9 +121,16 @@ type Queued struct {
 	Since time.Time // by the clock of Redis
 }
 
-// GateReader reads the state of a voucher's gate from one snapshot of the database. inFlight are the order ids in the
-// queue. Errors: ErrNotFound (no such sale), ErrUnavailable.
-type GateReader func(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+// GateStore is the database of a gate. Errors: ErrNotFound (no such sale), ErrUnavailable.
+type GateStore interface {
+	// GateGeneration returns the generation of a voucher's gate.
+	GateGeneration(ctx context.Context, voucherID int64) (int64, error)
+	// FenceGate increments the generation if it is still from, and reports whether it was. From then on, no admission of
+	// an earlier generation is committed.
+	FenceGate(ctx context.Context, voucherID, from int64) (bool, error)
+	// GateState reads the state of a voucher's gate from one snapshot. inFlight are the order ids in the queue.
+	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+}
 
 // Outcome is the final result of an admission.
 type Outcome struct {

@@ -12,6 +12,9 @@ type NewOrder struct {
 	Limit int         // the most active orders of the voucher per user
 	Round uint32      // of the pass of a waiting room, against which the order counts; 0 without one
 	Key   *RequestKey // nil for a request without an Idempotency-Key
+	// Generation is that of the gate that admitted the order; nil without a gate. The order is refused with ErrGateReplaced
+	// if the sale's gate has another one.
+	Generation *int64
 	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
 	// being committed.
 	Fence context.Context

@@ -72,7 +72,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 			return lane.NewQueue(gate, ids, faulty, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
-			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Reader: q.state, Now: func() time.Time { return q.clock.now() }}
+			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Sales: store, Now: func() time.Time { return q.clock.now() }}
 			cfg.Rush, cfg.LostAfter = &fakeRusher{}, time.Second
 			cfg.Reconciler = reconcile.New(reconcile.Config{
 				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond, Every: 20 * time.Millisecond,
@@ -83,10 +83,6 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis
 	q.committer = &lane.Committer{Orders: q.store, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
 	return q
-}
-
-func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
-	return q.store.GateState(ctx, voucherID, inFlight)
 }
 
 // waiting returns the entries of all streams.

@@ -12,8 +12,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxLoads bounds the loads of a cold gate for one purchase. More than one is needed only if Redis loses its data
-// again.
+// maxLoads bounds the loads of a gate for one purchase. More than one is needed only if Redis loses its data again.
 const maxLoads = 5
 
 // Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain.
@@ -25,8 +24,8 @@ type Gate interface {
 	// admitted again without any change.
 	// The error is ErrGateCold or ErrUnavailable; then there are no results.
 	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
-	// Load ensures that the gate of a voucher is loaded. If it is cold, the data comes from read.
-	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
+	// Load ensures that the gate of a voucher is loaded, and has all admissions.
+	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
 	// ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
@@ -53,8 +52,7 @@ type GateStore interface {
 	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
 	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (n int, newest int64, err error)
-	// GateState is a GateReader.
-	GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error)
+	domain.GateStore
 	// OrderFacts returns the ids that are orders of the voucher. Error: ErrUnavailable.
 	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
 }
@@ -73,7 +71,7 @@ type Queue struct {
 	lastUsed map[int64]time.Time // the last reservation of this process, by voucher
 }
 
-// attempt is a purchase for the gate. After a cold gate it is repeated with the same order id.
+// attempt is a purchase for the gate. After a load it is repeated with the same order id.
 type attempt struct {
 	domain.Purchase
 	orderID int64 // 0 in the first attempt
@@ -133,7 +131,7 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 	return stored, r.replayed, nil
 }
 
-// reserve reserves a unit, and loads the gate if it is cold. It waits for the load outside the batch, because few
+// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. It waits for the load outside the batch, because few
 // batches may run at the same time and other vouchers need them.
 func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
@@ -142,15 +140,15 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	for range maxLoads {
 		a.Trace = p.Trace.Waiting()
 		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
-		if !errors.Is(r.err, domain.ErrGateCold) {
+		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
 			return r
 		}
 		a.orderID = r.order.ID
-		if err := l.gate.Load(ctx, p.VoucherID, l.store.GateState); err != nil {
+		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
 			return reservation{err: err}
 		}
 	}
-	return reservation{err: fmt.Errorf("%w: the gate is cold after %d loads", domain.ErrUnavailable, maxLoads)}
+	return reservation{err: fmt.Errorf("%w: the gate cannot decide after %d loads", domain.ErrUnavailable, maxLoads)}
 }
 
 // findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.

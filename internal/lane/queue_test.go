@@ -27,7 +27,7 @@ type fakeGate struct {
 func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) ([]error, error) {
 	return g.reserve(as)
 }
-func (g *fakeGate) Load(context.Context, int64, domain.GateReader) error        { g.loads++; return nil }
+func (g *fakeGate) Load(context.Context, int64, domain.GateStore) error         { g.loads++; return nil }
 func (g *fakeGate) Ticket(context.Context, int64, int64) (domain.Ticket, error) { return g.ticket() }
 func (g *fakeGate) Instance() string                                            { return "me" }
 func (g *fakeGate) Expect(id int64) OutcomeWaiter {
@@ -51,13 +51,11 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (doma
 
 // gateStore is a GateStore. order returns the only order, which every user may read unless it has a user.
 type gateStore struct {
+	domain.GateStore // no method is called
 	store
 	order func() (domain.Order, error)
 }
 
-func (s *gateStore) GateState(context.Context, int64, []int64) (domain.GateState, error) {
-	return domain.GateState{}, nil
-}
 func (s *gateStore) Order(_ context.Context, userID, _ int64) (domain.Order, error) {
 	o, err := s.order()
 	if err == nil && o.UserID != 0 && userID != 0 && userID != o.UserID {
@@ -229,7 +227,7 @@ func (g *loadingGate) Reserve(_ context.Context, voucherID int64, _ domain.Windo
 	return admitAll(as)
 }
 
-func (g *loadingGate) Load(ctx context.Context, _ int64, _ domain.GateReader) error {
+func (g *loadingGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error {
 	<-ctx.Done()
 	return domain.ErrUnavailable
 }

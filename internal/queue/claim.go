@@ -65,7 +65,7 @@ func parseClaimed(item any) (entry, error) {
 
 // renewClaims renews the claim on entries that the reader keeps in memory. It returns those that are still in the stream,
 // and a time before Redis looked for them. The others were settled, or Redis lost them. Lost admissions must not be
-// committed later, because their buyers see them as failed after a while, and the gate counts on it. renewClaims retries
+// committed later, because their buyers see them as failed after a while. renewClaims retries
 // until ctx ends; then it returns all entries and an error.
 func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, time.Time, error) {
 	args := make([]any, 0, 2+len(entries))

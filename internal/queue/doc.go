@@ -12,6 +12,7 @@
 //
 //	committed, or refused for good   settled
 //	database unavailable             the entry is kept in memory and tried again without limit
+//	gate replaced                    dropped if the present gate does not have it; otherwise tried again
 //	any other error, or a panic      poison: retried in an entry of its own, dead-lettered after Config.MaxTries
 //
 // A batch that fails as a whole is tried again in halves, until the admission that causes the failure is alone. An

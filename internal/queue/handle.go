@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,8 +26,8 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
 	for len(todo) > 0 {
-		// No commit begins later than that after its entries were seen in the stream, not even while Redis is away: LOST_FOR
-		// of the gate relies on it.
+		// No commit begins later than that after its entries were seen in the stream, not even while Redis is away: the
+		// buyers of lost admissions see them as failed after a while.
 		if time.Since(seen) > r.w.cfg.MinIdle/4 {
 			var err error
 			todo, seen, err = r.renewClaims(ctx, todo)
@@ -39,8 +41,13 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		}
 
 		n := countWithin(todo, r.w.cfg.BatchSize)
-		again, unavailable := r.commitEntries(ctx, todo[:n], b)
-		todo = append(again, todo[n:]...)
+		again, replaced, unavailable := r.commitEntries(ctx, todo[:n], b)
+		if len(replaced) > 0 {
+			var err error
+			replaced, err = r.confirm(ctx, replaced)
+			unavailable = cmp.Or(unavailable, err)
+		}
+		todo = append(append(again, replaced...), todo[n:]...)
 		if unavailable == nil {
 			pause.reset(ctx, r.log, "queue: database available again")
 			continue
@@ -101,9 +108,11 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 	return todo
 }
 
-// commitEntries commits and settles entries. It returns the entries for which the database was unavailable, and the
-// error of the last one.
-func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (again []entry, unavailable error) {
+// commitEntries commits and settles entries. It returns those whose gate was replaced, the others for which the database
+// was unavailable, and the error of the last of these.
+func (r *reader) commitEntries(
+	ctx context.Context, entries []entry, b *Batch,
+) (again, replaced []entry, unavailable error) {
 	as := make([]domain.Admission, 0, admissions(entries))
 	for i := range entries {
 		as = append(as, entries[i].Admissions...)
@@ -112,15 +121,69 @@ func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (
 	done := make([]domain.StreamEntry, 0, len(entries))
 	for _, e := range entries {
 		n := len(e.Admissions)
-		if err := firstTemporary(errs[:n]); err != nil {
-			again, unavailable = append(again, e), err
-		} else {
+		err := firstTemporary(errs[:n])
+		switch {
+		case errors.Is(err, domain.ErrGateReplaced):
+			replaced = append(replaced, e)
+		case err != nil:
+			again = append(again, e)
+			unavailable = err
+		default:
 			done = append(done, r.withEnds(ctx, e.StreamEntry, errs[:n]))
 		}
 		errs = errs[n:]
 	}
 	r.settle(ctx, done, b)
-	return again, unavailable
+	return again, replaced, unavailable
+}
+
+// confirm asks the gate for entries whose generation the database has refused. It returns those that the gate has, with
+// its generation. The others were settled, or Redis has lost them: they must not be committed, because the gate may have
+// refused their buyers as sold out. The error is that of an entry for which the gate has no other generation: it is not
+// loaded yet.
+func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) {
+	var waits error
+	var kept []entry
+	for _, e := range entries {
+		var generation int64
+		err := r.persist(ctx, func() error {
+			var err error
+			generation, err = r.w.cfg.Gate.Confirm(ctx, e.StreamEntry)
+			if errors.Is(err, domain.ErrNotFound) {
+				generation = lost
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return entries, err
+		}
+
+		first := e.Admissions[0]
+		switch generation {
+		case lost:
+			r.log.WarnContext(ctx, "queue: dropping an entry that the present gate does not have", slog.String("entry", e.Entry),
+				slog.Int64("voucher_id", first.VoucherID), slog.Int("admissions", len(e.Admissions)))
+			continue
+		case first.Generation:
+			waits = r.loadGate(ctx, first.VoucherID)
+		}
+		for i := range e.Admissions {
+			e.Admissions[i].Generation = generation
+		}
+		kept = append(kept, e)
+	}
+	return kept, waits
+}
+
+// lost is the generation of an entry that is not in the stream.
+const lost = -1
+
+// loadGate loads a gate, within the time of a commit. It returns an error in any case.
+func (r *reader) loadGate(ctx context.Context, voucherID int64) error {
+	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.CommitTimeout)
+	defer cancel()
+	return cmp.Or(r.w.cfg.LoadGate(ctx, voucherID), domain.ErrGateReplaced)
 }
 
 // settle settles entries in the gate. It retries until ctx ends; then the entries stay pending.

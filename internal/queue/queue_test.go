@@ -175,7 +175,7 @@ func TestTimeoutCostsNoTry(t *testing.T) {
 			return slices.Repeat([]error{fmt.Errorf("commit: %w", err)}, len(as))
 		}})}
 		entries := []entry{{StreamEntry: domain.StreamEntry{Admissions: make([]domain.Admission, 2)}}}
-		again, unavailable := r.commitEntries(t.Context(), entries, &Batch{})
+		again, _, unavailable := r.commitEntries(t.Context(), entries, &Batch{})
 		require.ErrorIs(t, unavailable, err)
 		require.Equal(t, entries, again)
 	}

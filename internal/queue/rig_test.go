@@ -33,10 +33,12 @@ type rig struct {
 	rdb  *redis.Client
 	gate *admission.Gate
 
-	mu      sync.Mutex
-	orders  map[int64]domain.Admission // committed
-	commits map[int64]int              // order id -> number of commits that contained it
-	batches []Batch
+	mu         sync.Mutex
+	generation int64                      // of the sale
+	units      int64                      // of the sale, when its gate is loaded
+	orders     map[int64]domain.Admission // committed
+	commits    map[int64]int              // order id -> number of commits that contained it
+	batches    []Batch
 }
 
 func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
@@ -50,10 +52,35 @@ func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 
 // load loads the gate with units. The database of these tests does not count units.
 func (r *rig) load(units int64) {
-	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher,
-		func(context.Context, int64, []int64) (domain.GateState, error) {
-			return domain.GateState{Stock: units}, nil
-		}))
+	r.mu.Lock()
+	r.units = units
+	r.mu.Unlock()
+	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher, r))
+}
+
+// GateGeneration implements domain.GateStore.
+func (r *rig) GateGeneration(context.Context, int64) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.generation, nil
+}
+
+// FenceGate implements domain.GateStore.
+func (r *rig) FenceGate(_ context.Context, _, from int64) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.generation != from {
+		return false, nil
+	}
+	r.generation++
+	return true, nil
+}
+
+// GateState implements domain.GateStore.
+func (r *rig) GateState(context.Context, int64, []int64) (domain.GateState, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return domain.GateState{Stock: r.units}, nil
 }
 
 // reserve queues orders first..first+n-1 in one call. The user ids equal the order ids.
@@ -78,15 +105,20 @@ func (r *rig) reserveApart(first int64, n int) {
 	}
 }
 
-// commit is the database. It stores all admissions.
+// commit is the database. It stores all admissions of the sale's generation.
 func (r *rig) commit(_ context.Context, as []domain.Admission) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range as {
+	errs := make([]error, len(as))
+	for i, a := range as {
 		r.commits[a.OrderID]++
+		if a.Generation != r.generation {
+			errs[i] = domain.ErrGateReplaced
+			continue
+		}
 		r.orders[a.OrderID] = a
 	}
-	return make([]error, len(as))
+	return errs
 }
 
 // refuse counts the admissions and returns err for all of them.
@@ -105,7 +137,8 @@ func (r *rig) config(consumer string, commit CommitFunc) Config {
 		Redis: r.rdb, Streams: admission.Streams()[voucher : voucher+1],
 		Tickets: admission.QueuedTickets()[voucher : voucher+1], DeadStreams: admission.DeadStreams(),
 		Group: admission.Group, Consumer: consumer, Gate: r.gate, Commit: commit,
-		Block: 20 * time.Millisecond, MinIdle: 100 * time.Millisecond, ClaimEvery: 20 * time.Millisecond,
+		LoadGate: func(ctx context.Context, voucherID int64) error { return r.gate.Load(ctx, voucherID, r) },
+		Block:    20 * time.Millisecond, MinIdle: 100 * time.Millisecond, ClaimEvery: 20 * time.Millisecond,
 		Observe: func(b Batch) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -76,9 +76,7 @@ func newWaitingOrders(t *testing.T, server *redis.Client, hook redis.Hook, units
 		sales.Close()
 		require.NoError(t, rdb.Close())
 	})
-	require.NoError(t, gate.Load(t.Context(), voucher, func(context.Context, int64, []int64) (domain.GateState, error) {
-		return domain.GateState{Stock: units}, nil
-	}))
+	require.NoError(t, gate.Load(t.Context(), voucher, &rig{units: units}))
 	return service.NewOrders(service.OrdersConfig{
 		Sales: sales, Lane: lane.NewQueue(laneGate{gate}, &counter{}, nil, nil), Queue: gate,
 		Unpaid: noLimits{}, Now: func() time.Time { return saleTime }, PayTimeout: time.Minute, MaxInFlight: int(units),

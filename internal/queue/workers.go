@@ -15,6 +15,9 @@ import (
 type Settler interface {
 	// Parse parses an entry of a stream.
 	Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error)
+	// Confirm returns the generation under which the admissions of an entry may be committed. Errors: domain.ErrNotFound
+	// (the entry is not in the stream any more), ErrUnavailable.
+	Confirm(ctx context.Context, p domain.StreamEntry) (generation int64, err error)
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
 	Settle(ctx context.Context, done []domain.StreamEntry) error
 	// MoveToDeadLetters moves an entry that cannot be parsed to the dead letters.
@@ -23,8 +26,8 @@ type Settler interface {
 
 // CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,
 // from this call or an earlier one; domain.ErrSoldOut, *domain.DuplicateOrderError, ErrPassExpired,
-// ErrIdempotencyMismatch or ErrIDTaken if the order is refused for good; domain.ErrUnavailable if another attempt may
-// succeed. Any other error counts as a try of the admission.
+// ErrIdempotencyMismatch or ErrIDTaken if the order is refused for good; domain.ErrGateReplaced if the admission must be
+// confirmed first; domain.ErrUnavailable if another attempt may succeed. Any other error counts as a try of the admission.
 type CommitFunc func(ctx context.Context, as []domain.Admission) []error
 
 // Config configures Workers. Zero values select the defaults.
@@ -38,6 +41,9 @@ type Config struct {
 	Consumer    string // name of this process in the group, unique among all processes
 	Gate        Settler
 	Commit      CommitFunc
+	// LoadGate loads the gate of a voucher if it is cold, or may lack admissions. Until then the database may refuse those
+	// that it has.
+	LoadGate func(ctx context.Context, voucherID int64) error
 
 	ReadSize        int           // most entries per read, of up to 64 admissions each; default 32
 	BatchSize       int           // most admissions per Commit, unless a single entry has more; default 500

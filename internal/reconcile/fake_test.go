@@ -14,10 +14,11 @@ import (
 
 // fakeSale implements Gate and Store in memory for one sale. An order id is the age of the order at testNow in seconds.
 type fakeSale struct {
-	t          *testing.T
-	facts      domain.SaleFacts
-	view       domain.GateView
-	orderFacts []domain.OrderFact // orders returned by OrderFacts
+	domain.GateStore // no method is called
+	t                *testing.T
+	facts            domain.SaleFacts
+	view             domain.GateView
+	orderFacts       []domain.OrderFact // orders returned by OrderFacts
 
 	snapshots, unloads, loads int
 	before                    func(snapshot int) // called before each snapshot, with its number from 1
@@ -97,23 +98,19 @@ func (w *fakeSale) Level(context.Context, int64) (domain.GateLevel, error) {
 
 func (w *fakeSale) Unload(context.Context, int64) error { w.unloads++; return nil }
 
-func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, read domain.GateReader) error {
+func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, store domain.GateStore) error {
 	require.Equal(w.t, w.view.Level.Built, built)
-	return w.Load(ctx, v, read)
+	return w.Load(ctx, v, store)
 }
 
-func (w *fakeSale) Load(ctx context.Context, v int64, read domain.GateReader) error {
-	require.NotNil(w.t, read)
+func (w *fakeSale) Load(ctx context.Context, v int64, store domain.GateStore) error {
+	require.NotNil(w.t, store)
 	w.loads++
 	time.Sleep(w.loadTime)
 	if w.loadErr == nil && !w.loadHasNoEffect {
 		w.build()
 	}
 	return w.loadErr
-}
-
-func (w *fakeSale) GateState(context.Context, int64, []int64) (domain.GateState, error) {
-	return domain.GateState{}, nil
 }
 
 func (w *fakeSale) SaleLevel(context.Context, int64) (SaleLevel, error) {

@@ -24,15 +24,14 @@ type Gate interface {
 	Unload(ctx context.Context, voucherID int64) error
 	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since
 	// version built.
-	Rebuild(ctx context.Context, voucherID, built int64, read domain.GateReader) error
-	// Load loads the gate with the result of read unless it is loaded.
-	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
+	Rebuild(ctx context.Context, voucherID, built int64, store domain.GateStore) error
+	// Load loads the gate unless it is loaded.
+	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 }
 
-// Store is the database as the reconciler uses it, which is for reads only.
+// Store is the database as the reconciler uses it: for reads, and to load gates.
 type Store interface {
-	// GateState is a domain.GateReader.
-	GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error)
+	domain.GateStore
 	// SaleLevel reads units and active orders in one database snapshot. Error: ErrNotFound.
 	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
 	// SaleFacts reads everything that must be consistent, in one database snapshot. If there are more than most active
@@ -92,7 +91,7 @@ type Config struct {
 
 // Reconciler compares the database, which decides, with the data in Redis: counters, buyers, tickets, stream and dead
 // letters. It also checks the invariants within the database. It reports the differences, and rebuilds the gate of a
-// voucher on demand. It never writes to the database. It is safe for concurrent use.
+// voucher on demand. In the database it only raises the generation of a gate. It is safe for concurrent use.
 //
 // # Why there are no false alarms
 //
@@ -275,12 +274,12 @@ func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	defer cancel()
 	id := s.facts.VoucherID
 	if !s.gate.Broken {
-		return r.cfg.Gate.Rebuild(ctx, id, s.gate.Level.Built, r.cfg.Store.GateState)
+		return r.cfg.Gate.Rebuild(ctx, id, s.gate.Level.Built, r.cfg.Store)
 	}
 	if err := r.cfg.Gate.Unload(ctx, id); err != nil {
 		return err
 	}
-	return r.cfg.Gate.Load(ctx, id, r.cfg.Store.GateState)
+	return r.cfg.Gate.Load(ctx, id, r.cfg.Store)
 }
 
 func kindsOf(findings []Finding) []Kind {

@@ -39,7 +39,7 @@ func TestDuplicateNamesItsIndex(t *testing.T) {
 }
 
 func takeOne(tx *gorm.DB, voucherID int64) error {
-	_, err := takeUnits(tx, voucherID, 1, now)
+	_, err := takeUnits(tx, saleGroup{voucherID: voucherID, generation: anyGeneration}, 1, now)
 	return err
 }
 

@@ -30,7 +30,9 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 	rows := make([]*pendingInsert, len(orders))
 	for i := range orders {
 		o := &orders[i]
-		rows[i] = &pendingInsert{row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, fence: o.Fence, result: &results[i]}
+		rows[i] = &pendingInsert{
+			row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, generation: o.Generation, fence: o.Fence, result: &results[i],
+		}
 		if o.Key != nil {
 			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
 		}
@@ -98,11 +100,12 @@ var (
 
 // pendingInsert is one order of a batch.
 type pendingInsert struct {
-	row    orderRow
-	limit  int // most active orders of the voucher that the user may have
-	key    *domain.RequestKey
-	fence  context.Context // if not nil, the order is not committed after this context has ended
-	result *domain.Placed
+	row        orderRow
+	limit      int // most active orders of the voucher that the user may have
+	key        *domain.RequestKey
+	generation *int64          // of the gate, or nil
+	fence      context.Context // if not nil, the order is not committed after this context has ended
+	result     *domain.Placed
 }
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }

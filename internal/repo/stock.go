@@ -2,6 +2,7 @@ package repo
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +13,27 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// saleGroup is the inserted rows of one sale.
+// anyGeneration is the generation of rows that were admitted without a gate.
+const anyGeneration = -1
+
+// saleGroup is the inserted rows of one sale that have the same generation.
 type saleGroup struct {
-	voucherID int64
-	rows      []*pendingInsert // in the order of arrival
+	voucherID  int64
+	generation int64
+	rows       []*pendingInsert // in the order of arrival
+}
+
+// compare orders groups by voucher and generation.
+func (s saleGroup) compare(other saleGroup) int {
+	return cmp.Or(cmp.Compare(s.voucherID, other.voucherID), cmp.Compare(s.generation, other.generation))
+}
+
+// having is the condition under which the group gets its units: enough are left, and the gate was not replaced.
+func (s saleGroup) having(units int) (string, []any) {
+	if s.generation == anyGeneration {
+		return "voucher_id = ? AND stock >= ?", []any{s.voucherID, units}
+	}
+	return "voucher_id = ? AND stock >= ? AND gate_generation = ?", []any{s.voucherID, units, s.generation}
 }
 
 // groupBySale groups the rows by sale, in the order of voucher ids. All transactions lock the hot rows in this order,
@@ -23,9 +41,13 @@ type saleGroup struct {
 func groupBySale(rows []*pendingInsert) []saleGroup {
 	var all []saleGroup
 	for _, p := range rows {
-		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s saleGroup, id int64) int { return cmp.Compare(s.voucherID, id) })
+		group := saleGroup{voucherID: p.row.VoucherID, generation: anyGeneration}
+		if p.generation != nil {
+			group.generation = *p.generation
+		}
+		i, found := slices.BinarySearchFunc(all, group, saleGroup.compare)
 		if !found {
-			all = slices.Insert(all, i, saleGroup{voucherID: p.row.VoucherID})
+			all = slices.Insert(all, i, group)
 		}
 		all[i].rows = append(all[i].rows, p)
 	}
@@ -33,7 +55,8 @@ func groupBySale(rows []*pendingInsert) []saleGroup {
 }
 
 // takeUnits deducts one unit for each inserted row. The condition in the UPDATE decides, not an earlier read: of 100
-// units exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again.
+// units exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again, and so are all rows of
+// another generation than the sale's.
 func (b *batch) takeUnits(tx *gorm.DB) error {
 	sales, at := groupBySale(b.inserts), b.rows[0].row.CreatedAt
 	if len(sales) > 1 && !b.takePerSale {
@@ -41,20 +64,20 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		if err != nil || enough {
 			return err
 		}
-		b.takePerSale = true // the statement does not report which sale has too few
+		b.takePerSale = true // the statement does not report which sale has too few, or another generation
 		return errRetryBatch
 	}
 	b.inserts = b.inserts[:0]
 	var dropped []*pendingInsert
 	for _, sale := range sales {
-		left, err := takeAtMost(tx, sale.voucherID, len(sale.rows), at)
+		left, refusal, err := takeAtMost(tx, sale, at)
 		if err != nil {
 			return err
 		}
 		b.inserts = append(b.inserts, sale.rows[:left]...)
+		b.refuse(sale.rows[left:], refusal)
 		dropped = append(dropped, sale.rows[left:]...)
 	}
-	b.refuseSoldOut(dropped)
 	if len(b.inserts) == 0 {
 		return errNonePlaced
 	}
@@ -64,25 +87,40 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 	return deleteRows(tx, dropped)
 }
 
-// takeAtMost takes n units, or all that are left if these are fewer, and returns their number.
-func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, err error) {
-	enough, err := takeUnits(tx, voucherID, n, at)
+// takeAtMost takes a unit for each row of a sale, or all that are left if these are fewer. It returns their number, and
+// the refusal of the last rows, which get none.
+func takeAtMost(tx *gorm.DB, sale saleGroup, at time.Time) (left int, refusal, err error) {
+	n := len(sale.rows)
+	enough, err := takeUnits(tx, sale, n, at)
 	if err != nil || enough {
-		return n, err
+		return n, nil, err
 	}
-	if n == 1 {
-		return 0, nil
+	if n == 1 && sale.generation == anyGeneration {
+		return 0, domain.ErrSoldOut, nil
 	}
+
 	// The row lock keeps the stock unchanged until it is taken.
-	err = tx.Table("seckill_vouchers").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
-	left = min(left, n) // units may have been returned since the UPDATE failed
-	if err != nil || left == 0 {
-		return 0, err
+	var row struct {
+		Stock          int
+		GateGeneration int64
 	}
-	if enough, err = takeUnits(tx, voucherID, left, at); err == nil && !enough {
+	found := tx.Table("seckill_vouchers").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", sale.voucherID).
+		Select("stock", "gate_generation").Scan(&row)
+	if found.Error != nil {
+		return 0, nil, found.Error
+	}
+	if found.RowsAffected > 0 && sale.generation != anyGeneration && sale.generation != row.GateGeneration {
+		return 0, domain.ErrGateReplaced, nil
+	}
+
+	left = min(row.Stock, n) // units may have been returned since the UPDATE failed
+	if left == 0 {
+		return 0, domain.ErrSoldOut, nil
+	}
+	if enough, err = takeUnits(tx, sale, left, at); err == nil && !enough {
 		err = errRetryBatch // cannot happen under the lock; if it does, nothing may be committed
 	}
-	return left, err
+	return left, domain.ErrSoldOut, err
 }
 
 // deleteRows deletes rows that this transaction has inserted.
@@ -93,27 +131,30 @@ func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuseSoldOut answers rows without a unit, and their followers of the same sale, with domain.ErrSoldOut.
-func (b *batch) refuseSoldOut(dropped []*pendingInsert) {
+// refuse answers rows without a unit, and their followers. Those of another sale can only be tried again.
+func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
 	for _, p := range dropped {
-		p.fail(domain.ErrSoldOut)
+		p.fail(refusal)
 	}
 	for _, f := range b.followers {
-		if slices.Contains(dropped, f.leader) && f.row.row.VoucherID == f.leader.row.VoucherID {
-			f.row.fail(domain.ErrSoldOut)
+		same := f.row.row.VoucherID == f.leader.row.VoucherID
+		if slices.Contains(dropped, f.leader) && (same || errors.Is(refusal, domain.ErrUnavailable)) {
+			f.row.fail(refusal)
 		}
 	}
 }
 
-// takeUnits takes n units, or none and returns false.
-func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
-	res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND stock >= ?", voucherID, n).
+// takeUnits takes n units of a sale, or none and returns false.
+func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
+	where, args := sale.having(n)
+	res := tx.Table("seckill_vouchers").Where(where, args...).
 		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
 	return res.RowsAffected > 0, res.Error
 }
 
-// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only the sales
-// with enough units, and the transaction must not be committed.
+// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only some of the
+// sales, and the transaction must not be committed. It does so for groups of one sale, because at most one of them has
+// the sale's generation.
 func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 	var units, where strings.Builder
 	var unitArgs, whereArgs []any
@@ -122,9 +163,10 @@ func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 			where.WriteString(" OR ")
 		}
 		units.WriteString(" WHEN ? THEN ?")
-		where.WriteString("(voucher_id = ? AND stock >= ?)")
+		having, args := s.having(len(s.rows))
+		where.WriteString("(" + having + ")")
 		unitArgs = append(unitArgs, s.voucherID, len(s.rows))
-		whereArgs = append(whereArgs, s.voucherID, len(s.rows))
+		whereArgs = append(whereArgs, args...)
 	}
 	args := append(append(unitArgs, at), whereArgs...)
 	res := tx.Exec("UPDATE seckill_vouchers SET stock = stock - CASE voucher_id"+units.String()+" END, updated_at = ? WHERE "+where.String(), args...)

@@ -37,7 +37,7 @@ type DeadLetterStore interface {
 	// Discard deletes a dead letter. Error: ErrNotFound.
 	Discard(ctx context.Context, id string) error
 	// Load ensures that the gate of a voucher is loaded.
-	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
+	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 }
 
 // ChangeLog is the audit log as DeadLetters uses it. Error: ErrUnavailable.
@@ -59,11 +59,11 @@ const replayLoads = 5
 
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
-	Store  DeadLetterStore
-	Notes  ResourceNoter // may be nil if no request has a key
-	Log    ChangeLog
-	Reader domain.GateReader
-	Now    func() time.Time
+	Store DeadLetterStore
+	Notes ResourceNoter // may be nil if no request has a key
+	Log   ChangeLog
+	Sales domain.GateStore
+	Now   func() time.Time
 }
 
 // List returns a page of dead letters, newest first. Errors: *InvalidError (before), ErrUnavailable.
@@ -98,7 +98,7 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Act
 		case !errors.Is(err, domain.ErrGateCold):
 			return a, err
 		}
-		if err := d.Store.Load(ctx, a.VoucherID, d.Reader); err != nil {
+		if err := d.Store.Load(ctx, a.VoucherID, d.Sales); err != nil {
 			return a, err
 		}
 	}

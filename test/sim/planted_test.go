@@ -263,9 +263,14 @@ var plantedFaults = map[string]plantedFault{
 			w.rdb.Incr(ctx, keys[0].(string))
 		}
 	}),
-	"a gate forgets that Redis has lost the one before": afterScript("load_finish", func(w *world, keys []any, _ *redis.Cmd) {
-		w.rdb.HDel(ctx, keys[2].(string), "lost")
-	}),
+	"an order is committed whatever the generation of its gate": inStore(func(*world) faultyStore {
+		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
+			for i := range orders {
+				orders[i].Generation = nil
+			}
+			return s.PlaceOrders(ctx, orders)
+		}}
+	}).in("queue"),
 	"the counter of ids begins again in another second": func() plantedFault {
 		var second, n int64
 		return afterScript("guarded", func(w *world, args []any, reply *redis.Cmd) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,8 +65,22 @@ func (l *life) gates() map[int64]*gateUnits {
 			require.NoError(l, err)
 			gates[id].free -= min(stock, 0)
 		}
+		if l.failedOver(id) { // the first buyer without a unit has it loaded
+			stock := now.gate(id).Stock
+			gates[id] = &gateUnits{min(gates[id].net, stock), max(gates[id].free, stock)}
+		}
 	}
 	return gates
+}
+
+// oldServer is the history of gates that were loaded before a failover.
+const oldServer = "of the old server"
+
+// failedOver reports whether a segment of a gate was loaded before a failover.
+func (l *life) failedOver(voucher int64) bool {
+	return slices.ContainsFunc(l.streams[:l.segments[voucher]], func(stream string) bool {
+		return l.rdb.HGet(l.ctx, gateKey(stream, voucher, "meta"), "history").Val() == oldServer
+	})
 }
 
 // gateKey returns the name of a key of the segment of a gate whose admissions are in a stream.
@@ -112,42 +125,6 @@ func (l *life) applyAdmissions(at *server, clicks []*click, gates map[int64]*gat
 func (l *life) refuse(user, voucher int64) {
 	for _, p := range l.reservations {
 		p.refused = p.refused || p.state == stateLost && p.UserID == user && p.VoucherID == voucher
-	}
-}
-
-// losses returns the keys of the segments of a gate that were loaded after a loss of data. They refuse nobody as sold
-// out until the loss is over.
-func (l *life) losses(voucher int64) []string {
-	if l.lane != "queue" {
-		return nil
-	}
-	keys, err := l.rdb.Keys(l.ctx, "seckill:*:"+number(voucher)+":meta").Result()
-	require.NoError(l, err)
-	return slices.DeleteFunc(keys, func(key string) bool { return !l.rdb.HExists(l.ctx, key, "lost").Val() })
-}
-
-// lossKnown reports whether a gate was loaded after a loss of data.
-func (l *life) lossKnown() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(l.model.vouchers)), func(id int64) bool { return len(l.losses(id)) > 0 })
-}
-
-// passLosses lets the time pass after which no admission that Redis has lost is committed: by then a worker has
-// committed what it had, or has dropped it.
-func (l *life) passLosses(*rapid.T) {
-	for _, w := range slices.Clone(l.suspended) {
-		if w.fault == suspendsAtCommit {
-			l.endWorker(w)
-		}
-	}
-	for id := range l.model.vouchers {
-		l.passLoss(id)
-	}
-}
-
-// passLoss is passLosses of one voucher while no worker is suspended.
-func (l *life) passLoss(voucher int64) {
-	for _, key := range l.losses(voucher) {
-		require.NoError(l, l.rdb.HIncrBy(l.ctx, key, "lost", -15_000).Err())
 	}
 }
 
@@ -199,7 +176,7 @@ func (g deadLetterStore) DeadLetter(ctx context.Context, id string) (service.Dea
 }
 
 func (l *life) deadLetters() service.DeadLetters {
-	return service.DeadLetters{Store: deadLetterStore{l.gate}, Log: l.real, Reader: l.real.GateState, Now: time.Now}
+	return service.DeadLetters{Store: deadLetterStore{l.gate}, Log: l.real, Sales: l.real, Now: time.Now}
 }
 
 func (l *life) anyDeadLetters() bool {

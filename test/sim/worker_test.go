@@ -99,7 +99,7 @@ func (l *life) workOnce(fault string, claims bool) {
 	l.reads.Store(0)
 	l.stopReading = stop
 	workers := queue.New(queue.Config{
-		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty,
+		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty, LoadGate: w.loadGate,
 		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond, MinIdle: minIdle, ClaimEvery: time.Hour,
 		CommitTimeout: 24 * time.Hour, ShutdownTimeout: time.Millisecond,
 		Observe: func(queue.Batch) { stop() }, Log: silent,
@@ -164,13 +164,6 @@ func (l *life) buyersReturn(t *rapid.T) {
 	}
 }
 
-// endWorker ends a suspended worker: it makes no more calls.
-func (l *life) endWorker(w *worker) {
-	w.crashed = true
-	w.stop()
-	l.continueWorker(w)
-}
-
 // suspend waits for the step that lets the worker continue.
 func (w *worker) suspend() {
 	w.paused <- struct{}{}
@@ -233,6 +226,20 @@ func (w *worker) commitOrders(ctx context.Context, as []domain.Admission) []erro
 // Parse implements queue.Settler.
 func (w *worker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	return w.gate.Parse(stream, entry, fields)
+}
+
+// Confirm implements queue.Settler.
+func (w *worker) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error) {
+	if w.crashed {
+		return 0, errInjected
+	}
+	w.summary.counts["worker asks the gate"]++
+	return w.gate.Confirm(ctx, p)
+}
+
+func (w *worker) loadGate(ctx context.Context, voucherID int64) error {
+	w.summary.counts["worker loads a gate"]++
+	return w.gate.Load(ctx, voucherID, w.real)
 }
 
 // Settle implements queue.Settler.

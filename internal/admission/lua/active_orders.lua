@@ -5,4 +5,4 @@
 -- buyer.
 local list = redis.call('HGET', BUYERS, ARGV[1])
 if not loaded and not list then return false end
-return {list or '', loaded and may_lack_admissions() and 1 or 0}
+return {list or '', loaded and not has_all_admissions() and 1 or 0}

@@ -2,9 +2,8 @@
 -- KEYS[1]  stock    string: units that may still be admitted; the gate is loaded while this key exists
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, oldest first
 -- KEYS[3]  meta     hash: held, queued, version, sum (of checksum_part() of the orders held), line (the last queue
---                   position assigned), built (the version of the last load), run (the server_run() that the gate was
---                   last seen on), lost (the time in ms at which a loss of data showed; see may_lack_admissions());
---                   an unloaded gate has only the last two
+--                   position assigned), built (the version of the last load), generation (of the sale in the database,
+--                   as of the last load that raised it), history (the server_history() of that load)
 -- KEYS[4]  loading  string: the token of the running load, on a cold gate or beside a loaded one
 -- KEYS[5]  notes    list: changes of the gate during a load, oldest first; see add_notes()
 -- KEYS[6]  stream   the shard's admissions; an entry has the rows of one voucher
@@ -19,7 +18,6 @@ local STOCK, BUYERS, META, LOADING, NOTES, STREAM, QUEUED, DEAD = unpack(KEYS, 1
 local GROUP = 'workers'
 local FAILED_TTL = 86400 -- seconds
 local NOTES_TTL = 60000 -- ms; longer than the lease of a load
-local LOST_FOR = 15000 -- ms; longer than a worker keeps an entry that it has not seen in the stream, with its commit
 
 local loaded = redis.call('EXISTS', STOCK) == 1
 local loading = redis.call('EXISTS', LOADING) == 1
@@ -30,29 +28,26 @@ local function server_time_ms()
   return string.format('%s%03d', t[1], math.floor(tonumber(t[2]) / 1000))
 end
 
--- Returns the id of this run of the server, or "" without permission to read it.
-local function server_run()
-  local known, info = pcall(redis.call, 'INFO', 'server')
-  return known and string.match(info, 'run_id:(%w+)') or ''
+-- Returns the id of the server's replication history, or "" without permission to read it. A server that restarts, or
+-- becomes the master, begins a new one.
+local function server_history()
+  local known, info = pcall(redis.call, 'INFO', 'replication')
+  return known and string.match(info, 'master_replid:(%w+)') or ''
 end
 
--- Returns whether the gate may lack admissions that a worker will commit: less than LOST_FOR ago it was loaded after a
--- loss of data, or this function first saw that another server has taken over. If the clock has been set back since, the
--- time begins again.
-local function may_lack_admissions()
-  local run = server_run()
-  local seen, lost = unpack(redis.call('HMGET', META, 'run', 'lost'))
-  if seen ~= run then redis.call('HSET', META, 'run', run) end
-  local moved = seen and seen ~= run -- without seen, an earlier version has loaded the gate
-  if not moved and not lost then return false end
+-- Returns whether the gate has all admissions of its generation. It may lack some if another server has taken over since
+-- its load, or if an earlier version loaded it.
+local function has_all_admissions()
+  local known, history = unpack(redis.call('HMGET', META, 'generation', 'history'))
+  return known and history == server_history()
+end
 
-  local now = server_time_ms()
-  local since = tonumber(now) - (tonumber(lost) or 0)
-  if moved or since < 0 then
-    since = 0
-    redis.call('HSET', META, 'lost', now)
-  end
-  return since < LOST_FOR
+local generation -- once add_entry() has read it
+
+-- Appends an entry with rows to the stream, and with further fields and values.
+local function add_entry(rows, ...)
+  generation = generation or redis.call('HGET', META, 'generation') or '0'
+  redis.call('XADD', STREAM, '*', 'rows', rows, 'generation', generation, ...)
 end
 
 -- The next functions work on a buyer's comma-separated list of order ids.

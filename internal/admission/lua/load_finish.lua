@@ -9,15 +9,18 @@
 -- ARGV[6]  queued
 -- ARGV[7]  sum
 -- ARGV[8]  epoch of the loans; empty for a gate of one segment
--- ARGV[9]  1 if Redis has lost a cold gate that does not name its server any more; otherwise 0
+-- ARGV[9]  generation; empty to keep that of the gate
+-- ARGV[10] history of the server at the begin of the load
 -- Returns
 --   {}                                 the gate is in place
 --   {users, stock, held, queued, sum}  notes are left: the number of users now in the table, and what to add to the
 --                                      other four before the next call
---   nil                                this load has lost its lease or its table expired, and nothing changed
-local token, most, users, stock, held, queued, sum, epoch, lost = unpack(ARGV)
+--   nil                                this load has lost its lease, its table expired, or another server has taken
+--                                      over, and nothing changed
+local token, most, users, stock, held, queued, sum, epoch, generation, history = unpack(ARGV)
 local TABLE, LOANS = unpack(KEYS, COMMON + 1)
 if redis.call('GET', LOADING) ~= token or redis.call('HLEN', TABLE) ~= tonumber(users) then return false end
+if server_history() ~= history then return false end
 
 local delta = {stock = 0, held = 0, queued = 0, sum = 0}
 
@@ -55,10 +58,7 @@ local version = string.format('%s%06d', t[1], tonumber(t[2]))
 redis.call('SET', STOCK, stock)
 redis.call('INCRBY', STOCK, delta.stock)
 redis.call('HSET', META, 'held', held, 'queued', queued, 'sum', sum, 'version', version, 'built', version)
-if not loaded and lost == '1' and redis.call('HEXISTS', META, 'run') == 0 then
-  redis.call('HSET', META, 'lost', server_time_ms())
-end
-may_lack_admissions() -- stores the server, and compares it with that of a gate that was unloaded
+if generation ~= '' then redis.call('HSET', META, 'generation', generation, 'history', history) end
 redis.call('HINCRBY', META, 'held', delta.held)
 redis.call('HINCRBY', META, 'queued', delta.queued)
 redis.call('HINCRBY', META, 'sum', delta.sum)

@@ -32,7 +32,7 @@ if not held then
   redis.call('HINCRBY', META, 'sum', checksum_part(order))
   if loading then add_notes('+ ' .. user .. ' ' .. order) end
 end
-redis.call('XADD', STREAM, '*', 'rows', row)
+add_entry(row)
 add_tickets({user}, {row})
 redis.call('HDEL', KEYS[COMMON + 1], order)
 redis.call('HINCRBY', META, 'queued', 1)

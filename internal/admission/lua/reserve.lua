@@ -7,7 +7,7 @@
 -- Returns nil if the gate is cold, and then nothing changed. Otherwise it returns {number, answer, number, answer, ...}
 -- with the number (from 1) of each purchase that is not admitted, and one of
 --   "not_started"  "ended"  "sold_out"  "overloaded"
---   "unsure"       no unit is left, but a worker may still commit admissions that Redis has lost, even one of this user
+--   "unsure"       no unit is left, but Redis may have lost admissions since the gate was loaded, even one of this user
 --   an order id    the newest of the user's orders, whose number has reached the limit
 --   "same <id>"    the order that an earlier request with the same key placed
 --   "mismatch"     a different request used the key
@@ -50,9 +50,7 @@ local function find_keyed_order(record, user, key, request)
   return order, earlier == request
 end
 
--- The refusal of buyers for whom no unit is left. It is found out in every call, so that a failover counts from the first
--- call after it, and is over when the last unit is sold.
-local no_unit = may_lack_admissions() and 'unsure' or 'sold_out'
+local no_unit -- the refusal of buyers for whom no unit is left
 local units = tonumber(redis.call('GET', STOCK))
 local free_tickets = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
 local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
@@ -71,6 +69,7 @@ for i = 1, buyers do
     elseif count_orders(list) >= tonumber(limit) then
       refuse(i, newest_order(list))
     elseif #rows >= units then
+      no_unit = no_unit or has_all_admissions() and 'sold_out' or 'unsure'
       refuse(i, no_unit)
     elseif #rows >= free_tickets then
       refuse(i, 'overloaded')
@@ -92,7 +91,7 @@ if #rows > 0 then
   redis.call('HSET', BUYERS, unpack(held))
   add_tickets(admitted, rows)
   for i = 1, #rows, ENTRY_ROWS do
-    redis.call('XADD', STREAM, '*', 'rows', table.concat(rows, '\n', i, math.min(i + ENTRY_ROWS - 1, #rows)))
+    add_entry(table.concat(rows, '\n', i, math.min(i + ENTRY_ROWS - 1, #rows)))
   end
   redis.call('DECRBY', STOCK, #rows)
   redis.call('HINCRBY', META, 'held', #rows)

@@ -40,7 +40,7 @@ while arg < #ARGV do
       tickets = KEYS[ticket]
     end
     if removed and outcome == 'retry' then
-      redis.call('XADD', STREAM, '*', 'rows', row, 'tries', tries)
+      add_entry(row, 'tries', tries)
     elseif removed then
       out = out + 1
       users[#users + 1] = user

@@ -20,7 +20,31 @@ func New(db sqldb.Access) *Store { return &Store{db} }
 // idsPerQuery is the most ids in one query.
 const idsPerQuery = 1000
 
-// GateState implements lane.GateStore. It reads everything from one snapshot.
+// GateGeneration implements domain.GateStore.
+func (s *Store) GateGeneration(ctx context.Context, voucherID int64) (int64, error) {
+	var generation int64
+	err := s.db.Reader(ctx).Table("seckill_vouchers").Select("gate_generation").Where("voucher_id = ?", voucherID).Take(&generation).Error
+	return generation, s.db.Translate(err)
+}
+
+// FenceGate implements domain.GateStore. It waits for the commits that have locked the sale's row, and those after it
+// read the new generation. The sale counts as changed, so that lists of its buyers are read again.
+func (s *Store) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
+	fenced := false
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND gate_generation = ?", voucherID, from).
+			Updates(map[string]any{"gate_generation": from + 1, "updated_at": now})
+		fenced = res.RowsAffected > 0
+		return res.Error
+	})
+	return fenced, err
+}
+
+// GateState implements domain.GateStore.
 func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
 	var state domain.GateState
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
