@@ -35,6 +35,7 @@ type Admission struct {
 	At        time.Time
 	// PayTimeout is that of the sale at the time of the admission; 0 selects the default of the server.
 	PayTimeout time.Duration
+	OfferID    OfferID     // of what is bought; zero if an earlier release admitted it
 	Round      uint32      // of the pass of a waiting room; 0 without one
 	ReplyTo    string      // the instance that waits for the outcome; empty if none does
 	Place      int64       // the position in the queue of the voucher, from 1, assigned by the gate

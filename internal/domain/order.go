@@ -96,7 +96,11 @@ type Order struct {
 	Reason      string // of a failed order: an error code of the API
 	RedeemCode  string // of a paid order, set only in answers to its owner
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
-	Ahead *int64
+	Ahead   *int64
+	OfferID OfferID // of what was bought; zero if another program or an earlier release placed the order
+	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
+	// exist, and where an order is not shown to anybody.
+	Offer *Offer
 }
 
 // Purchase is a buyer's request for one unit of an open sale. A lane turns it into an order.
@@ -105,7 +109,8 @@ type Purchase struct {
 	VoucherID int64
 	Amount    int64
 	Currency  string
-	Limit     int // the most active orders of this voucher per user
+	Offer     *Offer // nil if it is unknown
+	Limit     int    // the most active orders of this voucher per user
 	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
@@ -126,6 +131,7 @@ func (p Purchase) Order(id int64) Order {
 	return Order{
 		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
 		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
+		OfferID: p.OfferID(), Offer: p.Offer,
 	}
 }
 
@@ -135,6 +141,7 @@ func (t *Ticket) Order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
 		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(cmp.Or(t.PayTimeout, payTimeout)), Reason: t.Failed, Ahead: t.Ahead,
+		OfferID: t.OfferID,
 	}
 	if t.Failed != "" {
 		o.Status = OrderFailed

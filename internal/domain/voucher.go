@@ -74,7 +74,8 @@ type Voucher struct {
 	ImageID     string // of its picture; empty: none
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	Sale        *Sale // nil for a normal voucher
+	Sale        *Sale  // nil for a normal voucher
+	Offer       *Offer // only service.SaleLoader sets it
 }
 
 // Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).

@@ -150,7 +150,7 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 // redemptionOut is what a redeem code stands for.
 type redemptionOut struct {
 	Order      adminOrderOut `json:"order"`
-	Voucher    voucherOut    `json:"voucher"`
+	Voucher    voucherOut    `json:"voucher"`               // with what it said when it was bought
 	RedeemedBy *redeemerOut  `json:"redeemed_by,omitempty"` // absent unless the order is redeemed and the log says by which user
 }
 
@@ -172,11 +172,16 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := h.vouchers.Get(ctx, o.VoucherID)
+	present, err := h.vouchers.Get(ctx, o.VoucherID)
 	if err != nil {
 		return err
 	}
-	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(v)}
+	v := *present
+	if bought := o.Offer; bought != nil {
+		v.Title, v.SubTitle, v.Rules = bought.Title, bought.SubTitle, bought.Rules
+		v.ShopID, v.ActualValue = bought.ShopID, bought.ActualValue
+	}
+	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(&v)}
 	if o.Status == domain.OrderRedeemed {
 		if out.RedeemedBy, err = h.redeemer(ctx, o.ID); err != nil {
 			return err

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -28,6 +30,7 @@ func writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 
 // appendOrder appends the JSON form of newOrderOut(o).
 func appendOrder(b []byte, o *domain.Order) []byte {
+	bought := o.Bought()
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, o.ID, 10)
 	b = append(b, `","voucher_id":"`...)
@@ -40,6 +43,20 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 	b = strconv.AppendInt(b, o.Amount, 10)
 	b = append(b, `,"currency":`...)
 	b = appendString(b, o.Currency)
+	b = append(b, `,"title":`...)
+	b = appendString(b, bought.Title)
+	if bought.SubTitle != "" {
+		b = append(b, `,"sub_title":`...)
+		b = appendString(b, bought.SubTitle)
+	}
+	if bought.Rules != "" {
+		b = append(b, `,"rules":`...)
+		b = appendString(b, bought.Rules)
+	}
+	b = append(b, `,"shop_id":"`...)
+	b = strconv.AppendInt(b, bought.ShopID, 10)
+	b = append(b, `","shop_name":`...)
+	b = appendString(b, bought.ShopName)
 	b = appendTime(b, "created_at", &o.CreatedAt)
 	b = appendTime(b, "expires_at", &o.ExpiresAt)
 	b = appendTime(b, "paid_at", o.PaidAt)
@@ -195,23 +212,36 @@ func appendProblem(b []byte, p *problem) []byte {
 
 // appendString appends s as a JSON string. A string without characters to escape is copied as it is.
 func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, err := json.Marshal(s)
-			if err != nil { // cannot happen for a string
-				quoted = []byte(`""`)
-			}
-			return append(b, quoted...)
+	if mustEscape(s) {
+		quoted, err := json.Marshal(s)
+		if err != nil { // cannot happen for a string
+			quoted = []byte(`""`)
 		}
+		return append(b, quoted...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
 }
 
+// mustEscape reports whether encoding/json changes a character of s: control characters, those with a meaning in JSON or
+// HTML, the line separators U+2028 and U+2029, and bytes that are not UTF-8.
+func mustEscape(s string) bool {
+	ascii := true
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&':
+			return true
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	return !ascii && (!utf8.ValidString(s) || strings.ContainsAny(s, "\u2028\u2029"))
+}
+
 // writeOrder writes an order.
 func writeOrder(c *gin.Context, status int, o *domain.Order) error {
-	writeBody(c, status, jsonType, appendOrder(make([]byte, 0, 256), o))
+	writeBody(c, status, jsonType, appendOrder(make([]byte, 0, 512), o))
 	return nil
 }
 

@@ -220,7 +220,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "ms")).UTC()
 	})
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z_]*"), rapid.Just("a\"b\\c<d>&\x00\u2028é"))
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z_]*"), rapid.SampledFrom([]string{"a\"b\\c<d>&\x00\u2028é", "午市套餐\u007f 🍜", "\u2029", "\xe5\x8d"}))
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.Int64()
 		o := domain.Order{
@@ -231,6 +231,12 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
 			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"), Disputed: rapid.Bool().Draw(t, "disputed"),
 			Ahead: rapid.Ptr(id, true).Draw(t, "ahead"),
+		}
+		if rapid.Bool().Draw(t, "offer") {
+			o.Offer = &domain.Offer{
+				Title: text.Draw(t, "bought title"), SubTitle: text.Draw(t, "bought sub title"), Rules: text.Draw(t, "bought rules"),
+				ShopID: id.Draw(t, "shop"), ShopName: text.Draw(t, "shop name"),
+			}
 		}
 		want, err := json.Marshal(newOrderOut(&o))
 		require.NoError(t, err)

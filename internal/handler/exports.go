@@ -24,7 +24,6 @@ type PaymentLister interface {
 type exportHandler struct {
 	errors   *errorWriter
 	orders   *service.Search
-	vouchers *service.Vouchers
 	payments PaymentLister
 	audit    domain.AuditStore
 	reads    slots
@@ -93,7 +92,6 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	title := h.titles(c.Request.Context())
 	rows := pages(c, h.reads, func(last *service.FoundOrder) ([]service.FoundOrder, error) {
 		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
@@ -101,31 +99,18 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		}
 		return h.orders.Find(c.Request.Context(), f)
 	}, func(o *service.FoundOrder) []string {
+		bought := o.Bought()
 		return []string{
-			number(o.ID), number(o.VoucherID), title(o.VoucherID), number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
+			number(o.ID), number(o.VoucherID), bought.Title, number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
 			domain.FormatAmount(o.Amount, o.Currency), o.Currency, csvTime(&o.CreatedAt), csvTime(&o.ExpiresAt), csvTime(o.PaidAt),
-			csvTime(o.RedeemedAt), csvTime(o.CancelledAt), csvTime(o.RefundedAt),
+			csvTime(o.RedeemedAt), csvTime(o.CancelledAt), csvTime(o.RefundedAt), bought.SubTitle, bought.Rules, number(bought.ShopID),
+			bought.ShopName,
 		}
 	})
 	return h.write(c, "orders", []string{
 		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at_utc", "expires_at_utc", "paid_at_utc",
-		"redeemed_at_utc", "cancelled_at_utc", "refunded_at_utc",
+		"redeemed_at_utc", "cancelled_at_utc", "refunded_at_utc", "sub_title", "rules", "shop_id", "shop_name",
 	}, rows)
-}
-
-// titles returns a function that returns the title of a voucher, or "" if it cannot be read.
-func (h *exportHandler) titles(ctx context.Context) func(id int64) string {
-	known := map[int64]string{}
-	return func(id int64) string {
-		title, ok := known[id]
-		if !ok {
-			if v, err := h.vouchers.Get(ctx, id); err == nil {
-				title = v.Title
-			}
-			known[id] = title
-		}
-		return title
-	}
 }
 
 func (h *exportHandler) paymentFile(c *gin.Context) error {

@@ -26,6 +26,11 @@ type orderOut struct {
 	Status      string     `json:"status"`
 	Amount      int64      `json:"amount"`
 	Currency    string     `json:"currency"`
+	Title       string     `json:"title"` // this and the following four as bought
+	SubTitle    string     `json:"sub_title,omitempty"`
+	Rules       string     `json:"rules,omitempty"`
+	ShopID      ID         `json:"shop_id"`
+	ShopName    string     `json:"shop_name"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   time.Time  `json:"expires_at"`
 	PaidAt      *time.Time `json:"paid_at,omitempty"`
@@ -39,9 +44,11 @@ type orderOut struct {
 }
 
 func newOrderOut(o *domain.Order) orderOut {
+	bought := o.Bought()
 	return orderOut{
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
-		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+		Currency: o.Currency, Title: bought.Title, SubTitle: bought.SubTitle, Rules: bought.Rules, ShopID: ID(bought.ShopID),
+		ShopName: bought.ShopName, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt, Disputed: o.Disputed,
 		Reason: o.Reason, RedeemCode: o.RedeemCode, Ahead: o.Ahead,
 	}

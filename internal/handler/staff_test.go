@@ -259,6 +259,7 @@ func TestExports(t *testing.T) {
 			"order_id": newest.ID, "voucher_id": v.ID, "title": "'" + title, "user_id": newest.UserID, "phone": "138****0102", "status": "pending_payment",
 			"amount": "80.00", "currency": "CNY", "created_at_utc": "2026-11-11 12:00:00", "expires_at_utc": "2026-11-11 12:15:00",
 			"paid_at_utc": "", "redeemed_at_utc": "", "cancelled_at_utc": "", "refunded_at_utc": "",
+			"sub_title": "", "rules": "", "shop_id": "1", "shop_name": "",
 		}, rows[0])
 
 		rows = viewer.get("/api/v1/admin/payments.csv").file()

@@ -31,7 +31,7 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	for i, a := range as {
 		orders[i] = domain.NewOrder{Limit: a.Limit, Round: a.Round, Key: a.Key, Generation: &as[i].Generation, Trace: a.Trace, Order: domain.Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: domain.OrderPendingPayment, Amount: a.Amount,
-			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(&a),
+			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(&a), OfferID: a.OfferID,
 		}}
 	}
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {

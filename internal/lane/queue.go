@@ -237,7 +237,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		results[i].order.Status = domain.OrderQueued
 		as[n] = domain.Admission{
 			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
-			At: p.At, PayTimeout: p.PayTimeout, Round: p.Round, Key: p.Key, Trace: p.Trace,
+			At: p.At, PayTimeout: p.PayTimeout, OfferID: p.OfferID(), Round: p.Round, Key: p.Key, Trace: p.Trace,
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()

@@ -169,9 +169,16 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 			return nil, s.db.Translate(err)
 		}
 	}
-	byID := make(map[int64]domain.Order, len(orders))
+	read := make([]domain.Order, len(orders))
 	for i := range orders {
-		byID[orders[i].ID] = orders[i].order()
+		read[i] = orders[i].order()
+	}
+	if err := s.AddOffers(ctx, read); err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]domain.Order, len(read))
+	for _, o := range read {
+		byID[o.ID] = o
 	}
 	for i, r := range rows {
 		events[i] = domain.OrderEvent{

@@ -37,7 +37,26 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 		}
 		found[i] = *p.result
 	}
+	s.addReplayedOffers(ctx, found)
 	return found, nil
+}
+
+// addReplayedOffers sets the offers of orders that earlier requests placed. Where they cannot be read, the request fails, so
+// that its next attempt has the answer of the first one.
+func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) {
+	var replayed []*domain.Placed
+	var orders []*domain.Order
+	for i := range results {
+		if r := &results[i]; r.Replayed {
+			replayed = append(replayed, r)
+			orders = append(orders, &r.Order)
+		}
+	}
+	if err := s.addOffers(s.db.Reader(ctx), orders...); err != nil {
+		for _, r := range replayed {
+			*r = domain.Placed{Err: s.db.Translate(err)}
+		}
+	}
 }
 
 // keysElsewhere returns those keys of the rows that belong to another request.

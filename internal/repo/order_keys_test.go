@@ -43,7 +43,9 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			v, other := newSale(t, s, 100, limit), newSale(t, s, 100, limit)
 			at := v.ID * 1000
 			user := v.ID * 10
-			first := s.PlaceOrders(ctx, []domain.NewOrder{keyedOrder(at, user, v.ID, limit, "k", "a")})
+			bought := keyedOrder(at, user, v.ID, limit, "k", "a")
+			bought.Order = offered(t, s, &v, bought.Order)[0]
+			first := s.PlaceOrders(ctx, []domain.NewOrder{bought})
 			require.NoError(t, first[0].Err)
 			requireReplay := func(state string) {
 				t.Helper()

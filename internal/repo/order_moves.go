@@ -22,6 +22,9 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
+		if err := s.readOffer(tx, &row); err != nil {
+			return 0, err
+		}
 		if m.Move == domain.MoveUndoRedeem {
 			if err := checkUndo(tx, &row, m.At); err != nil {
 				return 0, err

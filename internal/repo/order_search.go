@@ -33,11 +33,15 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 		}
 		return err
 	})
+	if err != nil {
+		return nil, s.db.Translate(err)
+	}
+
 	orders := make([]domain.Order, len(rows))
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
-	return orders, s.db.Translate(err)
+	return orders, s.AddOffers(ctx, orders)
 }
 
 // find returns the newest orders of tx that match q.

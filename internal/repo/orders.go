@@ -29,15 +29,23 @@ type orderRow struct {
 	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
 	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
 	EntryRound  *uint32   // of the pass of a waiting room; nil without one
+	OfferID     []byte    // nil: unknown
+
+	offer *domain.Offer // no column; nil unless it was read with the row
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
 
 func newOrderRow(o *domain.Order) orderRow {
-	return orderRow{
+	row := orderRow{
 		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
 		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
 	}
+	if o.OfferID != (domain.OfferID{}) {
+		row.OfferID = o.OfferID[:]
+	}
+	row.offer = o.Offer
+	return row
 }
 
 func (r *orderRow) order() domain.Order {
@@ -45,10 +53,12 @@ func (r *orderRow) order() domain.Order {
 		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: domain.OrderStatus(r.Status), Amount: r.Amount,
 		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
 		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt, Disputed: r.Disputed,
+		Offer: r.offer,
 	}
 	if r.Slot != nil {
 		o.Slot = *r.Slot
 	}
+	copy(o.OfferID[:], r.OfferID)
 	return o
 }
 
@@ -74,6 +84,9 @@ func (s *Store) Order(ctx context.Context, userID, id int64) (domain.Order, erro
 		q = q.Where("user_id = ?", userID)
 	}
 	err := q.Take(&row, id).Error
+	if err == nil {
+		err = s.readOffer(s.db.Reader(ctx), &row)
+	}
 	return row.order(), s.db.Translate(err)
 }
 
@@ -123,5 +136,5 @@ func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
-	return orders, nil
+	return orders, s.AddOffers(ctx, orders)
 }

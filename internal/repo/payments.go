@@ -59,6 +59,9 @@ func (s *Store) BeginPayment(
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
 		}
+		if err := s.readOffer(tx, &order); err != nil {
+			return 0, err
+		}
 		if domain.OrderStatus(order.Status) != domain.OrderPendingPayment {
 			return 0, domain.ErrInvalidState
 		}
@@ -89,6 +92,9 @@ func (s *Store) BeginPayment(
 		order, row = orderRow{}, paymentRow{}
 		if err = s.db.Writer(ctx).Take(&row, id).Error; err == nil {
 			err = s.db.Writer(ctx).Take(&order, row.OrderID).Error
+		}
+		if err == nil {
+			err = s.readOffer(s.db.Writer(ctx), &order)
 		}
 		err = s.db.Translate(err)
 	}
@@ -279,6 +285,9 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
 		}
+		if err := s.readOffer(tx, &order); err != nil {
+			return 0, err
+		}
 		if err := s.move(tx, &order, refund); err != nil {
 			return 0, err
 		}
@@ -297,7 +306,11 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(refund))
 	if _, done := domain.DoneBefore(err); done {
 		order = orderRow{}
-		err = s.db.Translate(s.db.Writer(ctx).Take(&order, orderID).Error)
+		err = s.db.Writer(ctx).Take(&order, orderID).Error
+		if err == nil {
+			err = s.readOffer(s.db.Writer(ctx), &order)
+		}
+		err = s.db.Translate(err)
 	}
 	return order.order(), err
 }

@@ -41,6 +41,7 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 		}
 	}
 	s.commitIsolating(ctx, rows)
+	s.addReplayedOffers(ctx, results)
 	return results
 }
 
@@ -320,7 +321,7 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
 		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
-			r.IdemKey, r.IdemRequest, r.EntryRound)
+			r.IdemKey, r.IdemRequest, r.EntryRound, r.OfferID)
 	}
 	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.db.Syntax().SkipExisting, args...)
 	if err != nil {
@@ -330,10 +331,10 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 }
 
 const (
-	insertColumns = 13
+	insertColumns = 14
 	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at, " +
-		"idem_key, idem_request, entry_round) VALUES "
-	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?,?)"
+		"idem_key, idem_request, entry_round, offer_id) VALUES "
+	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 
 // insertOrders returns the statement for n rows. The columns that it omits are NULL: paid_at, redeemed_at and so on.

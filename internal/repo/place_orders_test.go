@@ -40,7 +40,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 		require.NoError(t, err)
 		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
 		require.NoError(t, err)
-		placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{
+		placed := s.PlaceOrders(ctx, withLimit(1, offered(t, s, &v,
 			newOrder(103, 30, v.ID),
 			newOrder(104, 10, v.ID), // the user has an active order
 			newOrder(105, 30, v.ID), // repeats the first
@@ -51,7 +51,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 			newOrder(108, 24, v.ID), // sold out
 			newOrder(109, 24, v.ID), // repeats an order that was sold out
 			newOrder(110, 20, v.ID), // repeats an order that was placed
-		}))
+		)))
 		taken, none := domain.ErrIDTaken.Error(), domain.ErrSoldOut.Error()
 		require.Equal(t, []string{
 			"order 103", duplicateOf(1), duplicateOf(103), taken, "order 106", taken, "order 107", none, none, duplicateOf(106),

@@ -57,6 +57,17 @@ func newOrder(id, user, voucher int64) domain.Order {
 	}
 }
 
+// offered returns orders of what the voucher says now.
+func offered(t *testing.T, s *Store, v *domain.Voucher, orders ...domain.Order) []domain.Order {
+	t.Helper()
+	offer := domain.NewOffer(v, "a shop")
+	require.NoError(t, s.KeepOffer(t.Context(), offer))
+	for i := range orders {
+		orders[i].OfferID, orders[i].Offer = offer.ID, offer
+	}
+	return orders
+}
+
 // admin is the actor of voucher changes in the tests.
 var admin = domain.Actor{Kind: domain.ActorAdmin, ID: 1}
 
@@ -102,9 +113,9 @@ func TestPlaceOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 2, 1)
-		placed, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
+		want := offered(t, s, &v, newOrder(1, 10, v.ID))[0]
+		placed, err := placeOrder(ctx, s, want, 1)
 		require.NoError(t, err)
-		want := newOrder(1, 10, v.ID)
 		want.Slot = 1
 		require.Equal(t, want, placed)
 		stored, err := s.Order(ctx, 10, 1)

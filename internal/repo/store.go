@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"seckill/internal/cache"
+	"seckill/internal/domain"
 	"seckill/internal/repo/accounts"
 	"seckill/internal/repo/audit"
 	"seckill/internal/repo/catalog"
@@ -20,8 +22,9 @@ type Store struct {
 	*ledgerStore
 	*roomStore
 	db      sqldb.Access
-	events  bool   // see RecordEvents
-	queried string // see QueryBeforeClosing
+	offers  *cache.Cache[domain.OfferID, *domain.Offer] // those in the database; see maxOffers
+	events  bool                                        // see RecordEvents
+	queried string                                      // see QueryBeforeClosing
 }
 
 type (
@@ -51,5 +54,6 @@ func newStore(db *sqldb.DB) *Store {
 	return &Store{
 		DB: db, db: access, accountStore: accounts.New(access), auditStore: audit.New(access), catalogStore: catalog.New(access),
 		keyStore: keys.New(access), ledgerStore: ledger.New(access), roomStore: rooms.New(access),
+		offers: cache.New[domain.OfferID](cache.Options[*domain.Offer]{MaxEntries: maxOffers}),
 	}
 }

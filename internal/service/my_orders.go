@@ -156,7 +156,9 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
 	case err == nil:
-		return t.Order(s.cfg.PayTimeout), nil
+		waiting := []domain.Order{t.Order(s.cfg.PayTimeout)}
+		err = s.cfg.Store.AddOffers(ctx, waiting)
+		return waiting[0], err
 	case errors.Is(err, domain.ErrNotFound):
 		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two reads
 		return s.withRedeemCode(o), err
@@ -169,7 +171,9 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 func (s *Orders) Follow(ctx context.Context, userID int64, was domain.Order) (domain.Order, error) {
 	if was.Status == domain.OrderQueued && s.cfg.Queue != nil {
 		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID); err == nil && t.Failed == "" {
-			return t.Order(s.cfg.PayTimeout), nil
+			o := t.Order(s.cfg.PayTimeout)
+			o.Offer = was.Offer
+			return o, nil
 		}
 	}
 	return s.Get(ctx, userID, was.ID)
@@ -234,7 +238,7 @@ func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]do
 			orders = append(orders, o)
 		}
 	}
-	return orders, nil
+	return orders, s.cfg.Store.AddOffers(ctx, orders)
 }
 
 // dropStored removes orders that are in the store. Their tickets are removed a moment after the commit.

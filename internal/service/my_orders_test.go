@@ -20,8 +20,13 @@ type moving struct {
 
 func (m *moving) move() { m.stored = true }
 
+// noOffers is the part of a store whose offers are not known.
+type noOffers struct{ OrderStore }
+
+func (noOffers) AddOffers(context.Context, []domain.Order) error { return nil }
+
 type movingStore struct {
-	OrderStore
+	noOffers
 	*moving
 }
 
@@ -102,7 +107,7 @@ func TestListTickets(t *testing.T) {
 type waitingQueue struct{ ReservationStore }
 
 type waitingStore struct {
-	OrderStore
+	noOffers
 	queries int
 }
 
@@ -130,7 +135,7 @@ func (w *waitingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]
 
 // failingOrderStore is a store whose reads fail with err.
 type failingOrderStore struct {
-	OrderStore
+	noOffers
 	err   error
 	reads int
 }

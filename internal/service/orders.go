@@ -34,6 +34,10 @@ type OrderStore interface {
 	BuyerStore
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
+	// KeepOffer stores an offer, unless it is stored. Orders refer to it for ever. Error: ErrUnavailable.
+	KeepOffer(ctx context.Context, o *domain.Offer) error
+	// AddOffers sets the offers of orders that are not read from the store. Error: ErrUnavailable.
+	AddOffers(ctx context.Context, orders []domain.Order) error
 }
 
 // Lane is an order mode: a way from a purchase to a committed order. It is safe for concurrent use.
@@ -254,6 +258,9 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 	default:
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
+	if err := s.keepOffer(ctx, &p, v.Offer); err != nil {
+		return domain.Order{}, false, err
+	}
 	o, replayed, err = s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
@@ -263,6 +270,31 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 	return o, replayed, err
+}
+
+// offerWait is how long a purchase in lane queue waits until its offer is stored.
+const offerWait = 250 * time.Millisecond
+
+// keepOffer stores the offer of a purchase, which only the first purchase of an offer waits for. Lane queue admits buyers
+// while the database does not answer: a later purchase stores the offer, and until then the order shows the voucher as it
+// is.
+func (s *Orders) keepOffer(ctx context.Context, p *domain.Purchase, offer *domain.Offer) error {
+	p.Offer = offer
+	if offer == nil {
+		return nil
+	}
+
+	until := p.Deadline
+	if s.cfg.Queue != nil {
+		until = domain.Earlier(until, time.Now().Add(offerWait))
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
+	err := s.cfg.Store.KeepOffer(ctx, offer)
+	if s.cfg.Queue != nil {
+		err = nil
+	}
+	return err
 }
 
 // lastPurchase returns the time after which no order of an ended sale was placed: its end, or the change that moved the

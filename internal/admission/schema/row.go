@@ -12,10 +12,10 @@ import (
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
-// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Four optional parts follow the
-// instance, and an earlier release parses them as part of it: after a "@" the W3C traceparent of a sampled request, after
-// a "+" the round of the pass of a waiting room, after a "~" the sale's own time to pay in seconds, and after a "#" a
-// request key, of which 22 characters are the key's hash and 22 the request's hash.
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Five optional parts follow the
+// instance, and an earlier release parses them as part of it: after a "!" the id of the offer, after a "@" the W3C traceparent
+// of a sampled request, after a "+" the round of the pass of a waiting room, after a "~" the sale's own time to pay in seconds,
+// and after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
 
 // RowSeparator separates the rows of an entry, and the rows of a user.
 const RowSeparator = "\n"
@@ -29,6 +29,10 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
 	b = append(b, a.ReplyTo...)
+	if a.OfferID != (domain.OfferID{}) {
+		b = append(b, '!')
+		b = base64.RawURLEncoding.AppendEncode(b, a.OfferID[:])
+	}
 	if a.Trace != nil {
 		b = append(b, '@')
 		b = append(b, a.Trace.Parent...)
@@ -92,18 +96,18 @@ func ParseRow(row string) (domain.Admission, error) {
 	} else {
 		a.Currency = domain.DefaultCurrency
 	}
-	var errs [4]error
+	var errs [5]error
 	rest, a.Place, errs[0] = cutNumber(rest, " ")
 	rest, a.Key, errs[1] = cutKey(rest)
 	rest, seconds, errs[2] = cutNumber(rest, "~")
 	rest, round, errs[3] = cutNumber(rest, "+")
-	replyTo, parent, traced := strings.Cut(rest, "@")
+	rest, parent, traced := strings.Cut(rest, "@")
+	a.ReplyTo, a.OfferID, errs[4] = cutOffer(rest)
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}
 	a.Limit, a.At, a.PayTimeout = int(limit), time.UnixMilli(ms).UTC(), time.Duration(seconds)*time.Second
 	a.Round = uint32(round) //nolint:gosec // as it was written
-	a.ReplyTo = replyTo
 	if traced {
 		a.Trace = &domain.Trace{Parent: parent, Since: a.At}
 	}
@@ -121,7 +125,7 @@ func cutNumber(text, separator string) (rest string, n int64, err error) {
 
 // cutKey cuts off the request key. It returns nil if text has none.
 func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
-	const half = 22
+	const half = hashLength
 	rest, hashes, found := strings.Cut(text, "#")
 	if !found {
 		return rest, nil, nil
@@ -133,6 +137,22 @@ func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
 	_, errHash := base64.RawURLEncoding.Decode(k.Hash[:], []byte(hashes[:half]))
 	_, errRequest := base64.RawURLEncoding.Decode(k.Request[:], []byte(hashes[half:]))
 	return rest, k, errors.Join(errHash, errRequest)
+}
+
+// hashLength is the number of characters of a hash.
+const hashLength = 22
+
+// cutOffer cuts off the id of the offer. It returns the zero id if text has none.
+func cutOffer(text string) (rest string, id domain.OfferID, err error) {
+	rest, hash, found := strings.Cut(text, "!")
+	if !found {
+		return rest, id, nil
+	}
+	if len(hash) != hashLength {
+		return "", id, fmt.Errorf("the id of an offer of %d characters", len(hash))
+	}
+	_, err = base64.RawURLEncoding.Decode(id[:], []byte(hash))
+	return rest, id, err
 }
 
 // ParseRows parses rows, of which there must be at least one.

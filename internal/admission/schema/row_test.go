@@ -18,6 +18,8 @@ func TestParseRowRejectsMalformedRows(t *testing.T) {
 		"seconds not a number":      "1 10 7 1 100 1000 EUR here~soon",
 		"position not a number":     "1 10 7 1 100 1000 EUR here first",
 		"an empty position":         "1 10 7 1 100 1000 EUR here ",
+		"a short offer":             "1 10 7 1 100 1000 EUR here!AAAA",
+		"an offer of no bytes":      "1 10 7 1 100 1000 EUR here!++++++++++++++++++++++",
 		"a short request key":       "1 10 7 1 100 1000 EUR here#AAAA",
 		"a request key of no bytes": "1 10 7 1 100 1000 EUR here#!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
 	} {
@@ -47,6 +49,7 @@ func TestRowsRoundTrip(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{7})
 	key.Name = "" // is not stored
 	at := time.UnixMilli(1000).UTC()
+	offers := []domain.OfferID{{}, {1, 2, 3}}
 	var as []domain.Admission
 	for _, key := range []*domain.RequestKey{nil, key} {
 		for _, timeToPay := range []time.Duration{0, 90 * time.Second} {
@@ -57,6 +60,7 @@ func TestRowsRoundTrip(t *testing.T) {
 						as = append(as, domain.Admission{
 							OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR", At: at,
 							PayTimeout: timeToPay, Round: round, ReplyTo: replyTo, Key: key, Place: place, Trace: trace,
+							OfferID: offers[(len(as)+len(as)/2)%2],
 						})
 					}
 				}

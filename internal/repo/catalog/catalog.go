@@ -31,6 +31,7 @@ type voucherRow struct {
 	ImageID     string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	ShopName    *string   `gorm:"->"`                   // only of withShops
 }
 
 func (voucherRow) TableName() string { return "vouchers" }
@@ -81,6 +82,9 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
 		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status), ImageID: r.ImageID,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if r.ShopName != nil {
+		v.Offer = domain.NewOffer(&v, *r.ShopName)
 	}
 	if s != nil {
 		v.Sale = &domain.Sale{

@@ -191,12 +191,32 @@ func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
 	var vouchers []domain.Voucher
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		if vouchers, err = withSales(tx.Where("id IN ?", ids)); err != nil {
+		if vouchers, err = withSales(withShops(tx, ids)); err != nil {
 			return err
 		}
 		return markEndedUnpaid(tx, vouchers)
 	})
 	return vouchers, s.db.Translate(err)
+}
+
+// withShops selects vouchers with the names of their shops, of which their offers consist.
+func withShops(tx *gorm.DB, ids []int64) *gorm.DB {
+	return tx.Model(&voucherRow{}).Select("vouchers.*, COALESCE(shops.name, '') AS shop_name").
+		Joins("LEFT JOIN shops ON shops.id = vouchers.shop_id").Where("vouchers.id IN ?", ids)
+}
+
+// Offers returns the offers of vouchers as they are now, by voucher id.
+func Offers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, error) {
+	var rows []voucherRow
+	if err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+
+	offers := make(map[int64]*domain.Offer, len(rows))
+	for i := range rows {
+		offers[rows[i].ID] = rows[i].voucher(nil).Offer
+	}
+	return offers, nil
 }
 
 // markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It is read with the stock, so that a snapshot

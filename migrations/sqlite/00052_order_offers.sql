@@ -1,0 +1,7 @@
+-- +goose Up
+-- offer_id: what was bought, in the table offers; NULL for orders of other programs and of earlier releases, which show
+-- what their voucher says now.
+ALTER TABLE voucher_orders ADD COLUMN offer_id BLOB NULL;
+
+-- +goose Down
+ALTER TABLE voucher_orders DROP COLUMN offer_id;
