@@ -24,20 +24,23 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 	return o, token
 }
 
-// redeemedAtCounter checks that a code shows what it stands for before one press redeems it, that the list follows, that a
-// used code says when and by which member of the staff it was redeemed, and that a mistake can be undone.
+// redeemedAtCounter checks that a code shows what it stands for before one press redeems it, although the voucher has been
+// changed and taken down since it was bought, that the list follows, that a used code says when and by which member of the staff it was redeemed, and that a mistake can be undone.
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
 	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
+	c.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
 	v := c.visit(c.URL, "en")
 	v.enter("/console/orders?voucher_id="+sale, c.phone)
 	v.reads(".listing tbody tr", "Paid")
+	v.reads(".listing tbody tr", "Two coffees")
 	v.fill("redeem", "code", strings.ToLower(code))
 	v.submit("redeem")
 	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
 		v.reads("[data-redemption]", want)
 	}
+	require.NotContains(t, v.text("[data-redemption]"), "Mondays")
 	c.WaitFor(t, token, o.ID, "paid") // nothing has happened yet
 	v.until(`document.activeElement?.dataset.do === "use-code"`)
 	v.key("\r")

@@ -171,7 +171,7 @@ func (o Offer) Request(admin string) Request {
 	if o.EndAt.IsZero() {
 		o.EndAt = time.Now().Add(3 * time.Hour)
 	}
-	o.ShopID = "1"
+	o.ShopID = cmp.Or(o.ShopID, "1")
 	o.PayValue = max(o.PayValue, 100)
 	o.ActualValue = max(o.ActualValue, 200)
 	return Post("/admin/vouchers", admin, o)

@@ -504,16 +504,16 @@ work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end
 created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h(
 "a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(
 o.created_at)},{label:t("orders.phone"),cell:o=>o.phone||"–"},{label:t("orders.amount"),number:true,cell:amount2},{label:t(
-"orders.voucher_id"),cell:o=>h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)},{label:t("orders.user_id"),cell:o=>o.
-user_id}],read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?
-postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.
-errors.length>0)finder.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.r\
-efused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
-const finder=h("details",{class:"panel fold",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("\
-orders.find"))),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}.csv${filter.voucher_id?
-`?voucher_id=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(...[head(t("orders.title")),session.may("r\
-edeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file(
-"payments"))),out.element].filter(Boolean));found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):
+"orders.voucher_id"),cell:saleOf},{label:t("orders.user_id"),cell:o=>o.user_id}],read:cursor=>{const query3=new URLSearchParams(
+{limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/admin/orders/search?${query3}`,{body:{phone}}):
+getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.length>0)finder.open=true;const wrong=field2=>has(
+`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(Object.fromEntries(problem.
+errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const finder=h("details",{class:"panel fold",open:matchMedia(
+"(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("orders.find"))),search.element);const out=errorBox();const file=name=>download(
+{path:`/admin/${name}.csv${filter.voucher_id?`?voucher_id=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(
+...[head(t("orders.title")),session.may("redeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("\
+div",{class:"actions"},file("orders"),file("payments"))),out.element].filter(Boolean));found.load();return()=>{}}var saleOf=o=>h(
+"a",{href:`/console/sales/${o.voucher_id}`},o.title||o.voucher_id);var amount2=o=>o.currency?money(o.amount,o.currency):
 "–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
 const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.\
 undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",
@@ -523,52 +523,53 @@ clear();try{await post("/admin/redeem/undo",{code,reason});show(shown2,false);st
 done()}});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),code);function render2({
 order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{
 try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview(code);
-done();return}f.clear();shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:voucher.title,id:order.
+done();return}f.clear();shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.title,id:order.
 id}));f.element.querySelector("input").focus();done()});const redeemed=order.status==="redeemed";const who=by?by.phone||
 by.user_id:"";const verdict=redeemed?t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who}):t("redeem.no\
-t",{status:t(`status.${order.status}`)});shown2.replaceChildren(h("div",{class:"head"},h("strong",{},voucher.title),statusChip(
-order)),facts([[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],
-[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("r\
-ead")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),voucher.rules]]),order.status==="paid"?h("div",
-{class:"actions"},use2):h("p",{class:"error",role:"alert"},verdict),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,
-true);if(order.status==="paid")use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"\
-text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview(
-code)}});show(shown2,false);return section(t("redeem.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){
-const post=intents();const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("load\
-ing")));const user2=new URLSearchParams(location.search).get("user_id");const log=entries({order_id:id2});const refresh=button(
-{name:"refresh",out},load2);let unmounted=false;async function load2(){const[o]=await Promise.all([getMine(`/admin/order\
-s/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t(
-"redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{
-status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(
-`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){const shown2=h(
-"span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phones"))return shown2;const reveal=button({name:"reveal",
-kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user\
-_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.revealed"))});return h("span",{},shown2," ",
-reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason});status.
-show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){const open3=o.payments.filter(p=>p.status===
-"refunding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
-"payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[
-p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("p\
-ayments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();const paid=open3.find(p=>p.provider_ref===
-values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))return;
-try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("payments.outside.done"))}finally{await load2()}}});
-return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}function render2(o){const payments=table(
-t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h(
-"span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"ba\
-d":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:
-null)},{label:t("payments.amount"),number:true,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},
-{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"\
-panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([
-[t("orders.phone"),phoneOf(o)],[t("orders.user_id"),h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("\
-orders.voucher_id"),h("a",{href:`/console/sales/${o.voucher_id}`},o.voucher_id)],...["created_at","expires_at","paid_at",
-"redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==
-null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{
-class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(
-o)&&session.may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{
-class:"note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/\
-console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(
-t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});
-return()=>{unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+t",{status:t(`status.${order.status}`)});shown2.replaceChildren(h("div",{class:"head"},h("strong",{},order.title),statusChip(
+order)),facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],
+[t("redeem.paid"),amount2(order)],[t("voucher.shop_id"),order.shop_name],[t("orders.phone"),order.phone],[t("orders.paid\
+_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.
+id],[t("voucher.rules"),order.rules]]),order.status==="paid"?h("div",{class:"actions"},use2):h("p",{class:"error",role:"\
+alert"},verdict),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(order.status==="paid")use2.focus()}const f=form(
+{name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({
+code})=>{status.clear();out.clear();show(shown2,false);await preview(code)}});show(shown2,false);return section(t("redee\
+m.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){const post=intents();const out=errorBox();
+const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.
+search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
+async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
+if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
+"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
+phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
+await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
+s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
+`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
+vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
+orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
+const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
+{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
+ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
+{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
+const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
+paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
+ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
+tside.lead")),f.element)}function render2(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
+provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
+.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
+"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
+{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);
+payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",
+{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([[t("orders.phone"),phoneOf(o)],[t("orders.user_id"),h("a",
+{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("orders.voucher_id"),saleOf(o)],[t("voucher.sub_title"),o.sub_title],
+[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","c\
+ancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(
+o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},
+o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.
+may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},
+t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",
+class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),
+log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{
+unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(

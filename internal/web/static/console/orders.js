@@ -72,7 +72,7 @@ export function list(root) {
       { label: t("orders.created_at"), cell: (o) => stamp(o.created_at) },
       { label: t("orders.phone"), cell: (o) => o.phone || "–" },
       { label: t("orders.amount"), number: true, cell: amount },
-      { label: t("orders.voucher_id"), cell: (o) => h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id) },
+      { label: t("orders.voucher_id"), cell: saleOf },
       { label: t("orders.user_id"), cell: (o) => o.user_id },
     ],
     read: (cursor) => {
@@ -96,6 +96,9 @@ export function list(root) {
   found.load();
   return () => {};
 }
+
+// saleOf returns the link to the sale of an order, with the title that was bought.
+const saleOf = (o) => h("a", { href: `/console/sales/${o.voucher_id}` }, o.title || o.voucher_id);
 
 const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
 
@@ -146,7 +149,7 @@ function redeem(done) {
       }
       f.clear();
       shown.replaceChildren(undoOf(order, code));
-      status.show(t("redeem.done", { title: voucher.title, id: order.id }));
+      status.show(t("redeem.done", { title: order.title, id: order.id }));
       f.element.querySelector("input").focus();
       done();
     });
@@ -156,11 +159,12 @@ function redeem(done) {
       ? t(who ? "redeem.usedBy" : "redeem.used", { at: stamp(order.redeemed_at), who })
       : t("redeem.not", { status: t(`status.${order.status}`) });
     shown.replaceChildren(
-      h("div", { class: "head" }, h("strong", {}, voucher.title), statusChip(order)),
+      h("div", { class: "head" }, h("strong", {}, order.title), statusChip(order)),
       facts([
-        [t("voucher.actual_value"), money(voucher.actual_value, voucher.currency)], [t("redeem.paid"), amount(order)],
+        [t("voucher.sub_title"), order.sub_title], [t("voucher.actual_value"), money(voucher.actual_value, voucher.currency)],
+        [t("redeem.paid"), amount(order)], [t("voucher.shop_id"), order.shop_name],
         [t("orders.phone"), order.phone], [t("orders.paid_at"), order.paid_at && stamp(order.paid_at)],
-        [t("orders.id"), session.may("read") ? h("a", { href: pathOf(order) }, order.id) : order.id], [t("voucher.rules"), voucher.rules],
+        [t("orders.id"), session.may("read") ? h("a", { href: pathOf(order) }, order.id) : order.id], [t("voucher.rules"), order.rules],
       ]),
       order.status === "paid" ? h("div", { class: "actions" }, use) : h("p", { class: "error", role: "alert" }, verdict),
       ...(canUndo(order) ? [undoOf(order, code)] : []));
@@ -273,7 +277,7 @@ export function one(root, id) {
         h("div", { class: "head" }, h("strong", {}, amount(o)), statusChip(o)),
         facts([
           [t("orders.phone"), phoneOf(o)], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
-          [t("orders.voucher_id"), h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id)],
+          [t("orders.voucher_id"), saleOf(o)], [t("voucher.sub_title"), o.sub_title], [t("voucher.shop_id"), o.shop_name], [t("voucher.rules"), o.rules],
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
           [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],
         ]),

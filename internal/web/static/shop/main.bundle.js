@@ -467,44 +467,46 @@ get(o2.id);if(!c2){c2=card(o2.id,Boolean(only2));cards.set(o2.id,c2);list2.inser
 at)at=at.nextSibling;c2.update()}}const ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2();
 render2()})];const timer3=setInterval(()=>{for(const c2 of cards.values())c2.update()},1e3);if(session.user())load();pin(
 only2??"");find2();render2();return()=>{mounted=false;clearInterval(timer3);clearTimeout(retry);pin("");for(const end of ends)
-end()}}function card(id,open3){const alone=open3;const titleID=newID("order");const name2=h("a",{});const title2=h("h2",
-{id:titleID},name2);const of=h("p",{class:"sub"});const rules=h("p",{class:"note terms"});const number2=alone?h("span",{},
-t("orders.number",{id})):h("a",{href:`/orders/${id}`},t("orders.number",{id}));const at=h("span",{});const chip=h("span",
-{class:"chip"});const amount=h("strong",{class:"amount"});const facts=h("p",{class:"facts"},at," · ",number2);const due=h(
-"p",{class:"due"});const error2=h("p",{class:"error",role:"alert"});const ref=h("p",{class:"reference"});const button=(name3,kind,press2)=>{
-const b2=h("button",{type:"button",class:kind,"data-do":name3,"aria-describedby":titleID,onclick:()=>b2.getAttribute("ar\
-ia-disabled")||press2()});return b2};const pay=button("pay","primary",payNow);const again=h("a",{class:"button primary",
-"data-do":"again"},t("orders.again"));const cancel=button("cancel","quiet",()=>confirmAndAct("cancel"));const refund=button(
-"refund","quiet",()=>confirmAndAct("refund"));const codeID=newID("code");const toggle=h("button",{type:"button","data-do":"\
-code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3;update()}});const picture=h("div",{
-class:"picture"});const code=h("code",{});const pass=h("div",{class:"pass",id:codeID},picture,h("div",{},h("p",{class:"l\
-abel"},t("orders.code")),code,h("p",{class:"note"},t("orders.show"))));const element=h("li",{class:"order","data-order":id,
-"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,amount),due,pass,rules,error2,
-ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAct(action2){if(await confirm(
-t(`confirm.${action2}`),t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(order(id),name2.
-textContent))act(id,"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);const{action:action2,
-problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pending_payment";text(name2,
-v2?.title??t("orders.voucher",{id:o2.voucher_id}));attr(name2,"href",`/sales/${o2.voucher_id}`);attr(name2,"lang",v2&&languageOf(
-v2.title));showShop(v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&action2===
-"pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(amount,o2.
-amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],
-[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]]){show(b2,shown2);text(b2,working&&action2===name3?t("work\
-ing"):t(`do.${name3}`));attr(b2,"aria-disabled",working||late&&name3!=="refund"?"true":null)}attr(again,"href",`/sales/${o2.
-voucher_id}`);show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2)));showCode(o2);text(error2,
-problem2?explain(problem2):"");show(error2,problem2);text(ref,problem2?reference(problem2):"");show(ref,problem2?.requestId);
-if(was!==null&&was!==status)announce(`${title2.textContent}: ${status}`);was=status}function showDue(o2,unpaid,working){
-const rest=timeLeft(o2);const words={queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("o\
-rders.due",{left:left(rest,true)}):t("orders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(
-o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t(
-"orders.refunding"),redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&
-t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.status];text(due,words&&words()||"");show(due,due.textContent);attr(
-due,"data-soon",unpaid&&rest<6e4)}function showShop(v2){const s2=v2&&shop(v2.shop_id);const where=s2?(alone?[s2.name,s2.
-area,s2.address,s2.open_hours]:[s2.name]).filter(Boolean).join(" · "):"";text(of,where);attr(of,"lang",languageOf(where));
-show(of,where);text(rules,alone&&v2?.rules||"");attr(rules,"lang",languageOf(rules.textContent));show(rules,rules.textContent)}
-function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2);show(pass,has2&&open3);text(toggle,
-t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",String(open3));attr(toggle,"class",open3?"quie\
-t":"primary");if(!has2){picture.replaceChildren()}else if(code.textContent!==o2.redeem_code||!picture.firstChild){text(code,
-o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))}}return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
+end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??{}:o2;function card(id,open3){const alone=open3;const titleID=newID("\
+order");const name2=h("a",{});const title2=h("h2",{id:titleID},name2);const of=h("p",{class:"sub"});const rules=h("p",{class:"\
+note terms"});const number2=alone?h("span",{},t("orders.number",{id})):h("a",{href:`/orders/${id}`},t("orders.number",{id}));
+const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h("strong",{class:"amount"});const facts=h("p",{class:"\
+facts"},at," · ",number2);const due=h("p",{class:"due"});const error2=h("p",{class:"error",role:"alert"});const ref=h("\
+p",{class:"reference"});const button=(name3,kind,press2)=>{const b2=h("button",{type:"button",class:kind,"data-do":name3,
+"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2};const pay=button("pay","p\
+rimary",payNow);const again=h("a",{class:"button primary","data-do":"again"},t("orders.again"));const cancel=button("can\
+cel","quiet",()=>confirmAndAct("cancel"));const refund=button("refund","quiet",()=>confirmAndAct("refund"));const codeID=newID(
+"code");const toggle=h("button",{type:"button","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{
+open3=!open3;update()}});const picture=h("div",{class:"picture"});const code=h("code",{});const pass=h("div",{class:"pas\
+s",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show"))));const element=h(
+"li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"ro\
+w"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAct(action2){
+if(await confirm(t(`confirm.${action2}`),t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(
+order(id),name2.textContent))act(id,"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);
+const{action:action2,problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pen\
+ding_payment";const{title:bought}=boughtOf(o2,v2);text(name2,bought||t("orders.voucher",{id:o2.voucher_id}));attr(name2,
+"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought&&languageOf(bought));showBought(o2,v2);const late=unpaid&&
+timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&action2==="pay"&&unpaid?t("status.paying"):t(
+`status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(amount,o2.amount===void 0?"":money(o2.amount,
+o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
+"refund",o2.status==="paid"]]){show(b2,shown2);text(b2,working&&action2===name3?t("working"):t(`do.${name3}`));attr(b2,"\
+aria-disabled",working||late&&name3!=="refund"?"true":null)}attr(again,"href",`/sales/${o2.voucher_id}`);show(again,!active(
+o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2)));showCode(o2);text(error2,problem2?explain(problem2):"");
+show(error2,problem2);text(ref,problem2?reference(problem2):"");show(ref,problem2?.requestId);if(was!==null&&was!==status)
+announce(`${title2.textContent}: ${status}`);was=status}function showDue(o2,unpaid,working){const rest=timeLeft(o2);const words={
+queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,true)}):t(
+"orders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.canc\
+elled",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
+redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
+unded",{at:moment(o2.refunded_at)})}[o2.status];text(due,words&&words()||"");show(due,due.textContent);attr(due,"data-so\
+on",unpaid&&rest<6e4)}function showBought(o2,v2){const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&
+(alone||!shopName)?shop(shopID):null;const where=[shopName||s2?.name,...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].
+filter(Boolean).join(" · ");text(of,where);attr(of,"lang",languageOf(where));show(of,where);text(rules,alone&&terms||"");
+attr(rules,"lang",languageOf(rules.textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status===
+"paid"&&o2.redeem_code;show(toggle,has2);show(pass,has2&&open3);text(toggle,t(open3?"orders.hideCode":"orders.showCode"));
+attr(toggle,"aria-expanded",String(open3));attr(toggle,"class",open3?"quiet":"primary");if(!has2){picture.replaceChildren()}else if(code.
+textContent!==o2.redeem_code||!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t(
+"orders.qr",{code:o2.redeem_code})))}}return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
 getItem(STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=false;return async event=>{event?.preventDefault();if(working||button.
 getAttribute("aria-disabled")==="true")return;working=true;errorBox.clear();attr(button,"aria-disabled","true");attr(button,
 "data-busy",true);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=

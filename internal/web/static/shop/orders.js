@@ -92,6 +92,10 @@ export function mount(root, only) {
   };
 }
 
+// boughtOf returns what an order is for: title, rules and shop. An order that was just queued does not say it yet, and has
+// that of its voucher.
+const boughtOf = (o, v) => (o.title === undefined ? (v ?? {}) : o);
+
 // card returns the card of an order: {element, update}; update() renders the current state. `open` means that it is the
 // only one on the page, with its code and the terms.
 function card(id, open) {
@@ -144,10 +148,11 @@ function card(id, open) {
     const { action, problem } = mine.doing(id);
     const working = Boolean(action) && !problem;
     const unpaid = o.status === "pending_payment";
-    text(name, v?.title ?? t("orders.voucher", { id: o.voucher_id }));
-    attr(name, "href", `/sales/${o.voucher_id}`);
-    attr(name, "lang", v && languageOf(v.title));
-    showShop(v);
+    const { title: bought } = boughtOf(o, v);
+    text(name, bought || t("orders.voucher", { id: o.voucher_id }));
+    attr(name, "href", v ? `/sales/${o.voucher_id}` : null); // a sale that was taken down has no page
+    attr(name, "lang", bought && languageOf(bought));
+    showBought(o, v);
     const late = unpaid && mine.timeLeft(o) <= 0;
     attr(element, "data-status", o.status);
     const status = working && action === "pay" && unpaid ? t("status.paying") : t(`status.${o.status}`);
@@ -188,13 +193,15 @@ function card(id, open) {
     attr(due, "data-soon", unpaid && rest < 60_000);
   }
 
-  function showShop(v) {
-    const s = v && shops.shop(v.shop_id);
-    const where = s ? (alone ? [s.name, s.area, s.address, s.open_hours] : [s.name]).filter(Boolean).join(" · ") : "";
+  // showBought shows shop and rules as they were bought, and where the shop is now.
+  function showBought(o, v) {
+    const { rules: terms, shop_id: shopID, shop_name: shopName } = boughtOf(o, v);
+    const s = shopID && (alone || !shopName) ? shops.shop(shopID) : null;
+    const where = [shopName || s?.name, ...(alone && s ? [s.area, s.address, s.open_hours] : [])].filter(Boolean).join(" · ");
     text(of, where);
     attr(of, "lang", languageOf(where));
     show(of, where);
-    text(rules, (alone && v?.rules) || "");
+    text(rules, (alone && terms) || "");
     attr(rules, "lang", languageOf(rules.textContent));
     show(rules, rules.textContent);
   }
