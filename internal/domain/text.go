@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -46,10 +47,55 @@ const brailleBlank = '\u2800'
 // visible reports whether r shows something by itself: a letter, a number, punctuation or a symbol. A few of these are
 // fillers, which show nothing.
 func visible(r rune) bool {
-	if r == brailleBlank || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) {
+	if r == brailleBlank || ignorable(r) {
 		return false
 	}
-	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+	// The blocks of pictographs and of ideographs get new characters each year, which this program does not know yet.
+	pictograph := r >= '\U0001F000' && r <= '\U0001FAFF'
+	ideograph := r >= '\U00020000' && r < '\U0003FFFE'
+	return pictograph || ideograph || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+}
+
+// ignorable reports whether r shows nothing wherever it stands: a mark of direction, a joiner, a filler.
+func ignorable(r rune) bool {
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Finder returns a function that reports whether a text contains part, as people read both: the case, the width and the
+// composition of characters, and characters that show nothing, make no difference. A letter without an accent is found with
+// one as well, but not the reverse. Nothing contains a part that shows nothing. The storefront searches by the same rule
+// (static/lib/find.js).
+func Finder(part string) func(text string) bool {
+	part = folded(part)
+	if part == "" {
+		return func(string) bool { return false }
+	}
+	return func(text string) bool {
+		text = folded(text)
+		return strings.Contains(text, part) || strings.Contains(withoutAccents(text), part)
+	}
+}
+
+// folded returns the form of a text in which searches compare it.
+func folded(text string) string {
+	text = cases.Fold().String(norm.NFKC.String(text))
+	return norm.NFKC.String(strings.Map(func(r rune) rune {
+		if ignorable(r) {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+// withoutAccents removes the accents from letters. Only the common ones, because the marks of other scripts make another
+// letter, as in Japanese.
+func withoutAccents(text string) string {
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		if r >= '\u0300' && r <= '\u036F' {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(text)))
 }
 
 // Typed returns what a person meant who typed or pasted a code or a number: the plain form of each character (NFKC, for
@@ -58,8 +104,7 @@ func visible(r rune) bool {
 func Typed(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r), isDash(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r),
-			unicode.Is(unicode.Variation_Selector, r), r == brailleBlank:
+		case unicode.IsSpace(r), isDash(r), ignorable(r), r == brailleBlank:
 			return -1
 		case unicode.IsDigit(r):
 			return '0' + digitValue(r)

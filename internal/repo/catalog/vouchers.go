@@ -3,7 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"strings"
+	"math"
 	"time"
 
 	"gorm.io/gorm"
@@ -311,19 +311,39 @@ func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
 	return inState(q, f.State, f.Now)
 }
 
-// searchedTitles bounds the vouchers that a search by title reads.
-const searchedTitles = 10_000
+const (
+	// searchedTitles bounds the vouchers that a search by title reads, and titlesAtOnce those of one query.
+	searchedTitles = 10_000
+	titlesAtOnce   = 1000
+)
 
-// likeText is the pattern of titles that contain a text.
-var likeText = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
+// VouchersByTitle implements service.SearchStore. It searches the newest vouchers only, and not in SQL: the collations of the
+// databases differ, and some find every emoji for each.
+func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error) {
+	contains := domain.Finder(text)
+	var ids []int64
+	before := int64(math.MaxInt64)
+	for range searchedTitles / titlesAtOnce {
+		var rows []voucherRow
+		err := s.db.Reader(ctx).Select("id", "title").Where("id < ?", before).Order("id DESC").Limit(titlesAtOnce).Find(&rows).Error
+		if err != nil {
+			return nil, s.db.Translate(err)
+		}
 
-// VouchersByTitle implements service.SearchStore. It searches the newest vouchers only.
-func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) (ids []int64, err error) {
-	db := s.db.Reader(ctx)
-	newest := db.Model(&voucherRow{}).Select("id", "title").Order("id DESC").Limit(searchedTitles)
-	err = db.Table("(?) AS newest", newest).Where("title LIKE ? ESCAPE '!'", "%"+likeText.Replace(text)+"%").
-		Order("id DESC").Limit(most).Pluck("id", &ids).Error
-	return ids, s.db.Translate(err)
+		for i := range rows {
+			before = rows[i].ID
+			if !contains(rows[i].Title) {
+				continue
+			}
+			if ids = append(ids, before); len(ids) == most {
+				return ids, nil
+			}
+		}
+		if len(rows) < titlesAtOnce {
+			break
+		}
+	}
+	return ids, nil
 }
 
 // inState adds the condition of a sale state. It must match domain.Voucher.State.

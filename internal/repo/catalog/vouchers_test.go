@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +60,42 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 			require.EqualValues(t, before, got[0].PayValue, name)
 			require.Equal(t, time.Duration(before)*time.Second, got[0].Sale.PayTimeout, name)
 		}
+	})
+}
+
+// TestVouchersByTitle: every database finds the same titles, the newest first. domain.Finder decides which, see TestFinder.
+func TestVouchersByTitle(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s := New(sqldb.Access{DB: db})
+		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+		titles := map[int64]string{}
+		add := func(titles map[int64]string, all ...string) {
+			rows := make([]voucherRow, len(all))
+			for i, title := range all {
+				rows[i] = voucherRow{ShopID: 1, Title: title, Currency: "CNY", Status: int8(domain.VoucherOn), CreatedAt: now, UpdatedAt: now}
+			}
+			require.NoError(t, s.db.Writer(t.Context()).Create(&rows).Error)
+			for _, r := range rows {
+				titles[r.ID] = r.Title
+			}
+		}
+		add(titles, "🍜 noodles", "🍣 sushi", "𠮷野家", "Straße", "Café", "cafe", "at 100%_! off", "がき")
+		find := func(text string, most int) (found []string) {
+			ids, err := s.VouchersByTitle(t.Context(), text, most)
+			require.NoError(t, err)
+			for _, id := range ids {
+				found = append(found, titles[id])
+			}
+			return found
+		}
+		for text, want := range map[string][]string{
+			"🍣": {"🍣 sushi"}, "𠮷": {"𠮷野家"}, "STRASSE": {"Straße"}, "CAFE": {"cafe", "Café"}, "É": {"Café"}, "%_!": {"at 100%_! off"}, "か": nil,
+			"\u200b": nil,
+		} {
+			require.Equal(t, want, find(text, 9), "%q", text)
+		}
+
+		add(map[int64]string{}, slices.Repeat([]string{"another"}, titlesAtOnce)...)
+		require.Equal(t, []string{"cafe"}, find("cafe", 1), "beyond the first query, and no more than allowed")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -49,6 +50,14 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	require.Equal(t, "?q=HARBOUR+breakfast", evaluate[string](v.tab, `location.search`))
 	v.click(card(sale) + " h2 a")
 	v.reads("h1", "Breakfast in the harbour")
+
+	// The rules of searches are those of domain.Finder.
+	coffee := p.Publish(t, rig.Offer{Title: "Café Straße 🍣", Stock: 1})
+	v.goTo("/?q=" + url.QueryEscape("🍣 STRASSE cafe ｃafé"))
+	v.until(`[...document.querySelectorAll("li.sale")].filter((e) => e.checkVisibility()).length === 1 && document.querySelector(%q).checkVisibility()`, card(coffee))
+	v.goTo("/?q=" + url.QueryEscape("🍜"))
+	v.until(`document.querySelector(%q)`, card(coffee))
+	require.Zero(t, evaluate[int](v.tab, `[...document.querySelectorAll("li.sale")].filter((e) => e.checkVisibility()).length`))
 
 	for path, heading := range map[string]string{"/sales/999999": "Page not found", "/nope": "Page not found", "/console/nope": "Page not found"} {
 		v.do(chromedp.Navigate(p.URL + path))

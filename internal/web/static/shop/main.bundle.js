@@ -617,7 +617,11 @@ v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["l
 ["payWithin",v2.pay_timeout?t("sale.minutes",{n:Math.ceil(v2.pay_timeout/60)}):""]].filter(([,value])=>value);if(facts.children.
 length!==all2.length){facts.replaceChildren(...all2.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}
 all2.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch(id),keepTime(update)];return()=>{
-for(const end of ends)end()}}function mount3(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const empty=h("p",{class:"empty",role:"stat\
+for(const end of ends)end()}}var folded=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
+/[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded(search).split(/\s+/).filter(Boolean);
+return text2=>{const full2=folded(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
+plain.includes(word))}}function mount3(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const empty=h("p",{class:"empty",role:"stat\
 us"});const banner=h("p",{class:"banner toast",role:"status"});const more3=h("button",{type:"button",class:"quiet","data\
 -do":"more",onclick:()=>more2()},t("more"));const past2=h("button",{type:"button",class:"quiet","data-do":"past",onclick:()=>readPast()},
 t("store.past"));const searchID=newID("search");const search=h("input",{id:searchID,type:"search",name:"q",placeholder:t(
@@ -625,20 +629,19 @@ t("store.past"));const searchID=newID("search");const search=h("input",{id:searc
 h("header",{class:"lead"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead"))),h("div",{class:"search",role:"\
 search"},h("label",{for:searchID,class:"sr"},t("store.search")),search),banner,empty,grid,h("div",{class:"center"},more3,
 past2));function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.value})}`:
-"/");update(now())}function matches(v2,words){if(words.length===0)return true;const of=shop(v2.shop_id);const all2=[v2.title,
-v2.sub_title,of?.name,of?.area,of?.address,moment(v2.begin_at)].join(" ").toLowerCase();return words.every(word=>all2.includes(
-word))}function update(now2){const all2=all();text(banner,error?t(error.code==="network"?"store.offline":"store.unavaila\
-ble"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(v2.
-id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}const words=search.
-value.toLowerCase().split(/\s+/).filter(Boolean);let found=0;for(const[id,c2]of cards){const visible=matches(sale(id),words);
-show(c2.element,visible);if(visible)found++;c2.update(now2)}text(empty,found>0||all2.length===0&&error?"":!loaded?t("loa\
-ding"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}function add(v2,now2){const c2=card2(
-v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
-before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();
-const ends=[watch(),keepTime(update)];return()=>{for(const end of ends)end()}}function rank(v2,now2){const state2=stateOf2(
-v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].
-indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex((n2,at)=>n2!==b2[at]);
-return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+"/");update(now())}function matches(v2,contains){const of=shop(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,
+of?.area,of?.address,moment(v2.begin_at)].join(" "))}function update(now2){const all2=all();text(banner,error?t(error.code===
+"network"?"store.offline":"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());
+for(const v2 of all2)if(!cards.has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();
+cards.delete(id)}const contains=search.value.trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){
+const visible=matches(sale(id),contains);show(c2.element,visible);if(visible)found++;c2.update(now2)}text(empty,found>0||
+all2.length===0&&error?"":!loaded?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}
+function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.
+rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,
+next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch(),keepTime(update)];return()=>{for(const end of ends)
+end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
+return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
+const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
 ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","state.upcoming":"Upcoming","state.on_sale":"\
 On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\

@@ -2,6 +2,7 @@
 
 import * as clock from "../lib/clock.js";
 import { h, newID, show, text } from "../lib/dom.js";
+import { finder } from "../lib/find.js";
 import { moment, t } from "../lib/i18n.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
@@ -32,11 +33,9 @@ export function mount(root) {
   }
 
   // matches reports whether a sale has all words of the search in its texts, its shop or the time of its start.
-  function matches(v, words) {
-    if (words.length === 0) return true;
+  function matches(v, contains) {
     const of = shops.shop(v.shop_id);
-    const all = [v.title, v.sub_title, of?.name, of?.area, of?.address, moment(v.begin_at)].join(" ").toLowerCase();
-    return words.every((word) => all.includes(word));
+    return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, moment(v.begin_at)].join(" "));
   }
 
   function update(now) {
@@ -51,10 +50,10 @@ export function mount(root) {
       c.element.remove();
       cards.delete(id);
     }
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const contains = search.value.trim() ? finder(search.value) : () => true;
     let found = 0;
     for (const [id, c] of cards) {
-      const visible = matches(sales.sale(id), words);
+      const visible = matches(sales.sale(id), contains);
       show(c.element, visible);
       if (visible) found++;
       c.update(now);

@@ -1,0 +1,21 @@
+// Searches in texts: the rule of domain.Finder on the server.
+
+// folded returns the form of a text in which searches compare it. Capitals know that "ß" is "ss".
+const folded = (text) =>
+  text.normalize("NFKC").replace(/\u1e9e/g, "ss").toUpperCase().toLowerCase().replace(/ς/g, "σ")
+    .replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu, "").normalize("NFKC");
+
+// Only common accents: the marks of other scripts make another letter, as in Japanese.
+const withoutAccents = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").normalize("NFC");
+
+// finder returns a function that reports whether a text contains all words of a search, as people read both: case, width
+// and composition of characters make no difference, nor do characters that show nothing. A letter without an accent is found
+// with one as well, but not the reverse.
+export function finder(search) {
+  const words = folded(search).split(/\s+/).filter(Boolean);
+  return (text) => {
+    const full = folded(text);
+    const plain = withoutAccents(full);
+    return words.every((word) => full.includes(word) || plain.includes(word));
+  };
+}
