@@ -1,26 +1,15 @@
 package picture
 
 import (
-	"bytes"
 	"encoding/binary"
 	"image"
 )
 
-// orientation returns the EXIF orientation of a JPEG file, 1 (upright) to 8. Phones store a picture as the sensor has it,
-// and the way up in this number. Any file without a readable one counts as upright.
-func orientation(file []byte) int {
-	const exif, tagOrientation = "Exif\x00\x00", 0x0112
-	for at := 2; at+4 <= len(file) && file[at] == 0xff; { // segments: marker, length, data
-		length := int(binary.BigEndian.Uint16(file[at+2:]))
-		end := min(at+2+length, len(file))
-		if marker := file[at+1]; marker == 0xda || length < 2 { // the picture itself
-			return 1
-		} else if data, found := bytes.CutPrefix(file[at+4:max(at+4, end)], []byte(exif)); marker == 0xe1 && found {
-			return tiffTag(data, tagOrientation)
-		}
-		at = end
-	}
-	return 1
+// orientation returns the EXIF orientation in a TIFF header, 1 (upright) to 8. Phones store a picture as the sensor has it,
+// and the way up in this number. Any picture without a readable one counts as upright.
+func orientation(exif []byte) int {
+	const tagOrientation = 0x0112
+	return tiffTag(exif, tagOrientation)
 }
 
 // tiffTag returns the short number of a tag in the first directory of a TIFF header, or 1 if it is not a number from 1 to

@@ -11,13 +11,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"image"
-	"image/color"
+	"image/gif"
 	"image/jpeg"
 	"image/png"
 	"io"
 	"time"
 
-	"golang.org/x/image/draw"
 	"golang.org/x/image/webp"
 
 	"seckill/internal/domain"
@@ -35,56 +34,86 @@ type Picture struct {
 const (
 	MaxUpload = 10 << 20 // bytes
 
-	maxPixels = 16 << 20 // of an upload; a decoder needs up to 16 bytes for each
-	maxSide   = 1280     // pixels of the result; twice the width of a page on a phone
-	maxSize   = 300_000  // bytes of the result
+	maxDecoded = 200 << 20 // bytes that the decoder of an upload may need
+	maxSide    = 1280      // pixels of the result; twice the width of a page on a phone
+	maxSize    = 300_000   // bytes of the result
 )
 
 // format is a file format that can be uploaded.
 type format struct {
-	magic  string // the first bytes; a ? matches any byte
-	config func(io.Reader) (image.Config, error)
-	decode func(io.Reader) (image.Image, error)
+	magic   string // the first bytes; a ? matches any byte
+	config  func(io.Reader) (image.Config, error)
+	inspect func(file []byte, header image.Config) (parts, error)
+	decode  func(io.Reader) (image.Image, error)
 }
 
 // formats are called by name instead of through image.Decode, which also uses any format that another package registers.
 var formats = []format{
-	{"\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode},
-	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
-	{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+	{"\xff\xd8\xff", jpeg.DecodeConfig, jpegParts, jpeg.Decode},
+	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, pngParts, png.Decode},
+	{"RIFF????WEBP", webp.DecodeConfig, webpParts, decodeWebP},
+	{"GIF8?a", gif.DecodeConfig, gifParts, gif.Decode},
 }
 
 // refused returns the error of an upload that is not used.
 func refused(reason string, args ...any) error { return domain.Invalid("image", reason, args...) }
 
-// Convert makes a picture from an uploaded JPEG, PNG or WebP file: upright, at most maxSide wide and high, on a white
-// ground, in at most maxSize bytes. It decodes only files whose header states at most maxPixels, and stops soon after ctx
-// ends. A large file needs about 300 MB of memory, so callers bound the calls that run at the same time.
+// Convert makes a picture from an uploaded JPEG, PNG, WebP or GIF file: upright, in sRGB, at most maxSide wide and high, on
+// a white ground, in at most maxSize bytes. Of an animation it takes the first frame. It decodes only files that need at
+// most maxDecoded bytes for it, and stops soon after ctx ends. A large file needs about 400 MB of memory in all, so callers
+// bound the calls that run at the same time.
 // Errors: *domain.InvalidError (image), domain.ErrUnavailable (ctx has ended).
 func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) {
 	f := formatOf(upload)
 	if f == nil {
-		return Picture{}, refused("must be a JPEG, PNG or WebP file")
+		return Picture{}, refused("must be a JPEG, PNG, WebP or GIF file")
 	}
+
 	header, err := f.config(bytes.NewReader(upload))
 	if err != nil {
 		return Picture{}, refused("cannot be read: %v", err)
 	}
-	if header.Width < 1 || header.Height < 1 || header.Width > maxPixels/header.Height {
-		return Picture{}, refused("must have at most %d megapixels, not %d × %d pixels", maxPixels>>20, header.Width, header.Height)
+	if header.Width < 1 || header.Height < 1 {
+		return Picture{}, refused("must have at least one pixel")
 	}
-	img, err := f.decode(untilDone{ctx, bytes.NewReader(upload)})
+
+	file, err := f.inspect(upload, header)
+	if err != nil {
+		return Picture{}, err
+	}
+	if file.memory > maxDecoded {
+		return Picture{}, refused("is too large: %d × %d pixels of this kind take %d MB of memory to decode, and at most %d MB are used. Reduce it",
+			header.Width, header.Height, file.memory>>20, maxDecoded>>20)
+	}
+
+	img, err := f.decode(untilDone{ctx, bytes.NewReader(file.still)})
 	switch {
 	case ctx.Err() != nil:
-		return Picture{}, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
+		return Picture{}, unavailable(ctx)
 	case err != nil:
 		return Picture{}, refused("cannot be read: %v", err)
 	}
-	encoded, err := encode(upright(shrink(img, maxSide), orientation(upload)))
+
+	canvas := image.Pt(header.Width, header.Height)
+	reduced, err := averaged(ctx, moved(img, file.at), canvas, 2*maxSide)
+	if err != nil {
+		return Picture{}, err
+	}
+	_, cmyk := img.(*image.CMYK)
+	if err := toSRGB(reduced, cmyk, file.profile); err != nil {
+		return Picture{}, err
+	}
+
+	encoded, err := encode(upright(scaled(reduced, within(canvas, maxSide)), orientation(file.exif)))
 	if err != nil {
 		return Picture{}, err
 	}
 	return Converted(encoded, at)
+}
+
+// unavailable returns the error of a conversion whose context has ended.
+func unavailable(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 }
 
 // Converted returns the picture with the JPEG of an earlier [Convert].
@@ -127,33 +156,6 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// shrink returns the picture on a white ground, reduced so that neither side exceeds most.
-func shrink(img image.Image, most int) *image.RGBA {
-	size := img.Bounds().Size()
-	if longer := max(size.X, size.Y); longer > 2*most {
-		// The good scaler needs 32 bytes for each source row and target column, so the first half is done by a simple one.
-		img = scaled(img, 2*most, draw.ApproxBiLinear)
-	}
-	return scaled(img, most, draw.CatmullRom)
-}
-
-// scaled draws the picture on a white ground, with the longer side reduced to most.
-func scaled(img image.Image, most int, scaler draw.Scaler) *image.RGBA {
-	size := img.Bounds().Size()
-	longer := max(size.X, size.Y)
-	if longer > most {
-		size.X, size.Y = max(1, size.X*most/longer), max(1, size.Y*most/longer)
-	}
-	out := image.NewRGBA(image.Rectangle{Max: size})
-	draw.Draw(out, out.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
-	if size == img.Bounds().Size() {
-		draw.Draw(out, out.Bounds(), img, img.Bounds().Min, draw.Over)
-	} else {
-		scaler.Scale(out, out.Bounds(), img, img.Bounds(), draw.Over, nil)
-	}
-	return out
-}
-
 // encode returns the picture as JPEG in at most maxSize bytes. It lowers the quality first, and then the size.
 func encode(img *image.RGBA) ([]byte, error) {
 	for {
@@ -166,7 +168,8 @@ func encode(img *image.RGBA) ([]byte, error) {
 				return b.Bytes(), nil
 			}
 		}
+
 		size := img.Bounds().Size()
-		img = scaled(img, max(size.X, size.Y)*3/4, draw.CatmullRom)
+		img = scaled(img, within(size, max(size.X, size.Y)*3/4))
 	}
 }

@@ -1,0 +1,343 @@
+package picture
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+var (
+	red  = color.NRGBA{R: 0xff, A: 0xff}
+	blue = color.NRGBA{B: 0xff, A: 0xff}
+)
+
+// halves returns a picture of 40 × 20 pixels whose left half is red and whose right half is blue.
+func halves() *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, 40, 20))
+	for y := range 20 {
+		for x := range 40 {
+			img.SetNRGBA(x, y, red)
+			if x >= 20 {
+				img.SetNRGBA(x, y, blue)
+			}
+		}
+	}
+	return img
+}
+
+// The same as halves: the data of a VP8L chunk, and of a VP8 chunk.
+var (
+	halvesLossless = unbase64("LyfABAAPEPO///MfDgQChAP/tQYERPQ/StgD")
+	halvesLossy    = unbase64("0AQAnQEqKAAUAD5tLJJFpCKhmAQAQAbEoAdgD8IOECGAfgBXf+4AAXvMGf2qMmAA/vCbQ//+QXZts5n//+QH/ID/kB" +
+		"/4/p8rB/oMxubn8gOsn5xj//ID38/4AlgtacyDUbImldOMdHgAAA==")
+)
+
+func unbase64(s string) string {
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// webpOf returns a WebP file of the given chunks, each a type and data.
+func webpOf(chunks ...string) []byte {
+	return []byte("RIFF" + le32(len("WEBP")+len(riff(chunks...))) + "WEBP" + riff(chunks...))
+}
+
+func riff(chunks ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(chunks); i += 2 {
+		b.WriteString(chunks[i] + le32(len(chunks[i+1])) + chunks[i+1])
+		b.WriteString(strings.Repeat("\x00", len(chunks[i+1])%2))
+	}
+	return b.String()
+}
+
+func le32(n int) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(n))) }
+func le24(n int) string { return le32(n)[:3] }
+
+// vp8x returns the data of the chunk that begins an extended WebP file of the size.
+func vp8x(w, h int) string { return "\x00\x00\x00\x00" + le24(w-1) + le24(h-1) }
+
+// anmf returns the data of a chunk with a frame at (x, y).
+func anmf(x, y, w, h int, chunks ...string) string {
+	return le24(x/2) + le24(y/2) + le24(w-1) + le24(h-1) + le24(100) + "\x00" + riff(chunks...)
+}
+
+// withChunk inserts a chunk after the first one of a PNG file.
+func withChunk(file []byte, kind, data string) []byte {
+	const header = 8 + 4 + 4 + 13 + 4
+	chunk := pngOf(kind, data)[8:]
+	return append(append(bytes.Clone(file[:header]), chunk...), file[header:]...)
+}
+
+// converted returns the picture that buyers see.
+func converted(t *testing.T, file []byte) image.Image {
+	t.Helper()
+	p, err := Convert(t.Context(), file, time.Time{})
+	require.NoError(t, err)
+	shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
+	require.NoError(t, err)
+	return shown
+}
+
+// requireColor checks a pixel of a JPEG picture, whose colours are not exact.
+func requireColor(t *testing.T, want color.NRGBA, img image.Image, x, y int, msg string) {
+	t.Helper()
+	r, g, b, _ := img.At(x, y).RGBA()
+	require.InDelta(t, want.R, r>>8, 6, "red of %s at %d, %d", msg, x, y)
+	require.InDelta(t, want.G, g>>8, 6, "green of %s at %d, %d", msg, x, y)
+	require.InDelta(t, want.B, b>>8, 6, "blue of %s at %d, %d", msg, x, y)
+}
+
+// TestUprightInEveryFormat stores a picture on its side, with EXIF metadata that say so.
+func TestUprightInEveryFormat(t *testing.T) {
+	t.Parallel()
+	const tiff = "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+	for name, file := range map[string][]byte{
+		"JPEG":                     withSegment(asJPEG(t, halves()), 0xe1, "Exif\x00\x00"+tiff),
+		"JPEG after other markers": withSegment(withSegment(asJPEG(t, halves()), 0xe1, "Exif\x00\x00"+tiff), 0xe1, "http://ns.adobe.com/xap/1.0/\x00"),
+		"PNG":                      withChunk(asPNG(t, halves()), "eXIf", tiff),
+		"WebP":                     webpOf("VP8X", vp8x(40, 20), "VP8L", halvesLossless, "EXIF", tiff),
+		"WebP with a JPEG header":  webpOf("VP8X", vp8x(40, 20), "VP8L", halvesLossless, "EXIF", "Exif\x00\x00"+tiff),
+		"WebP, animated":           webpOf("VP8X", vp8x(40, 20), "ANMF", anmf(0, 0, 40, 20, "VP8L", halvesLossless), "EXIF", tiff),
+	} {
+		shown := converted(t, file)
+		require.Equal(t, image.Pt(20, 40), shown.Bounds().Size(), name)
+		requireColor(t, red, shown, 10, 9, name)
+		requireColor(t, blue, shown, 10, 30, name)
+	}
+}
+
+// TestFirstFrameOfAnAnimation: an animation becomes its first frame, on the whole canvas.
+func TestFirstFrameOfAnAnimation(t *testing.T) {
+	t.Parallel()
+	still := asPNG(t, halves())
+	const dataAt = 8 + 12 + 13 + 8 // of the first IDAT chunk, after IHDR
+	compressed := string(still[dataAt : len(still)-12-4])
+	control := func(sequence byte) string {
+		return "\x00\x00\x00" + string(sequence) + string(binary.BigEndian.AppendUint32(nil, 40)) + string(binary.BigEndian.AppendUint32(nil, 20)) +
+			"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x0a\x00\x00"
+	}
+	head := ihdr(40, 20)
+	head = head[:9] + string(still[8+8+9]) + head[10:] // the colour type that the encoder chose
+	palette := color.Palette{color.White, red, blue}
+	second := image.NewPaletted(image.Rect(0, 0, 40, 20), palette)
+	first := image.NewPaletted(second.Rect, palette)
+	for i := range first.Pix {
+		first.Pix[i] = 1 + byte(i%40/20)
+	}
+	var animated bytes.Buffer
+	require.NoError(t, gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{first, second}, Delay: []int{10, 10}}))
+
+	for name, file := range map[string][]byte{
+		"WebP": webpOf("VP8X", "\x02"+vp8x(40, 20)[1:], "ANIM", "\x00\x00\x00\x00\x00\x00",
+			"ANMF", anmf(0, 0, 40, 20, "VP8L", halvesLossless), "ANMF", anmf(2, 2, 1, 1, "VP8L", string(onePixel[20:]))),
+		"WebP, lossy": webpOf("VP8X", "\x02"+vp8x(40, 20)[1:], "ANIM", "\x00\x00\x00\x00\x00\x00",
+			"ANMF", anmf(0, 0, 40, 20, "VP8 ", halvesLossy), "ANMF", anmf(0, 0, 40, 20, "VP8 ", halvesLossy)),
+		"APNG": pngOf("IHDR", head, "acTL", "\x00\x00\x00\x02\x00\x00\x00\x00", "fcTL", control(0), "IDAT", compressed,
+			"fcTL", control(1), "fdAT", "\x00\x00\x00\x02"+compressed, "IEND", ""),
+		"GIF": animated.Bytes(),
+	} {
+		shown := converted(t, file)
+		require.Equal(t, image.Pt(40, 20), shown.Bounds().Size(), name)
+		requireColor(t, red, shown, 8, 10, name)
+		requireColor(t, blue, shown, 31, 10, name)
+	}
+
+	// A frame that is smaller than the canvas.
+	first.Rect = image.Rect(20, 16, 60, 36)
+	second.Rect = image.Rect(0, 0, 40, 20)
+	var moved bytes.Buffer
+	config := image.Config{Width: 80, Height: 40, ColorModel: palette}
+	require.NoError(t, gif.EncodeAll(&moved, &gif.GIF{Image: []*image.Paletted{first, second}, Delay: []int{10, 10}, Config: config}))
+	for name, file := range map[string][]byte{
+		"WebP": webpOf("VP8X", "\x02"+vp8x(80, 40)[1:], "ANMF", anmf(20, 16, 40, 20, "VP8L", halvesLossless)),
+		"GIF":  moved.Bytes(),
+	} {
+		shown := converted(t, file)
+		require.Equal(t, image.Pt(80, 40), shown.Bounds().Size(), name)
+		requireColor(t, color.NRGBA{R: 255, G: 255, B: 255}, shown, 8, 8, name)
+		requireColor(t, red, shown, 28, 24, name)
+		requireColor(t, blue, shown, 46, 24, name)
+	}
+}
+
+// sof returns a JPEG file without data that states a size and the sampling factors of its components.
+func sof(marker byte, w, h int, factors ...byte) []byte {
+	frame := "\x08" + string(binary.BigEndian.AppendUint16(nil, uint16(h))) + string(binary.BigEndian.AppendUint16(nil, uint16(w))) + string(byte(len(factors)))
+	for i, f := range factors {
+		frame += string(byte(i+1)) + string(f) + "\x00"
+	}
+	return withSegment([]byte("\xff\xd8\xff\xda\x00\x02"), marker, frame)
+}
+
+// uniformProgressive returns a progressive JPEG file of 512 × 512 pixels.
+func uniformProgressive(t *testing.T) []byte {
+	t.Helper()
+	const compressed = "eNr7f+P/AwYBLzdPNwZGRgYGRiBk+H+bwZlBgJuHj4dLgI+XT0hQQFhCQ0pCTEzCUFlVVsPK2NbG0tjC3MEjxs/BJdzV3CIgNzA8Pik9I93Ot7CyIKUi" +
+		"JjU9GWQIo6CQkISohL6UlH6yk4VTMsng/yEGQQ4mBiYGZkYlBiZBRmZBxv9HGERAjkQFIFFGTNFbDDzMjAxMAswCDJh6RsEoGEkAlEcE0HPBAWAe4QDmHEZWJgZ2" +
+		"kApBdBULwCqYGRntGRnk8ahgQqjAaQubPdQW3O6wVwSqgOZbBmagjMBozI2CkZ5v8eRKAYK5UoBArgSpYP9/EwASZF9x"
+	r, err := zlib.NewReader(strings.NewReader(unbase64(compressed)))
+	require.NoError(t, err)
+	file, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return file
+}
+
+// interlaced returns an interlaced PNG file of 512 × 512 transparent pixels.
+func interlaced(t *testing.T) []byte {
+	t.Helper()
+	var data bytes.Buffer
+	w := zlib.NewWriter(&data)
+	const rows = 960 // of seven passes, each with a byte for its filter
+	_, err := w.Write(make([]byte, 4*512*512+rows))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	head := ihdr(512, 512)
+	return pngOf("IHDR", head[:12]+"\x01", "IDAT", data.String(), "IEND", "")
+}
+
+// allocated returns the bytes that fn allocates.
+func allocated(fn func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestMemoryOfDecoders: a decoder allocates no more than is expected from the header, and a little that does not depend on
+// the size.
+func TestMemoryOfDecoders(t *testing.T) {
+	rect := image.Rect(0, 0, 512, 512)
+	var animated bytes.Buffer
+	palette := image.NewPaletted(rect, color.Palette{color.White, color.Black})
+	require.NoError(t, gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{palette, palette}, Delay: []int{1, 1}}))
+	for name, file := range map[string][]byte{
+		"JPEG":              asJPEG(t, image.NewNRGBA(rect)),
+		"JPEG in gray":      asJPEG(t, image.NewGray(rect)),
+		"progressive JPEG":  uniformProgressive(t),
+		"PNG":               asPNG(t, image.NewNRGBA(rect)),
+		"PNG in gray":       asPNG(t, image.NewGray(rect)),
+		"PNG, 16 bits":      asPNG(t, image.NewNRGBA64(rect)),
+		"PNG, with palette": asPNG(t, palette),
+		"interlaced PNG":    interlaced(t),
+		"GIF":               animated.Bytes(),
+	} {
+		f := formatOf(file)
+		header, err := f.config(bytes.NewReader(file))
+		require.NoError(t, err, name)
+		found, err := f.inspect(file, header)
+		require.NoError(t, err, name)
+		used := allocated(func() { _, err = f.decode(bytes.NewReader(found.still)) })
+		require.NoError(t, err, name)
+		require.LessOrEqual(t, used, found.memory+200<<10, name)
+		require.LessOrEqual(t, found.memory, 4*used, "%s: the limit is not much too low", name)
+	}
+}
+
+// TestLargestPictures: what a phone takes is accepted, and what needs too much memory is refused before it is decoded, with
+// its size and the limit.
+func TestLargestPictures(t *testing.T) {
+	t.Parallel()
+	const wide, high = 8064, 6048 // the 48 megapixels of a phone
+	memory := func(file []byte) int {
+		f := formatOf(file)
+		header, err := f.config(bytes.NewReader(file))
+		require.NoError(t, err)
+		found, err := f.inspect(file, header)
+		require.NoError(t, err)
+		return found.memory
+	}
+	for name, file := range map[string][]byte{
+		"JPEG":                           sof(0xc0, wide, high, 0x22, 0x11, 0x11),
+		"JPEG without subsampling":       sof(0xc1, wide, high, 0x11, 0x11, 0x11),
+		"JPEG of 108 megapixels":         sof(0xc0, 12000, 9000, 0x22, 0x11, 0x11),
+		"progressive JPEG of 24":         sof(0xc2, 5712, 4284, 0x22, 0x11, 0x11),
+		"PNG":                            pngOf("IHDR", ihdr(wide, high), "IDAT", "", "IEND", ""),
+		"lossless WebP of 24 megapixels": webpOf("VP8X", vp8x(5712, 4284), "VP8L", ""),
+	} {
+		require.LessOrEqual(t, memory(file), maxDecoded, name)
+	}
+	for name, file := range map[string][]byte{
+		"JPEG of 200 megapixels":     sof(0xc0, 16320, 12240, 0x22, 0x11, 0x11),
+		"progressive JPEG":           sof(0xc2, wide, high, 0x22, 0x11, 0x11),
+		"PNG of 64 megapixels":       pngOf("IHDR", ihdr(9248, 6936), "IDAT", "", "IEND", ""),
+		"PNG of 16 bits":             pngOf("IHDR", strings.Replace(ihdr(wide, high), "\x08\x06", "\x10\x06", 1), "IDAT", "", "IEND", ""),
+		"lossless WebP":              webpOf("VP8X", vp8x(wide, high), "VP8L", ""),
+		"frame of a huge WebP":       webpOf("VP8X", vp8x(1, 1), "ANMF", anmf(0, 0, 16384, 16384, "VP8L", "")),
+		"small frame of a huge WebP": webpOf("VP8X", vp8x(65536, 32767), "ANMF", anmf(0, 0, 40, 20, "VP8L", halvesLossless)),
+		"GIF of 65535 × 65535":       []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"),
+		"JPEG with fill bytes":       bytes.Replace(sof(0xc2, wide, high, 0x22, 0x11, 0x11), []byte("\xff\xc2"), []byte("\xff\xff\xff\xc2"), 1),
+		"JPEG with stray bytes":      bytes.Replace(withSegment(sof(0xc2, wide, high, 0x22, 0x11, 0x11), 0xe0, "JFIF"), []byte("\xff\xc2"), []byte("xyz\xff\x00\xff\xc2"), 1),
+		"JPEG with a stray marker":   bytes.Replace(sof(0xc2, wide, high, 0x22, 0x11, 0x11), []byte("\xff\xc2"), []byte("\xff\xd0\xff\xc2"), 1),
+	} {
+		_, err := Convert(t.Context(), file, time.Time{})
+		var invalid *domain.InvalidError
+		require.ErrorAs(t, err, &invalid, name)
+		require.Equal(t, "image", invalid.Fields[0].Field)
+		require.Contains(t, invalid.Fields[0].Detail, "at most "+strconv.Itoa(maxDecoded>>20)+" MB", name)
+	}
+}
+
+// TestPhotographOfAPhone converts 48 megapixels in bounded memory, and averages all of them.
+func TestPhotographOfAPhone(t *testing.T) {
+	img := image.NewYCbCr(image.Rect(0, 0, 8064, 6048), image.YCbCrSubsampleRatio420)
+	for i := range img.Y {
+		img.Y[i] = byte(i % 2 * 0xff) // columns of black and white, which average to gray
+	}
+	for i := range img.Cb {
+		img.Cb[i] = 0x80
+		img.Cr[i] = 0x80
+	}
+	var file bytes.Buffer
+	require.NoError(t, jpeg.Encode(&file, img, &jpeg.Options{Quality: 30}))
+	img = nil
+
+	var p Picture
+	var err error
+	used := allocated(func() { p, err = Convert(t.Context(), file.Bytes(), time.Time{}) })
+	require.NoError(t, err)
+	require.Equal(t, []int{1280, 960}, []int{p.Width, p.Height})
+	require.LessOrEqual(t, used, 400<<20)
+	shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
+	require.NoError(t, err)
+	for x := 1; x < 1280; x += 97 {
+		requireColor(t, color.NRGBA{R: 0x80, G: 0x80, B: 0x80}, shown, x, 480, "gray")
+	}
+}
+
+// FuzzConvert: no file makes a reader fail, or claim something that is not in the file.
+func FuzzConvert(f *testing.F) {
+	f.Add([]byte("\xff\xd8\xff\xe1\x00\x20Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00"))
+	f.Add([]byte("\xff\xd8\xff\xe1\x00\x02\xff\xe1\xff\xffExif\x00\x00II\x2a\x00\xff\xff\xff\xff"))
+	f.Add(cmykJPEG(true, 1, 2, 3, 4))
+	f.Add(webpOf("VP8X", vp8x(40, 20), "ICCP", string(displayP3()), "ANMF", anmf(0, 0, 40, 20, "VP8L", halvesLossless), "EXIF", "MM"))
+	f.Add(pngOf("IHDR", ihdr(1, 1), "iCCP", "p\x00\x00", "eXIf", "II", "IDAT", "", "IEND", ""))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p, err := Convert(ctx, file, time.Time{})
+		if err == nil {
+			require.LessOrEqual(t, len(p.JPEG), maxSize)
+		}
+	})
+}
