@@ -253,29 +253,36 @@ v",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"cent
 set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){
 if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{
 attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{
-element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}var TYPES=["image/jpeg","image/png","image/webp"];var MAX_MB=10;var TIMEOUT3=6e4;function sendFile(method,path,{file,progress,
-token:token2}){return new Promise((resolve,reject2)=>{const request=new XMLHttpRequest;request.open(method,BASE+path);request.
-setRequestHeader("Authorization",`Bearer ${token2}`);request.timeout=TIMEOUT3;request.upload.onprogress=({loaded,total})=>progress(
-loaded/total);request.onload=()=>{const headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(
-name)??""]);const answer=new Response(request.responseText,{status:request.status,headers});if(answer.ok)resolve(answer.
-json());else problemOf(answer).then(reject2)};request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));
-const form2=new FormData;form2.append("image",file);request.send(form2)})}function picture(input,showError){const file=h(
-"input",{type:"file",class:"sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),
-onchange:onChoose});const image=h("img",{alt:t("picture.alt"),class:"image"});const progress=h("progress",{max:1,"aria-l\
-abel":t("picture.uploading")});const choose2=h("label",{class:"button quiet",for:input.id});const remove=h("button",{type:"\
-button",class:"link","data-do":"remove-picture",onclick:onRemove},t("picture.remove"));const control={element:h("div",{class:"\
-picture"},input,file,image,progress,h("div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:false,refresh};
-let turn=0;for(const name of["id","aria-describedby"])attr(input,name,null);show(input,false);function refresh(){attr(image,
-"src",input.value===""?null:`${BASE}/images/${input.value}`);show(image,input.value);show(remove,input.value);show(progress,
-control.uploading);text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++;control.uploading=
-false;input.value="";showError("");refresh();file.focus()}async function onChoose(){const[chosen]=file.files;file.value=
-"";if(!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));if(chosen.size>
-MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(chosen.size/2**20))}));const mine=++turn;
-showError("");control.uploading=true;attr(progress,"value",0);refresh();announce(t("picture.uploading"));try{const sent=part=>mine===
-turn&&attr(progress,"value",part<1?part:null);const{id:id2}=await asUser("POST","/admin/images",{by:sendFile,file:chosen,
-progress:sent});if(mine!==turn)return;input.value=id2;announce(t("picture.uploaded"))}catch(problem){if(!problem.code)throw problem;
-if(mine===turn)showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(problem))}finally{if(mine===
-turn)control.uploading=false;refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};function whole(input,{
+element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
+async function reduced(file){try{const bitmap=await createImageBitmap(file,{imageOrientation:"from-image"});const scale=Math.
+min(1,SIDE/Math.max(bitmap.width,bitmap.height));const copy2=scale===1&&file.size<=SMALL?file:await drawn(bitmap,scale);
+bitmap.close();return copy2??file}catch{return file}}async function drawn(bitmap,scale){const[width,height]=[bitmap.width,
+bitmap.height].map(side=>Math.max(1,Math.round(side*scale)));const canvas=h("canvas",{width,height});const brush=canvas.
+getContext("2d");brush.fillStyle="#fff";brush.fillRect(0,0,width,height);brush.imageSmoothingQuality="high";brush.drawImage(
+bitmap,0,0,width,height);for(const quality of[.92,.8,.6,.3]){const copy2=await new Promise(resolve=>canvas.toBlob(resolve,
+"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{file,progress,token:token2}){return new Promise(
+(resolve,reject2)=>{const request=new XMLHttpRequest;request.open(method,BASE+path);request.setRequestHeader("Authorizat\
+ion",`Bearer ${token2}`);request.timeout=TIMEOUT3;request.upload.onprogress=({loaded,total})=>progress(loaded/total);request.
+onload=()=>{const headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(name)??""]);const answer=new Response(
+request.responseText,{status:request.status,headers});if(answer.ok)resolve(answer.json());else problemOf(answer).then(reject2)};
+request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));const form2=new FormData;form2.append("imag\
+e",file,"picture");request.send(form2)})}function picture(input,showError){const file=h("input",{type:"file",class:"sr",
+id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose});const image=h(
+"img",{alt:t("picture.alt"),class:"image"});const progress=h("progress",{max:1,"aria-label":t("picture.uploading")});const choose2=h(
+"label",{class:"button quiet",for:input.id});const remove=h("button",{type:"button",class:"link","data-do":"remove-pictu\
+re",onclick:onRemove},t("picture.remove"));const control={element:h("div",{class:"picture"},input,file,image,progress,h(
+"div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:false,refresh};let turn=0;for(const name of["id","\
+aria-describedby"])attr(input,name,null);show(input,false);function refresh(){attr(image,"src",input.value===""?null:`${BASE}\
+/images/${input.value}`);show(image,input.value);show(remove,input.value);show(progress,control.uploading);text(choose2,
+t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++;control.uploading=false;input.value="";showError(
+"");refresh();file.focus()}async function onChoose(){const[chosen]=file.files;file.value="";if(!chosen)return;if(!TYPES.
+includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));const mine=++turn;showError("");control.uploading=
+true;attr(progress,"value",0);refresh();announce(t("picture.uploading"));try{const small=await reduced(chosen);if(mine!==
+turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(small.size/
+2**20))}));const sent=part=>mine===turn&&attr(progress,"value",part<1?part:null);const{id:id2}=await asUser("POST","/adm\
+in/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2;announce(t("picture.uploaded"))}catch(problem){
+if(!problem.code)throw problem;if(mine===turn)showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):
+explain(problem))}finally{if(mine===turn)control.uploading=false;refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};function whole(input,{
 min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=Number(input);if(n<min2||n>max2)reject("\
 form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
 "form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
@@ -1706,142 +1713,143 @@ one.","check.problem.end_at":"The sale is over. Choose a later end.","check.prob
 ale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.sa\
 le":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","pict\
 ure.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","pictu\
-re.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG or WebP file.","picture.size":"\
-{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, \
-PNG or WebP file with at most 16 megapixels.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are\
- redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"\
-Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","s\
-hop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"A\
-dmitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Pau\
-sed. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In \
-line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","roo\
-m.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","ro\
-om.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to waiting customers","room.message\
-Note":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers s\
-ee the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connectin\
-g…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.now":"Current figures","l\
-ive.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"Last ten minutes","live.table":"Figures \
-of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis\
-)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest \
-queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99\
- latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One orde\
-r per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","invariant.I5":"No undersell","invari\
-ant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No u\
-ser has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up t\
-o the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's order.","invariant.I5.means":"Eve\
-ry unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"Pass","invarian\
-t.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second","plot.refusals":"Rejections per\
- second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plo\
-t.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are in the table below.","plot.la\
-st":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","series.queued":"Queued","seri\
-es.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.ga\
-te":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)",
-"series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_\
-limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orde\
-rs.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","o\
-rders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Orde\
-r","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown.\
- The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"User","orders.find.p\
-hone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"\
-Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status",
-"orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","or\
-ders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last fo\
-ur digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"Mo\
-re than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","ord\
-ers.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Ref\
-unded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
-cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","move.yes.cancel":"\
-Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? Th\
-e unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop w\
-orking.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","mo\
-ve.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemp\
-tion code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code",
-"redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","red\
-eem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wron\
-g","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code prov\
-es that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"\
-No payments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider","payments.o\
-utside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is\
- not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"R\
-ecord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
-Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
-ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
-"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
-es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
-, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
-shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
-lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
-"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
-"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Events","events.title":"Order events","events.lea\
-d":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","events.none":"No events.","e\
-vents.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.de\
-livered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.\
-type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"P\
-ayload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetter\
-s.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries\
-. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"\
-Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reas\
-on":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"\
-Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.dis\
-card":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queu\
-e.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconci\
-le.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again",
-"reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match\
- the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admi\
-ssion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeat\
-ing a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences\
-: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}",
-"reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, s\
-o some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","\
-reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","rec\
-oncile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Need\
-s manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by staff, buyers and the system\
-, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","aud\
-it.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit\
-.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.\
-actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit\
-.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price\
- (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit\
-.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_i\
-d":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expi\
-red":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.prov\
-ider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Paymen\
-t expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_vou\
-cher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sa\
-le changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting\
- room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","\
-action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"\
-Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider",
-"action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a d\
-emo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"St\
-ock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
-rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
-)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
-This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
-var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
-le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
-min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
- 99.90。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.order":"\
-结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
-间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
-ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
-须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
-"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
-，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
-"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
-须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
-lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
-100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
-"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
-valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
-多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpaid_limit":"须在 0 到 100 \
-之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
-"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"数量不能为 0，也不能超出允许范围。",
-"invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即\
-可确认，不会重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
+re.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.s\
+ize":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged \
+JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","sho\
+ps.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"\
+New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.cre\
+ated":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.op\
+en_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"P\
+ause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"\
+Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admit\
+ted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so f\
+ar","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per\
+ second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room\
+.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemov\
+ed":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures\
+ may be out of date. Reconnecting…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last c\
+hecked: {at}.","live.plots":"Last ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.dat\
+abase":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Sto\
+ck added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"De\
+ad letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lan\
+e":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invaria\
+nt.I4":"Responses match orders","invariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Ac\
+tive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","\
+invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each resp\
+onse to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"\
+No two orders have the same ID.","invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked",
+"plot.orders":"Orders per second","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"\
+Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {tit\
+le}. Total: {figures}. Figures are in the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the t\
+able below.","series.ok":"Orders","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","se\
+ries.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Qu\
+eue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"\
+Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded",
+"series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Or\
+der","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","order\
+s.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","order\
+s.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","o\
+rders.voucher_id":"Sale","orders.user_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"\
+Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find\
+.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"\
+User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wro\
+ng.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 cust\
+omers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.\
+created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at",
+"orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Ord\
+ers ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.n\
+one":"No action is available for this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.rede\
+em":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refun\
+d":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phon\
+e} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"\
+Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}”\
+ has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {a\
+t}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.u\
+ndo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been \
+undone. The code is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whe\
+never possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} tries: {error}","payme\
+nts.outside":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay\
+ the buyer in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","p\
+ayments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {am\
+ount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"\
+Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pe\
+nding","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Ref\
+unded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.l\
+ead":"Signed notices of payment providers, and answers to queries, that could not be read or matched. They changed nothi\
+ng, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open noti\
+ces.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"\
+notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","not\
+ices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Close\
+d.","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed\
+ or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"State","events.st\
+atus.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed",
+"events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_\
+try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send a\
+gain","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead lette\
+rs","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notif\
+ied.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLett\
+ers.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLet\
+ters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order\
+ {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? Th\
+e order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","rec\
+oncile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the \
+admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconc\
+ile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not changed.","\
+reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and never ch\
+anges the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No d\
+ifferences ({n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.",
+"reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"C\
+ompared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.",
+"reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"\
+Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repai\
+red","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.t\
+itle":"Audit log","audit.lead":"Changes by staff, buyers and the system, or all requests of staff, newest first.","audit\
+.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"Requests of staff","audit.reque\
+st":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","au\
+dit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.vou\
+cher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was}\
+ → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Fac\
+e value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"\
+Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit\
+.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.va\
+lue.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System",
+"action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.ref\
+und":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop c\
+reated","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.change_stock":"Stock adjusted",
+"action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead le\
+tter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund iss\
+ued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemp\
+tion undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Loa\
+d simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.",
+"rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.la\
+st":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush\
+.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Ru\
+nning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run l\
+oad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均\
+为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.\
+guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
+"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","form.required":"请填写此项。","\
+form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。",
+"form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.decimals":"该货币有 {places} 位小数。",
+"form.time":"请填写日期和时间。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于\
+开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如\
+ CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。",
+"invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"\
+最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。",
+"invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","inval\
+id.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个\
+可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpa\
+id_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不\
+晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"\
+数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
+。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次\
+提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交",
+"sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
 "sales.all":"已上架","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿\
 ，顾客不可见。","sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","voucher.i\
 d":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
@@ -1897,26 +1905,27 @@ heck.is.broken":"需修改","check.problem.shop_id":"店铺不存在，请重新
 pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warning.begin_\
 at":"开始时间已过，发布后立即开抢。","check.sale":"活动","picture.alt":"活动图片","picture.upload":"\
 上传图片","picture.replace":"更换","picture.remove":"移除","picture.uploading":"图片上传中…","picture.upl\
-oaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPEG、PNG 或 WebP\
- 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、\
-PNG 或 WebP 图片，且不超过 1600 万像素。","shops.nav":"店铺","shops.title":"店铺","shops.lead":"优惠券在这些店铺\
-核销。","shops.none":"还没有店铺。","shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺",
-"shops.change":"修改店铺","shops.create":"新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID",
-"shop.name":"名称","shop.area":"商圈","shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室",
-"room.isOpen":"放行中","room.isPaused":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.sto\
-pped":"已暂停放行，用户的位置保留。","room.resumed":"已恢复放行。","room.lobby":"等待开始","room\
-.waiting":"正在排队","room.present":"其中在线","room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）",
-"room.used":"有效凭证（已使用）","room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整\
-速度","room.rateSet":"每秒最多放行 {n} 人。","room.message":"给排队用户的公告","room.messageNote":"留空即\
-撤下公告。","room.showMessage":"发布公告","room.messageShown":"排队用户将在一秒内看到公告。","roo\
-m.messageRemoved":"公告已撤下。","live.waiting":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可\
-能已过时，正在重新连接…","live.now":"当前数据","live.invariants":"一致性检查","live.checked":"上次检查\
-：{at}。","live.plots":"最近十分钟","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据\
-库）","live.gate":"可预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队\
-列积压（全部活动）","live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）",
-"live.p50":"p50 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"\
-下单模式","invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结\
-果与订单一致","invariant.I5":"不少卖","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
+oaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或\
+ GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 J\
+PEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
+"shops.nav":"店铺","shops.title":"店铺","shops.lead":"优惠券在这些店铺核销。","shops.none":"还没有店铺。",
+"shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"\
+新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈",
+"shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaus\
+ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，用户的位置保留。",
+"room.resumed":"已恢复放行。","room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线",
+"room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）",
+"room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。",
+"room.message":"给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告",
+"room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
+g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
+"live.now":"当前数据","live.invariants":"一致性检查","live.checked":"上次检查：{at}。","live.plots":"最近十分\
+钟","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）","live.gate":"可预扣\
+库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动）",
+"live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"p50\
+ 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式","\
+invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结果与订单一致",
+"invariant.I5":"不少卖","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
 "invariant.I2.means":"每位用户的有效订单数不超过限购数量。","invariant.I3.means":"未售库存与有效订单占用的库存之和等于总库\
 存。","invariant.I4.means":"返回给买家的结果与其订单一致。","invariant.I5.means":"未售出的库存均可购买。",
 "invariant.I6.means":"订单号各不相同。","invariant.holds":"通过","invariant.broken":"异常","invariant.unknow\

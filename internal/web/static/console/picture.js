@@ -6,9 +6,41 @@ import { attr, h, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { number, t } from "../lib/i18n.js";
 
-const TYPES = ["image/jpeg", "image/png", "image/webp"];
+const TYPES = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 const MAX_MB = 10;
+const SIDE = 1280; // pixels; the server keeps no more
+const SMALL = 900_000; // bytes; many proxies refuse a body of more than 1 MB
 const TIMEOUT = 60_000; // ms; phones upload slowly
+
+// reduced returns a smaller copy of a picture that is large in bytes or pixels, and any other file as it is. Phones take
+// photos of 50 megapixels, which would be slow to send, and which the server may not have the memory to decode.
+async function reduced(file) {
+  try {
+    const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
+    const scale = Math.min(1, SIDE / Math.max(bitmap.width, bitmap.height));
+    const copy = scale === 1 && file.size <= SMALL ? file : await drawn(bitmap, scale);
+    bitmap.close();
+    return copy ?? file;
+  } catch {
+    return file; // the browser cannot decode it; the server may, or says why not
+  }
+}
+
+// drawn returns a picture in another size as a JPEG file of at most SMALL bytes, or nothing.
+async function drawn(bitmap, scale) {
+  const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.round(side * scale)));
+  const canvas = h("canvas", { width, height });
+  const brush = canvas.getContext("2d");
+  brush.fillStyle = "#fff"; // JPEG has no transparency
+  brush.fillRect(0, 0, width, height);
+  brush.imageSmoothingQuality = "high";
+  brush.drawImage(bitmap, 0, 0, width, height);
+
+  for (const quality of [0.92, 0.8, 0.6, 0.3]) {
+    const copy = await new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", quality));
+    if (copy?.size <= SMALL) return copy;
+  }
+}
 
 // sendFile is send of lib/api.js for a file. It calls progress with the part that is sent, from 0 to 1. (fetch does not
 // report it.)
@@ -27,7 +59,7 @@ function sendFile(method, path, { file, progress, token }) {
     };
     request.onerror = request.ontimeout = () => reject(new Problem({ code: "network" }));
     const form = new FormData();
-    form.append("image", file);
+    form.append("image", file, "picture");
     request.send(form);
   });
 }
@@ -70,7 +102,6 @@ export function picture(input, showError) {
     file.value = ""; // the same file can be chosen again
     if (!chosen) return;
     if (!TYPES.includes(chosen.type)) return showError(t("picture.type", { name: chosen.name }));
-    if (chosen.size > MAX_MB << 20) return showError(t("picture.size", { name: chosen.name, size: number(Math.ceil(chosen.size / 2 ** 20)) }));
     const mine = ++turn;
     showError("");
     control.uploading = true;
@@ -78,8 +109,11 @@ export function picture(input, showError) {
     refresh();
     announce(t("picture.uploading"));
     try {
+      const small = await reduced(chosen);
+      if (mine !== turn) return;
+      if (small.size > MAX_MB << 20) return showError(t("picture.size", { name: chosen.name, size: number(Math.ceil(small.size / 2 ** 20)) }));
       const sent = (part) => mine === turn && attr(progress, "value", part < 1 ? part : null); // the server converts it then
-      const { id } = await asUser("POST", "/admin/images", { by: sendFile, file: chosen, progress: sent });
+      const { id } = await asUser("POST", "/admin/images", { by: sendFile, file: small, progress: sent });
       if (mine !== turn) return;
       input.value = id;
       announce(t("picture.uploaded"));

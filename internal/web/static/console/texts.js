@@ -219,9 +219,9 @@ const en = {
   "picture.uploading": "Uploading the picture…",
   "picture.uploaded": "The picture is uploaded.",
   "picture.wait": "The picture is still being uploaded.",
-  "picture.type": "{name} is not a JPEG, PNG or WebP file.",
+  "picture.type": "{name} is not a JPEG, PNG, WebP or GIF file.",
   "picture.size": "{name} has {size} MB. At most 10 MB are accepted.",
-  "picture.refused": "{name} was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.",
+  "picture.refused": "{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.",
 
   "shops.nav": "Shops",
   "shops.title": "Shops",
@@ -795,9 +795,9 @@ const zh = {
   "picture.uploading": "图片上传中…",
   "picture.uploaded": "图片已上传。",
   "picture.wait": "图片仍在上传，请稍候。",
-  "picture.type": "{name} 不是 JPEG、PNG 或 WebP 文件。",
+  "picture.type": "{name} 不是 JPEG、PNG、WebP 或 GIF 文件。",
   "picture.size": "{name} 有 {size} MB，超过 10 MB 的上限。",
-  "picture.refused": "{name} 未被接受：须为完好的 JPEG、PNG 或 WebP 图片，且不超过 1600 万像素。",
+  "picture.refused": "{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
 
   "shops.nav": "店铺",
   "shops.title": "店铺",

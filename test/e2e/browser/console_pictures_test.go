@@ -1,0 +1,90 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
+)
+
+// startLimitedFront starts a proxy in front of a server that refuses bodies of more than limit bytes as nginx does: at
+// once, with a page.
+func startLimitedFront(t *testing.T, server string, limit int64) string {
+	t.Helper()
+	target, err := url.Parse(server)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength <= limit {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "<html><head><title>413 Request Entity Too Large</title></head></html>")
+	}))
+	t.Cleanup(func() { front.CloseClientConnections(); front.Close() }) // Close waits for streams
+	return front.URL
+}
+
+// choosePhoto chooses a picture of two halves, red and blue, in the picture field of the form of a new sale. Noise in it
+// makes the file large.
+func (b *tab) choosePhoto(kind string, width, height int, noise float64) {
+	b.t.Helper()
+	b.until(`document.querySelector('form[data-form=make] input[type=file]')`)
+	_ = evaluate[bool](b, fmt.Sprintf(`(async () => {
+		const canvas = new OffscreenCanvas(%d, %d);
+		const brush = canvas.getContext("2d");
+		brush.fillStyle = "#f00";
+		brush.fillRect(0, 0, canvas.width / 2, canvas.height);
+		brush.fillStyle = "#00f";
+		brush.fillRect(canvas.width / 2, 0, canvas.width / 2, canvas.height);
+		const high = Math.round(canvas.height * %g);
+		if (high > 0) {
+			const noise = brush.createImageData(canvas.width, high);
+			const bytes = new Uint32Array(noise.data.buffer);
+			for (let i = 0, n = 1; i < bytes.length; i++) bytes[i] = 0xff000000 | (n = (n * 1664525 + 1013904223) >>> 0) >>> 8;
+			brush.putImageData(noise, 0, 0);
+		}
+		const content = await canvas.convertToBlob({ type: %q, quality: 0.95 });
+		const chosen = new DataTransfer();
+		chosen.items.add(new File([content], "photo.jpg", { type: content.type }));
+		const input = document.querySelector('form[data-form=make] input[type=file]');
+		input.files = chosen.files;
+		input.dispatchEvent(new Event("change"));
+		return true;
+	})()`, width, height, noise, kind))
+}
+
+// TestConsolePictures uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
+// otherwise.
+func TestConsolePictures(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	browser := startBrowser(t)
+	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
+
+	v := visit(t, browser, startLimitedFront(t, p.URL, 1<<20), "en")
+	v.enter("/console/new", rig.AdminPhones[0])
+	shows := func(width, height int) { // or less of both, which the server chooses for noise
+		v.until(`((image) => image.naturalHeight > 0 && image.naturalWidth <= %d && image.naturalHeight <= %d &&
+			Math.abs(image.naturalWidth / image.naturalHeight - %[1]d / %[2]d) < 0.01)(document.querySelector(".picture img"))`, width, height)
+		v.until(`document.querySelector(%q).innerText === ""`, fieldError("make", "image_id"))
+	}
+	v.choosePhoto("image/jpeg", 8064, 6048, 0)
+	shows(1280, 960)
+	v.choosePhoto("image/jpeg", 2000, 2200, 1) // 5 MB
+	shows(1164, 1280)
+	v.choosePhoto("image/png", 1000, 500, 0.9) // 1.4 MB, of few pixels
+	shows(1000, 500)
+	v.choosePhoto("image/webp", 640, 360, 0)
+	shows(640, 360)
+}
