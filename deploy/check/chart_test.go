@@ -169,6 +169,8 @@ func TestFullValues(t *testing.T) {
 	require.Equal(t, "metrics", rules.Ingress[1].Ports[0].Port.StrVal)
 	require.Len(t, rules.Ingress[1].From, 1)
 	require.Len(t, rules.Egress, 2, "DNS and the rule of the values")
+	require.Equal(t, map[string]string{"example.com/note": "text", "nginx.ingress.kubernetes.io/proxy-body-size": "11m"},
+		objects["Ingress"].(*networking.Ingress).Annotations)
 	ingress := objects["Ingress"].(*networking.Ingress).Spec
 	require.Equal(t, "shop-tls", ingress.TLS[0].SecretName)
 	require.Equal(t, service.Name, ingress.Rules[0].HTTP.Paths[0].Backend.Service.Name)

@@ -87,4 +87,10 @@ func TestConsolePictures(t *testing.T) {
 	shows(1000, 500)
 	v.choosePhoto("image/webp", 640, 360, 0)
 	shows(640, 360)
+
+	// A proxy that accepts less than the page sends is named, and the picture stays.
+	strict := visit(t, browser, startLimitedFront(t, p.URL, 10<<10), "en")
+	strict.enter("/console/new", rig.AdminPhones[1])
+	strict.choosePhoto("image/jpeg", 2000, 2200, 1)
+	strict.reads(fieldError("make", "image_id"), "A proxy in front of the server does not accept a file of this size")
 }

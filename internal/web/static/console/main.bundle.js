@@ -37,26 +37,27 @@ r.internal":"error.other")}function reference(problem){return problem.requestId?
 2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.
 abs(s.offset-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(const s of samples)if(s.rtt<=best.rtt)best=s;return performance.
 now()+best.offset}var BASE="/api/v1";var TIMEOUT=1e4;var Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.
-detail??fields3.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};var codeOf=status=>status===
-429?"rate_limited":status>=502&&status<=504?"unavailable":"internal";async function problemOf(response){let body2={};try{
-body2=await response.json()}catch{}return new Problem({code:body2.code??codeOf(response.status),title:body2.title,detail:body2.
-detail,status:response.status,requestId:body2.request_id??response.headers.get("X-Request-Id")??"",orderId:body2.order_id??
-"",errors:body2.errors??[],challenge:body2.challenge,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{
-body:body2,key,token:token2,headers,signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;
-const stop=()=>abort.abort();signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,
-timeout);const all2=new Headers(headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempot\
-ency-Key",key);if(body2!==void 0)all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(
-BASE+path,{method,headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"erro\
-r",keepalive});const got=performance.now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(
-response);if(stream)return response;const{status,headers:headers2}=response;return Object.assign(new Response(status===204?
-null:await response.arrayBuffer(),{status,headers:headers2}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem(
-{code:"network",detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,by=send,...options}={}){
-let token2="";const attempt=async()=>{token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"\
-other_user"});return by(method,path,{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code===
-"token_expired"){await session.renew();return attempt()}if(problem.code==="unauthenticated")session.expired(token2);throw problem}}
-async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem({
-code:"network",detail:String(err)})}}var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(
-await asUser("GET",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
+detail??fields3.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};function codeOf(status){
+if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
+ternal"}async function problemOf(response){let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.
+code??codeOf(response.status),title:body2.title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.
+headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],challenge:body2.challenge,retryAfter:1e3*
+(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,key,token:token2,headers,
+signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;const stop=()=>abort.abort();
+signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,timeout);const all2=new Headers(
+headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempotency-Key",key);if(body2!==void 0)
+all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(BASE+path,{method,
+headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive});const got=performance.
+now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(response);if(stream)return response;
+const{status,headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),
+{status,headers:headers2}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem({code:"network",detail:String(
+err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,by=send,...options}={}){let token2="";const attempt=async()=>{
+token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path,
+{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code==="token_expired"){await session.renew();
+return attempt()}if(problem.code==="unauthenticated")session.expired(token2);throw problem}}async function json(response){
+try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
+var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(await asUser("GE\
+T",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
 await asUser("PATCH",path,options));var deleteMine=async(path,options)=>json(await asUser("DELETE",path,options));function newKey(){
 return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}var HINT="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
 var changes2=topic();var channel="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.session"):null;var user=null;
@@ -1597,38 +1598,41 @@ is out of date. Please reload it.","error.sale_not_started":"The sale has not st
  has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_\
 progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","erro\
 r.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expir\
-e accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"\
-Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try\
- again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You can \
-try again.","error.other":"The request failed.","error.reference":"Reference: {id}"};var zh={brand:"秒杀",nav:"主导航",
-skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
-登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.shop":"商城","more.docs":"接口文档","m\
-ore.problems":"错误码","time.days":"{days} 天 {clock}","state.upcoming":"即将开始","state.on_sale":"抢购中","\
-state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
-"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{seconds} 秒后可重新发送","login.sent":"\
-验证码已发送，两分钟内有效。","login.demoAccounts":"演示环境，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
-"login.demo":"演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已\
-使用或已过期。","login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。",
-"login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或\
-不是本店支持的国家和地区的手机号。固定电话无法接收验证码。","login.as":"当前登录","stat\
-us.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…","status.paid":"已支付","st\
-atus.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…","status.refunded":"已退款",
-"status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。","error.invalid_request":"提交的\
-内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","error.token_expired":"请重新登录。",
-"error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已失效，请重试。","error.\
-challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+e accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"\
+A proxy in front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the prox\
+y (nginx: client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unava\
+ilable":"The server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.",
+"error.payment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.referen\
+ce":"Reference: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载\
+更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页\
+面","more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","state\
+.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.titl\
+e":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号",
+"login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码",
+"login.resend":"重新发送","login.resendIn":"{seconds} 秒后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
+"login.demoAccounts":"演示环境，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.red\
+eemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.demo":"\
+演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
+"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
+动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
+电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
+"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
+tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
+查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
+"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
+凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
 "error.duplicate_order":"你已购买过该商品。","error.order_in_progress":"你的订单正在处理中。","error.\
 totp_required":"请输入身份验证器应用上的六位数字。","error.unpaid_limit":"你有过多未支付的订单，请先支付或取消。如果曾在该秒杀中超时\
-未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.overloaded":"当前抢购人\
-数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
-问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
-"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
+未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.too_large":"服务器前的代\
+理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
+"error.overloaded":"当前抢购人数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。",
+"error.internal":"系统出了点问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。",
+"error.other":"操作失败，请重试。","error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,
+...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
 Currently on sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that ha\
 s a role.","access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Yo\
 ur role does not include this page.","access.shop":"Storefront","form.required":"Please fill this in.","form.whole":"Ent\

@@ -16,8 +16,13 @@ export class Problem extends Error {
   }
 }
 
-// codeOf derives the code of an error response from its status, for responses of a proxy in front of the server.
-const codeOf = (status) => (status === 429 ? "rate_limited" : status >= 502 && status <= 504 ? "unavailable" : "internal");
+// codeOf derives the code of an error response from its status, for responses of a proxy in front of the server. The server
+// itself never answers 413.
+function codeOf(status) {
+  if (status === 413) return "too_large";
+  if (status === 429) return "rate_limited";
+  return status >= 502 && status <= 504 ? "unavailable" : "internal";
+}
 
 // problemOf returns the Problem of an error response.
 export async function problemOf(response) {
