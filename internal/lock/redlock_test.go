@@ -174,7 +174,7 @@ func TestThreeNodesTwoDead(t *testing.T) {
 	keyGone(t, addrs[2], "a")
 }
 
-// A node that lost its data is outvoted; a second one ends the hold.
+// A node that lost its data is outvoted and gets the key again. Two that lose it before the next renewal end the hold.
 func TestThreeNodesLosingData(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -183,14 +183,53 @@ func TestThreeNodesLosingData(t *testing.T) {
 	l := newLock(t, "a", addrs, WithWatchdogLease(6*time.Second))
 	h := must(t)(l.TryLock(ctx))
 	require.NoError(t, newClient(t, addrs[0]).FlushAll(ctx).Err())
-	first := h.ValidUntil()
-	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
+	restored := func(node int) {
+		t.Helper()
+		eventually(t, "the key is restored", func() bool {
+			return newClient(t, addrs[node]).Exists(ctx, RedLockKey("a")).Val() == 1
+		})
+	}
+	restored(0)
+	require.NoError(t, newClient(t, addrs[1]).FlushAll(ctx).Err())
+	_, err := newLock(t, "a", addrs).TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	restored(1)
 	require.NoError(t, h.Context().Err())
 
-	require.NoError(t, newClient(t, addrs[1]).FlushAll(ctx).Err())
+	first, second := newClient(t, addrs[0]), newClient(t, addrs[1])
+	eventually(t, "both have no key at a renewal", func() bool {
+		require.NoError(t, first.FlushAll(ctx).Err())
+		require.NoError(t, second.FlushAll(ctx).Err())
+		return h.Context().Err() != nil
+	})
 	requireDone(t, h.Context(), ErrLost)
 	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 	keyGone(t, addrs[2], "a")
+}
+
+// TestBareQuorumIsCompleted: a node that another holder had at first gets the key when that one is gone, and the release
+// removes it there as well.
+func TestBareQuorumIsCompleted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	addrs := startServers(t, 3)
+	third := newClient(t, addrs[2])
+	require.NoError(t, third.Set(ctx, RedLockKey("a"), "another", 0).Err())
+	h := must(t)(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))
+
+	first := h.ValidUntil()
+	eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+	require.Equal(t, "another", third.Get(ctx, RedLockKey("a")).Val(), "the key of another holder stays")
+	require.NoError(t, third.Del(ctx, RedLockKey("a")).Err())
+	eventually(t, "the node has the key", func() bool { return third.Exists(ctx, RedLockKey("a")).Val() == 1 })
+	require.NoError(t, newClient(t, addrs[1]).FlushAll(ctx).Err())
+	_, err := newLock(t, "a", addrs).TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+
+	release(t, h)
+	for _, addr := range addrs {
+		keyGone(t, addr, "a")
+	}
 }
 
 // Each contender has one node of two: both fail, and leave nothing behind.

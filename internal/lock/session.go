@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -21,7 +22,8 @@ import (
 //   - A release whose first reply was lost finds nothing the second time, and redsync reports "not held": a nodeState
 //     records that it may have deleted the key.
 //   - A failed acquire sends the release to every node: a nodeState answers for a node that does not have the key.
-//   - WithSetNXOnExtend acquires a lost lock again: it stays off.
+//   - WithSetNXOnExtend acquires a lost lock again: it stays off, and refill sets the key only after a quorum has
+//     confirmed the hold.
 //   - WithFailFast returns while commands are in flight, and a release may overtake the acquire on a slow node: it
 //     stays off.
 type session struct {
@@ -152,7 +154,26 @@ func (s *session) renew(ctx context.Context, d time.Duration) (time.Time, error)
 	if ok, err := mutex.ExtendContext(ctx); !ok {
 		return time.Time{}, s.quorumError(err)
 	}
+	s.refill(ctx, d)
 	return mutex.Until(), nil
+}
+
+// refill sets the key on the nodes without it, which were not reached at first or have lost their data, right after a
+// quorum has confirmed the hold. Otherwise a hold with a bare quorum would end with the data of a single node. The key of
+// another holder stays.
+func (s *session) refill(ctx context.Context, d time.Duration) {
+	var nodes sync.WaitGroup
+	for i := range s.states {
+		n := &s.states[i]
+		if n.last.err != nil || n.last.yes {
+			continue
+		}
+		nodes.Go(func() {
+			c := &conn{ctx: ctx, state: n}
+			_, _ = c.SetNX(s.key, s.value, d) // the state records the outcome for the release
+		})
+	}
+	nodes.Wait()
 }
 
 // release implements keeper. If a minority of nodes could not be reached, they are cleared in the background, so that
