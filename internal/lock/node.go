@@ -183,8 +183,15 @@ func notExecuted(err error) bool {
 	}
 	var refused redis.Error
 	var op *net.OpError
-	return errors.As(err, &refused) ||
+	return errors.As(err, &refused) && !brokeOff(err) ||
 		errors.As(err, &op) && op.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) ||
 		errors.Is(err, errNotSent) || errors.Is(err, errBusy) || errors.Is(err, ErrClosed)
+}
+
+// brokeOff reports whether err ended a script that may have changed something before: Redis names the line of the script
+// then. Only the first change of a script is refused for want of memory, and keys of another type are found before it.
+func brokeOff(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "user_script") && !strings.Contains(text, "OOM command not allowed") && !strings.Contains(text, "WRONGTYPE")
 }

@@ -68,6 +68,9 @@ func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, er
 		return v, nil
 	case errors.Is(err, ErrClosed), final(err):
 		return 0, r.n.fail(err)
+	case brokeOff(err):
+		// The reply was not remembered, so that a repetition might change something again.
+		return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
 	}
 	repeats, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()

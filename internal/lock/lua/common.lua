@@ -33,6 +33,10 @@ end
 
 local function format_int(n) return string.format('%.0f', n) end
 
+-- Lets the rest of a script write at Redis's memory limit, where commands that may grow are refused unless the script has
+-- written before. To be called first by scripts that renew or end something, which must not fail then. No id is empty.
+local function write_at_memory_limit() redis.call('HDEL', WAITERS, '') end
+
 -- Returns the token of a new holder. It is greater than every earlier one, even if the server lost its data or its
 -- clock was set back.
 local function new_token()
@@ -77,9 +81,11 @@ end
 local function client_of(id) return string.match(id, '^[^:]*') end
 
 -- Sends a waiter the message to try again. Returns whether a client received it; in a cluster, only subscribers of this
--- node count.
+-- node count. A Redis user may lack the permission for the channel. An error would end the script halfway, so none is
+-- raised, and the waiter rechecks by itself.
 local function wake(id)
-  return redis.call('PUBLISH', WAKE .. client_of(id), id) > 0
+  local receivers = redis.pcall('PUBLISH', WAKE .. client_of(id), id)
+  return type(receivers) == 'number' and receivers > 0
 end
 
 -- Wakes the first waiter. If its client does not receive the message, wakes the next one whose client does.

@@ -3,6 +3,7 @@
 -- ARGV[1]  wake prefix; ARGV[2] id of the request; ARGV[3], ARGV[4] not used
 -- Returns 1: decremented.
 -- Returns 0: the latch has no count.
+write_at_memory_limit()
 if redis.call('EXISTS', LOCK) == 0 then return remember(0) end
 if redis.call('HINCRBY', LOCK, 'count', -1) <= 0 then
   redis.call('DEL', LOCK)

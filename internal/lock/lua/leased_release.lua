@@ -3,6 +3,7 @@
 -- ARGV[1]  wake prefix; ARGV[2] id; ARGV[3], ARGV[4] not used; ARGV[5] number of permits
 -- Returns 1: ID had permits.
 -- Returns 0: it had none, or they had expired.
+write_at_memory_limit()
 local n, holder = tonumber(ARGV[5]), ARGV[5] .. ':' .. ID
 local total, held = read_counters()
 local had = redis.call('ZREM', HOLDERS, holder) == 1

@@ -3,6 +3,7 @@
 -- ARGV[1]  wake prefix; ARGV[2] id; ARGV[3] lease in ms; ARGV[4] not used; ARGV[5] number of permits
 -- Returns 1: renewed.
 -- Returns 0: ID has no permits, or they have expired.
+write_at_memory_limit()
 local holder = ARGV[5] .. ':' .. ID
 local total, held = read_counters()
 local ends = total and redis.call('ZSCORE', HOLDERS, holder)

@@ -4,6 +4,7 @@
 -- ARGV[1]  wake prefix; ARGV[2] id; ARGV[3] lease in ms; ARGV[4] not used; ARGV[5] owner, may be empty
 -- Returns 1: renewed.
 -- Returns 0: ID has no hold, or it has expired.
+write_at_memory_limit()
 if has_live_hold(LOCK) then
   set_write_hold(LEASE)
 elseif has_live_hold(READERS) then

@@ -4,6 +4,7 @@
 -- ARGV[1]  wake prefix; ARGV[2] id; ARGV[3], ARGV[4] not used; ARGV[5] number of permits
 -- Returns 1: ID had permits.
 -- Returns 0: it had none.
+write_at_memory_limit()
 local DONE, n = KEYS[4], tonumber(ARGV[5])
 local total, held = read_counters()
 local taken = redis.call('GET', DONE) == 'taken' and held >= n -- fewer are held if LOCK was deleted since
