@@ -76,7 +76,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	return nil
 }
 
-// orders lists the orders that the gate counts although they hold no unit. If they cannot be determined, it notes why.
+// orders lists the orders in which the gate differs from the database. If they cannot be determined, it notes why.
 func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
 	reconciler := app.NewReconciler(e, c.gate, c.store, reconcile.Config{Queue: true, Now: time.Now})
 	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
@@ -86,8 +86,8 @@ func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
 	}
 	var orders string
 	for _, f := range reports[0].Findings {
-		if f.Kind == reconcile.KindPhantom || f.Kind == reconcile.KindNotReleased {
-			orders += fmt.Sprintf("; %s%s", f.Kind, orderList(f.Orders, f.Count))
+		if f.Kind == reconcile.KindGateDiffers && len(f.Orders) > 0 {
+			orders += orderList(f.Orders, f.Count)
 		}
 	}
 	return orders

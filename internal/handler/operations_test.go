@@ -270,6 +270,7 @@ type reconcileView struct {
 		CheckedAt time.Time `json:"checked_at"`
 		Findings  []struct {
 			Kind   string
+			Detail string
 			Count  int64
 			Orders []struct {
 				OrderID string `json:"order_id"`
@@ -311,24 +312,22 @@ func TestReconcileRoutes(t *testing.T) {
 	require.NoError(t, e.rdb.HDel(t.Context(), v.gateKey(t, "buyers"), me).Err())
 	require.NoError(t, e.rdb.Incr(t.Context(), v.gateKey(t, "stock")).Err())
 	found := get("?voucher_id=" + v.ID).Reports[0].Findings
-	require.Len(t, found, 2)
-	assert.Equal(t, "stock_high", found[0].Kind)
+	require.Len(t, found, 1)
+	assert.Equal(t, "gate_differs", found[0].Kind)
+	assert.Contains(t, found[0].Detail, "the gate offers 1 nonexistent unit; ")
 	assert.EqualValues(t, 1, found[0].Count)
-	assert.Empty(t, found[0].Orders)
-	assert.Nil(t, found[0].OldestAt)
-	assert.Equal(t, "buyer_missing", found[1].Kind)
-	require.Len(t, found[1].Orders, 1)
-	assert.Equal(t, id, found[1].Orders[0].OrderID)
-	assert.Equal(t, me, found[1].Orders[0].UserID)
-	assert.True(t, found[1].OldestAt.Equal(e.clock.now().Add(-time.Hour)))
-	assert.True(t, found[1].Repairable)
-	assert.False(t, found[1].Repaired)
+	require.Len(t, found[0].Orders, 1)
+	assert.Equal(t, id, found[0].Orders[0].OrderID)
+	assert.Equal(t, me, found[0].Orders[0].UserID)
+	assert.True(t, found[0].OldestAt.Equal(e.clock.now().Add(-time.Hour)))
+	assert.True(t, found[0].Repairable)
+	assert.False(t, found[0].Repaired)
 
 	before := e.dump()
 	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
 	found = repaired.Reports[1].Findings
-	require.Len(t, found, 2)
-	assert.True(t, found[0].Repaired && found[1].Repaired)
+	require.Len(t, found, 1)
+	assert.True(t, found[0].Repaired)
 	assert.Empty(t, get("?voucher_id=" + v.ID).Reports[0].Findings)
 	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
 	assert.Len(t, again.Reports, 1)

@@ -102,7 +102,7 @@ func TestSnapshotOnceAMinute(t *testing.T) {
 		require.Equal(t, 1, l.snapshots)
 		time.Sleep(time.Second)
 		l.round()
-		require.Equal(t, map[Kind]int{KindPhantom: 1, KindBuyerMissing: 1}, l.round().Repaired)
+		require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired)
 	})
 }
 
@@ -129,13 +129,13 @@ func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 		l.view.Level.Stock++
 		l.round()
 		for _, loads := range []int{1, 2, 2, 3, 3} { // after 0 to 4 times the first pause; the second is twice as long
-			require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
+			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Findings)
 			require.Equal(t, loads, l.loads)
 			time.Sleep(minRebuildBackoff)
 		}
 		l.loadHasNoEffect = false
 		time.Sleep(4 * minRebuildBackoff)
-		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
+		require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired)
 
 		l.loadHasNoEffect = true
 		l.view.Level.Stock++
@@ -158,12 +158,12 @@ func TestFailedRebuildsUseBoundedTime(t *testing.T) {
 		_, err := l.r.round(t.Context(), l.states)
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		for range 5 {
-			require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
+			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Findings)
 		}
 		require.Equal(t, 1, l.loads)
 		l.loadErr = nil
 		time.Sleep(pollTimeFactor * l.loadTime)
-		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
+		require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired)
 	})
 }
 

@@ -1,48 +1,78 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"seckill/internal/domain"
 )
 
-// corroborate returns the findings that two snapshots agree about, a being the earlier one. A repair can remove them.
+// corroborate returns the findings that two snapshots agree about, a being the earlier one. A rebuild can remove them.
 func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 	var found []Finding
-	add := func(f Finding) {
-		f.Repairable = true
-		found = append(found, f)
-	}
 	if a.cold && b.cold {
-		add(Finding{Kind: KindGateCold, Detail: "the gate is not loaded while the sale is open; the next buyer, or a repair, loads it"})
+		found = append(found, Finding{
+			Kind: KindGateCold, Detail: "the gate is not loaded while the sale is open; the next buyer, or a repair, loads it",
+		})
 	}
 	if a.broken() && b.broken() {
-		add(Finding{Kind: KindGateBroken, Detail: "a key of the gate has the wrong type or holds no number; another program wrote it"})
+		found = append(found, Finding{
+			Kind: KindGateBroken, Detail: "a key of the gate has the wrong type or holds no number; another program wrote it",
+		})
 	}
-	counters := compareDrift(a, b)
-	for _, f := range counters.findings() {
-		add(f)
-	}
-	units := ""
-	if counters.explained {
-		units = "; the counters include these orders, so their units are not offered"
-	}
-	for _, group := range []struct {
-		kind   Kind
-		orders []domain.Holder
-		detail string
-	}{
-		{KindBuyerMissing, intersect(a.missing, b.missing), "the gate does not have these orders: it may admit their users again, and the database then rejects them"},
-		{KindPhantom, intersect(a.phantom, b.phantom), "the gate holds orders that are neither in the queue nor in the database: their users cannot buy" + units},
-		{KindNotReleased, intersect(a.notReleased, b.notReleased), "the gate still holds orders that were cancelled or refunded: their users cannot buy again" + units},
-		{KindTicketStray, intersect(a.stray, b.stray), "buyers see these orders as queued, but the stream does not contain them: it was trimmed"},
-		{KindTicketMissing, intersect(a.ticketless, b.ticketless), "these orders wait in the stream, but their buyers cannot see them"},
-	} {
-		if len(group.orders) > 0 {
-			add(r.newFinding(group.kind, group.detail, domain.NewNamed(group.orders)))
-		}
+	found = append(found, r.gateDiffers(a, b)...)
+	found = append(found, r.queueDiffers(a, b)...)
+
+	for i := range found {
+		found[i].Repairable = true
 	}
 	return found
+}
+
+// gateDiffers returns the finding that counters or buyers of the gate differ from the database, or none.
+func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
+	drift, total := lastingDrift(a, b)
+	words := drift.words()
+	if total != 0 && len(words) == 0 {
+		words = append(words, fmt.Sprintf("units and orders of the gate are off by %+d together", total))
+	}
+	missing := intersect(a.missing, b.missing)
+	if len(missing) > 0 {
+		words = append(words, "the gate does not have orders of the database: it may admit their users again, and the database then refuses them")
+	}
+	surplus := intersect(a.surplus, b.surplus)
+	if len(surplus) > 0 {
+		words = append(words, "the gate holds orders that have ended or do not exist: their users cannot buy")
+	}
+	if len(words) == 0 {
+		return nil
+	}
+
+	f := r.newFinding(KindGateDiffers, strings.Join(words, "; "), domain.NewNamed(sorted(slices.Concat(missing, surplus))))
+	if f.Count == 0 {
+		f.Count = cmp.Or(drift.size(), max(total, -total))
+	}
+	return []Finding{f}
+}
+
+// queueDiffers returns the finding that what buyers see of the queue differs from the stream, or none.
+func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
+	var words []string
+	stray := intersect(a.stray, b.stray)
+	if len(stray) > 0 {
+		words = append(words, "buyers see orders as queued that the stream does not contain: it was trimmed")
+	}
+	ticketless := intersect(a.ticketless, b.ticketless)
+	if len(ticketless) > 0 {
+		words = append(words, "orders wait in the stream that their buyers cannot see")
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	orders := domain.NewNamed(sorted(slices.Concat(stray, ticketless)))
+	return []Finding{r.newFinding(KindQueueDiffers, strings.Join(words, "; "), orders)}
 }
 
 // plusOrders returns the drift of the same gate after it drops the extra orders and adds the unknown ones: each extra
@@ -57,94 +87,34 @@ func (d drift) plusOrders(unknown, extra []domain.Holder) drift {
 	return d
 }
 
-// driftComparison is the counter drift that two snapshots agree about.
-type driftComparison struct {
-	last      *snapshot
-	exact     bool  // both snapshots are exact: lasting is known
-	total     int64 // drift of units and orders together
-	lasting   drift
-	explained bool // orders in the findings explain all of the drift, so it is not reported again
-}
-
-// compareDrift returns the counter drift that is present, with the same value, in both snapshots. A cancellation that
-// is committed and not yet released at the gate shows as drift too, and there may be as many of them in each snapshot.
-// Orders that differ in only one snapshot are therefore subtracted first. Orders that differ in both are reported as
-// orders, at the latest once they are old enough. If they explain the drift, the counters are not reported as well.
-func compareDrift(a, b *snapshot) driftComparison {
-	c := driftComparison{last: b, exact: a.exact && b.exact}
-	if a.hasCounters() && b.hasCounters() && a.total == b.total {
-		c.total = b.total
+// lastingDrift returns the drift of each counter that is present, with the same value, in both snapshots, and that of
+// units and orders together, which is all that is known if the gate changed during the reads.
+//
+// A cancellation that is committed and not yet released at the gate shows as drift too, and there may be as many of them
+// in each snapshot. Orders that differ in only one snapshot are therefore subtracted first.
+func lastingDrift(a, b *snapshot) (lasting drift, total int64) {
+	if a.hasCounters() && b.hasCounters() {
+		total = ifEqual(a.total, b.total)
 	}
-	if !c.exact {
-		return c
+	if !a.exact || !b.exact {
+		return drift{}, total
 	}
 	unknown, extra := intersect(a.unknown, b.unknown), intersect(a.extra, b.extra)
-	lasting := func(s *snapshot) drift {
+	steady := func(s *snapshot) drift {
 		return s.drift.plusOrders(subtract(s.unknown, unknown), subtract(s.extra, extra))
 	}
-	was, is := lasting(a), lasting(b)
-	ifEqual := func(a, b int64) int64 {
-		if a == b {
-			return b
-		}
-		return 0
-	}
-	c.lasting = drift{
+	was, is := steady(a), steady(b)
+	return drift{
 		stock: ifEqual(was.stock, is.stock), held: ifEqual(was.held, is.held), sum: ifEqual(was.sum, is.sum),
 		queued: ifEqual(was.queued, is.queued),
-	}
-	rest := c.lasting.plusOrders(unknown, extra)
-	if c.lasting != rest && rest == (drift{queued: rest.queued}) {
-		c.lasting, c.explained = rest, true
-	}
-	return c
+	}, 0
 }
 
-// stockAndHeld returns the drift of each of the two counters. Only their sum is known while buyers buy. In that case
-// the whole sum is attributed to the counter that fits the orders seen during the reads better. With a small sum that
-// is a guess, because some of those orders came and went.
-func (c *driftComparison) stockAndHeld() (stock, held int64) {
-	switch {
-	case c.exact:
-		return c.lasting.stock, c.lasting.held
-	case c.last.heldDistance(0) <= c.last.heldDistance(c.total):
-		return c.total, 0
+func ifEqual(a, b int64) int64 {
+	if a == b {
+		return b
 	}
-	return 0, c.total
-}
-
-// heldDistance returns how far a drift of n lies outside the bounds of the held counter's drift.
-func (s *snapshot) heldDistance(n int64) int64 { return max(0, s.heldMin-n, n-s.heldMax) }
-
-func (c *driftComparison) findings() []Finding {
-	var found []Finding
-	add := func(kind Kind, n int64, detail string) {
-		found = append(found, Finding{Kind: kind, Count: max(n, -n), Detail: detail})
-	}
-	stock, held := c.stockAndHeld()
-	switch {
-	case stock > 0:
-		add(KindStockHigh, stock, fmt.Sprintf("the gate has %s too many; that many admitted orders will fail", plural(stock, "unit")))
-	case stock < 0:
-		add(KindStockLow, stock, missingUnits(-stock))
-	}
-	if held != 0 {
-		add(KindHeldOff, held, "the gate counts "+tooManyOrFew(held, "order"))
-	}
-	if n := c.lasting.queued; n != 0 {
-		add(KindQueuedOff, n, "the gate counts "+tooManyOrFew(n, "queued order"))
-	}
-	if n := c.lasting.sum; n != 0 && held == 0 {
-		add(KindSumOff, n, fmt.Sprintf("the gate's checksum of order ids is off by %+d", n))
-	}
-	return found
-}
-
-func tooManyOrFew(n int64, noun string) string {
-	if n < 0 {
-		return plural(-n, noun) + " too few"
-	}
-	return plural(n, noun) + " too many"
+	return 0
 }
 
 func plural(n int64, noun string) string {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -97,24 +98,37 @@ func (c Comparison) Blocks() bool {
 	return c.drift.stock < 0 || c.drift.held > 0 || c.drift.held == 0 && c.drift.sum != 0
 }
 
-// String describes the differences, beginning with those that block buyers.
+// String describes the differences, beginning with those that block buyers. It leaves out the count of queued orders,
+// which nothing depends on.
 func (c Comparison) String() string {
 	if c.Busy {
 		return "the gate changes too fast to be compared"
 	}
+	seen := c.drift
+	seen.queued = 0
+	return strings.Join(seen.words(), "; ")
+}
+
+// words describes each counter that is off.
+func (d drift) words() []string {
 	var words []string
 	add := func(differs bool, text string) {
 		if differs {
 			words = append(words, text)
 		}
 	}
-	stock, held := c.drift.stock, c.drift.held
-	add(stock < 0, missingUnits(-stock))
-	add(held > 0, "the gate counts "+plural(held, "nonexistent order"))
-	add(held == 0 && c.drift.sum != 0, "the gate counts other orders than the active ones")
-	add(stock > 0, "the gate offers "+plural(stock, "nonexistent unit"))
-	add(held < 0, "the gate is missing "+plural(-held, "active order"))
-	return strings.Join(words, "; ")
+	add(d.stock < 0, "the gate is missing "+plural(-d.stock, "free unit"))
+	add(d.held > 0, "the gate counts "+plural(d.held, "nonexistent order"))
+	add(d.held == 0 && d.sum != 0, "the gate counts other orders than the active ones")
+	add(d.stock > 0, "the gate offers "+plural(d.stock, "nonexistent unit"))
+	add(d.held < 0, "the gate is missing "+plural(-d.held, "active order"))
+	add(d.queued > 0, "the gate counts "+plural(d.queued, "queued order")+" too many")
+	add(d.queued < 0, "the gate counts "+plural(-d.queued, "queued order")+" too few")
+	return words
 }
 
-func missingUnits(n int64) string { return "the gate is missing " + plural(n, "free unit") }
+// size returns how far the first counter is off that is.
+func (d drift) size() int64 {
+	n := cmp.Or(d.stock, d.held, d.queued, d.sum)
+	return max(n, -n)
+}

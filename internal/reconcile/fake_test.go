@@ -174,41 +174,41 @@ var gateDamage = map[string]struct {
 	count  int64
 	damage func(w *fakeSale)
 }{
-	"stock up":             {KindStockHigh, nil, 5, func(w *fakeSale) { w.view.Level.Stock += 5 }},
-	"stock down":           {KindStockLow, nil, 5, func(w *fakeSale) { w.view.Level.Stock -= 5 }},
-	"held up":              {KindHeldOff, nil, 3, func(w *fakeSale) { w.view.Level.Held += 3 }},
-	"held down":            {KindHeldOff, nil, 3, func(w *fakeSale) { w.view.Level.Held -= 3 }},
-	"checksum":             {KindSumOff, nil, 9, func(w *fakeSale) { w.view.Level.Sum += 9 }},
-	"queued up":            {KindQueuedOff, nil, 2, func(w *fakeSale) { w.view.Level.Queued += 2 }},
-	"buyer missing":        {KindBuyerMissing, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) { w.remove(103) }},
-	"queued buyer missing": {KindBuyerMissing, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.remove(106) }},
-	"phantom": {KindPhantom, []domain.Holder{held(500, 9)}, 1, func(w *fakeSale) {
+	"stock up":             {KindGateDiffers, nil, 5, func(w *fakeSale) { w.view.Level.Stock += 5 }},
+	"stock down":           {KindGateDiffers, nil, 5, func(w *fakeSale) { w.view.Level.Stock -= 5 }},
+	"held up":              {KindGateDiffers, nil, 3, func(w *fakeSale) { w.view.Level.Held += 3 }},
+	"held down":            {KindGateDiffers, nil, 3, func(w *fakeSale) { w.view.Level.Held -= 3 }},
+	"checksum":             {KindGateDiffers, nil, 9, func(w *fakeSale) { w.view.Level.Sum += 9 }},
+	"queued up":            {KindGateDiffers, nil, 2, func(w *fakeSale) { w.view.Level.Queued += 2 }},
+	"buyer missing":        {KindGateDiffers, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) { w.remove(103) }},
+	"queued buyer missing": {KindGateDiffers, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.remove(106) }},
+	"phantom": {KindGateDiffers, []domain.Holder{held(500, 9)}, 1, func(w *fakeSale) {
 		w.view.Buyers = append(w.view.Buyers, held(500, 9))
 	}},
-	"order of another user": {KindPhantom, []domain.Holder{held(103, 9)}, 1, func(w *fakeSale) {
+	"order of another user": {KindGateDiffers, []domain.Holder{held(103, 9)}, 1, func(w *fakeSale) {
 		w.view.Buyers = append(w.view.Buyers, held(103, 9))
 	}},
-	"not released": {KindNotReleased, []domain.Holder{held(300, 1300)}, 1, func(w *fakeSale) {
+	"not released": {KindGateDiffers, []domain.Holder{held(300, 1300)}, 1, func(w *fakeSale) {
 		w.orderFacts = []domain.OrderFact{{Holder: held(300, 1300)}}
 		w.view.Buyers = append(w.view.Buyers, held(300, 1300))
 	}},
-	"release lost": {KindNotReleased, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) {
+	"release lost": {KindGateDiffers, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) {
 		w.orderFacts = []domain.OrderFact{{Holder: held(103, 1103)}}
 		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h domain.Holder) bool { return h.OrderID == 103 })
 		w.facts.Active--
 		w.facts.Sum -= 103
 		w.facts.Voucher.Sale.Stock++
 	}},
-	"sold by another lane": {KindBuyerMissing, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) {
+	"sold by another lane": {KindGateDiffers, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) {
 		w.facts.Holders = append(w.facts.Holders, held(200, 1200))
 		w.facts.Active++
 		w.facts.Sum += 200
 		w.facts.Voucher.Sale.Stock--
 	}},
-	"stream trimmed": {KindTicketStray, []domain.Holder{held(200, 5)}, 1, func(w *fakeSale) {
+	"stream trimmed": {KindQueueDiffers, []domain.Holder{held(200, 5)}, 1, func(w *fakeSale) {
 		w.view.Tickets = append(w.view.Tickets, held(200, 5))
 	}},
-	"ticket missing": {KindTicketMissing, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.view.Tickets = nil }},
+	"ticket missing": {KindQueueDiffers, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.view.Tickets = nil }},
 	"cold": {KindGateCold, nil, 0, func(w *fakeSale) {
 		w.view = domain.GateView{Cold: true, Queue: w.view.Queue, Tickets: w.view.Tickets}
 	}},

@@ -13,18 +13,10 @@ type Kind string
 
 // Findings about the gate. A rebuild repairs all of them.
 const (
-	KindGateCold      Kind = "gate_cold"
-	KindGateBroken    Kind = "gate_broken"
-	KindStockHigh     Kind = "stock_high"
-	KindStockLow      Kind = "stock_low"
-	KindHeldOff       Kind = "held_off"
-	KindSumOff        Kind = "sum_off"
-	KindQueuedOff     Kind = "queued_off"
-	KindBuyerMissing  Kind = "buyer_missing"
-	KindPhantom       Kind = "phantom"
-	KindNotReleased   Kind = "not_released"
-	KindTicketStray   Kind = "ticket_without_entry"
-	KindTicketMissing Kind = "entry_without_ticket"
+	KindGateCold     Kind = "gate_cold"
+	KindGateBroken   Kind = "gate_broken"
+	KindGateDiffers  Kind = "gate_differs"
+	KindQueueDiffers Kind = "queue_differs"
 )
 
 // Findings about the queue and the database. They are reported only, because their correction needs a decision.
@@ -45,8 +37,7 @@ func (k Kind) invariant() bool { return slices.Contains([]Kind{KindI1, KindI2, K
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindGateCold, KindGateBroken, KindStockHigh, KindStockLow, KindHeldOff, KindSumOff, KindQueuedOff, KindBuyerMissing,
-		KindPhantom, KindNotReleased, KindTicketStray, KindTicketMissing, KindStuck, KindDeadLetters, KindI1, KindI2, KindI3,
+		KindGateCold, KindGateBroken, KindGateDiffers, KindQueueDiffers, KindStuck, KindDeadLetters, KindI1, KindI2, KindI3,
 		KindI5, KindUnpaid, KindRefunding,
 	}
 }
@@ -55,7 +46,7 @@ func Kinds() []Kind {
 type Finding struct {
 	Kind       Kind
 	Detail     string          // an explanation for operators
-	Count      int64           // the number of orders; for a counter, the size of its error
+	Count      int64           // the number of orders; without orders, how far a counter is off
 	Orders     []domain.Holder // at most domain.MaxNamed of them
 	Oldest     time.Time       // when the oldest of Orders was placed, by its id; zero if Orders is empty
 	Repairable bool            // by a rebuild of the gate

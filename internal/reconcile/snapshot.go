@@ -28,23 +28,20 @@ type snapshot struct {
 
 	total int64 // drift of units and orders together; valid even if the snapshot is not exact
 	drift drift // of each counter; zero unless the snapshot is exact
-	// The drift of the held counter lies between these two, even if the snapshot is not exact.
-	heldMin, heldMax int64
 
-	cold        bool            // the gate is not loaded although it should be
-	unknown     []domain.Holder // active or queued orders that the gate does not have, of any age
-	extra       []domain.Holder // orders in the gate that are neither active nor queued, of any age
-	missing     []domain.Holder // the unknown orders older than MinAge
-	phantom     []domain.Holder // the extra orders older than MinAge that do not exist in the database
-	notReleased []domain.Holder // the extra orders older than MinAge that are cancelled or refunded
-	stray       []domain.Holder // tickets older than MinAge without a stream entry
-	ticketless  []domain.Holder // stream entries older than MinAge without a ticket
+	cold       bool            // the gate is not loaded although it should be
+	unknown    []domain.Holder // active or queued orders that the gate does not have, of any age
+	extra      []domain.Holder // orders in the gate that are neither active nor queued, of any age
+	missing    []domain.Holder // the unknown orders older than MinAge
+	surplus    []domain.Holder // the extra orders older than MinAge that have ended or do not exist in the database
+	stray      []domain.Holder // tickets older than MinAge without a stream entry
+	ticketless []domain.Holder // stream entries older than MinAge without a ticket
 }
 
 // suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
 func (s *snapshot) suspect() bool {
 	return s.cold || s.broken() || s.total != 0 || s.drift != drift{} ||
-		len(s.missing)+len(s.phantom)+len(s.notReleased)+len(s.stray)+len(s.ticketless) > 0
+		len(s.missing)+len(s.surplus)+len(s.stray)+len(s.ticketless) > 0
 }
 
 func (s *snapshot) broken() bool { return s.serving && (s.gate.Broken || s.gate.Unreadable > 0) }
@@ -136,7 +133,6 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []
 		s.drift = driftOf(before, sale, 0)
 		s.drift.queued -= int64(len(s.gate.Queue))
 	}
-	s.heldMin, s.heldMax = min(before.Held, after.Held)-sale.Active, max(before.Held, after.Held)-sale.Active
 	return nil
 }
 
@@ -161,19 +157,11 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []do
 	if err != nil {
 		return err
 	}
-	active := map[domain.Holder]bool{} // has a key for every order that exists
+	active := map[domain.Holder]bool{} // committed after SaleFacts
 	for _, f := range facts {
 		active[f.Holder] = f.Active
 	}
-	for _, h := range extra {
-		isActive, exists := active[h]
-		switch {
-		case !exists:
-			s.phantom = append(s.phantom, h)
-		case !isActive:
-			s.notReleased = append(s.notReleased, h)
-		} // an active one was committed after SaleFacts
-	}
+	s.surplus = slices.DeleteFunc(extra, func(h domain.Holder) bool { return active[h] })
 	return nil
 }
 

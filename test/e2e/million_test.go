@@ -76,7 +76,7 @@ func TestSaleWithMillionOrders(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	require.Contains(t, report, "stock_low")
+	require.Contains(t, report, "gate_differs")
 	require.Contains(t, report, ": 1 finding repaired, 0 left")
 	t.Log("repaired after", time.Since(start))
 

@@ -25,19 +25,19 @@ func orderNames(orders ...rush.Order) (names []string) {
 	return names
 }
 
-// damages has one of each kind. internal/reconcile shows all findings, and internal/admission how a damaged gate reads.
+// damages has one of each sort. internal/reconcile shows all findings, and internal/admission how a damaged gate reads.
 var damages = []rig.Damage{
-	{Name: "stock up", Kind: "stock_high", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
+	{Name: "stock up", Kind: "gate_differs", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.IncrBy(t.Context(), l.Key("stock"), 500).Err())
 	}},
 	{
-		Name: "buyers missing", Kind: "buyer_missing",
+		Name: "buyers missing", Kind: "gate_differs",
 		Want: func(l *rig.LiveSale) []string { return orderNames(l.Buyers[0], l.Buyers[1]) },
 		Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
 			require.NoError(t, rdb.HDel(t.Context(), l.Key("buyers"), l.Buyers[0].UserID, l.Buyers[1].UserID).Err())
 		},
 	},
-	{Name: "counters gone", Kind: "held_off", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
+	{Name: "counters gone", Kind: "gate_differs", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.Del(t.Context(), l.Key("meta")).Err())
 	}},
 	{Name: "stock not a number", Kind: "gate_broken", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
@@ -112,7 +112,7 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	rig.RequireNoFindings(t, l.Stack)
 
 	require.NoError(t, l.Rdb.Del(t.Context(), l.ShardKey("queued")).Err())
-	tickets := rig.Damage{Name: "tickets gone", Kind: "entry_without_ticket", Want: func(*rig.LiveSale) []string { return []string{"order " + ids[0]} }}
+	tickets := rig.Damage{Name: "tickets gone", Kind: "queue_differs", Want: func(*rig.LiveSale) []string { return []string{"order " + ids[0]} }}
 	require.Equal(t, http.StatusNotFound, p.Do(t, rig.Get("/orders/"+ids[0], tokens[0])).Status)
 	l.RequireNamed(t, tickets)
 	l.RequireRepaired(t, tickets)
@@ -124,10 +124,10 @@ func TestReconcileTruncatedStream(t *testing.T) {
 	for _, e := range entries[:5] {
 		require.NoError(t, l.Rdb.XDel(t.Context(), l.ShardKey("orders"), e.ID).Err())
 	}
-	cut := rig.Damage{Name: "stream entries removed", Kind: "ticket_without_entry", Want: func(*rig.LiveSale) []string { return []string{"order " + ids[0]} }}
+	cut := rig.Damage{Name: "stream entries removed", Kind: "queue_differs", Want: func(*rig.LiveSale) []string { return []string{"order " + ids[0]} }}
 	l.RequireNamed(t, cut)
 	_, out := l.Check(t, "reconcile", "--voucher", l.Sale)
-	require.Regexp(t, rig.Finding("phantom"), out)
+	require.Regexp(t, rig.Finding("gate_differs"), out)
 	l.RequireRepaired(t, cut)
 	require.Equal(t, http.StatusNotFound, p.Do(t, rig.Get("/orders/"+ids[0], tokens[0])).Status)
 	require.Equal(t, "queued", p.Do(t, rig.Get("/orders/"+ids[7], tokens[7])).Body["status"])

@@ -190,14 +190,11 @@ wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,0];render2();
 "$1：收到 $2 $3，订单金额为 $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"\
 凭证有效期 $1"],[/^with challenge$/,"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"\
 活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
-stock_high:"准入的库存偏多，多放行的订单将会失败",stock_low:"准入的库存偏少，部分库存暂时无法购买",
-held_off:"准入记录的订单数与数据库不符",sum_off:"准入记录的订单与数据库中的订单不符",queued_off:"\
-准入记录的排队订单数与队列不符",buyer_missing:"准入缺少持有订单的买家",phantom:"准入记录了不存在的订单",
-not_released:"订单已结束，准入未释放名额",ticket_without_entry:"排队凭证没有对应的队列消息",entry_without_ticket:"\
-队列消息没有对应的排队凭证",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"\
-超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail){if(language()!=="zh")
-return[detail,null];const found=sentences2.find(([pattern])=>pattern.test(detail));return found?[detail.replace(...found),
-null]:[detail,"en"]}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
+gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
+stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
+refund_unfinished:"退款尚未完成"};function detailOf(detail){if(language()!=="zh")return[detail,null];const found=sentences2.
+find(([pattern])=>pattern.test(detail));return found?[detail.replace(...found),null]:[detail,"en"]}var findingOf=f=>language()===
+"zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
 var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups,key){const group=groups.find(g=>has(`${g}.${key}`));return group?
 t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
