@@ -89,15 +89,6 @@ func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error
 	return segmentsOf(voucherID, n), nil
 }
 
-// homeKeys returns the keys of the segment in which a user's orders of a voucher are kept.
-func (g *Gate) homeKeys(ctx context.Context, voucherID, userID int64) (gateKeys, error) {
-	all, err := g.segments(ctx, voucherID)
-	if err != nil {
-		return gateKeys{}, err
-	}
-	return all[home(userID, len(all))], nil
-}
-
 //go:embed lua/common.lua
 var commonSource string
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,14 +20,11 @@ const scanCount = 1000
 var (
 	//go:embed lua/count_buyers.lua
 	countBuyersSource string
-	//go:embed lua/active_orders.lua
-	activeOrdersSource string
 
-	countBuyersScript  = script(countBuyersSource)
-	activeOrdersScript = script(activeOrdersSource)
+	countBuyersScript = script(countBuyersSource)
 )
 
-// Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot. While
+// Holders implements service.HolderStore. It includes buyers with queued admissions. The result is not a snapshot. While
 // the gate may lack admissions, because Redis has lost data, it returns ErrGateLacking.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	segments, err := g.segments(ctx, voucherID)
@@ -85,34 +81,4 @@ func (g *Gate) countBuyers(ctx context.Context, voucherID int64, segments []gate
 		built[i] = reply[1]
 	}
 	return count, built, nil
-}
-
-// ActiveOrders implements service.BuyerStore. It includes queued admissions. An empty cold gate knows of no order.
-func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
-	k, err := g.homeKeys(ctx, voucherID, userID)
-	if err != nil {
-		return 0, 0, err
-	}
-
-	reply, err := g.run(ctx, activeOrdersScript, k.list(), userID).Slice()
-	if errors.Is(err, redis.Nil) {
-		return 0, 0, domain.ErrGateCold
-	}
-	if err != nil {
-		return 0, 0, unavailable(err, "read the orders of user %d for voucher %d", userID, voucherID)
-	}
-
-	if reply[1] == int64(1) {
-		err = domain.ErrGateLacking
-	}
-	list, _ := reply[0].(string)
-	if list == "" {
-		return 0, 0, err
-	}
-	ids := strings.Split(list, ",")
-	newest, unreadable := strconv.ParseInt(ids[len(ids)-1], 10, 64)
-	if unreadable != nil {
-		return 0, 0, unreadable
-	}
-	return len(ids), newest, err
 }

@@ -94,9 +94,6 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 	require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
 	_, err := g.Holders(ctx, voucher, 10)
 	require.ErrorIs(t, err, domain.ErrGateLacking, "the list would lack a buyer")
-	count, newest, err := g.ActiveOrders(ctx, 10, voucher)
-	require.Equal(t, domain.ErrGateLacking, err)
-	require.Equal(t, []int64{1, 1}, []int64{int64(count), newest}, "what the gate knows")
 
 	require.NoError(t, g.Load(ctx, voucher, db))
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(3, 12)))
@@ -240,17 +237,6 @@ func entries(t testing.TB, g *Gate) []domain.StreamEntry {
 		all = append(all, p)
 	}
 	return all
-}
-
-// A list of orders that another program wrote makes nobody a holder.
-func TestActiveOrdersOfUnreadableList(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 1)
-		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.buyers, "10", "1,x").Err())
-		count, _, err := g.ActiveOrders(t.Context(), 10, voucher)
-		require.Error(t, err)
-		require.Zero(t, count)
-	})
 }
 
 // The data may be lost while the list of buyers is read.

@@ -28,7 +28,7 @@ func bySegments(t testing.TB, rdb *redis.Client) {
 }
 func byStorm(t testing.TB, rdb *redis.Client) { runStorm(t, rdb, 20, 1) }
 func byLoss(t testing.TB, rdb *redis.Client) {
-	for _, find := range []func(testing.TB, *redis.Client){lostAdmission, confirmed, earlierGate, raises, elsewhere} {
+	for _, find := range []func(testing.TB, *redis.Client){lostAdmission, confirmed, earlierGate, raises, elsewhere, withoutOrder} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		find(t, rdb)
 	}
@@ -37,6 +37,7 @@ func byLoss(t testing.TB, rdb *redis.Client) {
 var mutants = []mutant{
 	{"a buyer gets one order too many", &reserveScript, reserveSource, `>= tonumber(limit)`, `> tonumber(limit)`, byModel},
 	{"one unit too many is admitted", &reserveScript, reserveSource, `#rows >= units`, `#rows > units`, byModel},
+	{"a purchase without an order gets a unit", &reserveScript, reserveSource, `order == '0' or`, ``, byLoss},
 	{"a repeated call admits again", &reserveScript, reserveSource, `if not has_order(list, order) then`, `if true then`, byModel},
 	{"a duplicate names the oldest order", &reserveScript, reserveSource, `'[^,]*$'`, `'^[^,]*'`, byModel},
 	{"a call takes one unit for all", &reserveScript, reserveSource, `'DECRBY', STOCK, #rows`, `'DECRBY', STOCK, 1`, byModel},
@@ -45,7 +46,7 @@ var mutants = []mutant{
 	{"purchases during a load are lost", &reserveScript, reserveSource, `if loading then`, `if false then`, byStorm},
 
 	{"an entry is settled twice", &settleScript, settleSource, `redis.call('XDEL', STREAM, entry) == 1`, `redis.call('XDEL', STREAM, entry) >= 0`, byModel},
-	{"a retried order forgets its tries", &settleScript, settleSource, `'rows', row, 'tries', tries`, `'rows', row, 'tries', 0`, byModel},
+	{"a retried order forgets its tries", &settleScript, settleSource, `add_entry(row, 'tries', tries)`, `add_entry(row, 'tries', 0)`, byModel},
 	{"a rejected order keeps its unit", &settleScript, settleSource, `release_order(user, order)`, ``, byModel},
 	{"settled tickets stay", &settleScript, settleSource, `remove_tickets(users, prefixes)`, ``, byModel},
 	{"entries are counted instead of orders", &settleScript, settleSource, `'queued', -removed_rows`, `'queued', -removed_entries`, byModel},

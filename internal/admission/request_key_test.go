@@ -50,6 +50,29 @@ func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 	})
 }
 
+// A purchase without an order id gets no unit, although some are free. Its other answers are those of every purchase.
+func TestReserveWithoutOrderAdmitsNobody(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { withoutOrder(t, rdb) })
+}
+
+func withoutOrder(t testing.TB, rdb *redis.Client) {
+	for _, segments := range []int{1, 4} {
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		g, _ := segmentsWithStock(t, rdb, segments, 10)
+		require.Equal(t, []error{nil}, reserve(t, g, keyed(1, 10, "k", "a")))
+		before := level(t, g, voucher)
+		second := keyed(0, 10, "l", "a")
+		second.Limit = 1
+		require.Equal(t, []error{
+			&domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch, &domain.DuplicateOrderError{OrderID: 1}, domain.ErrSoldOut,
+		}, reserve(t, g, keyed(0, 10, "k", "a"), keyed(0, 10, "k", "b"), second, admission(0, 11)))
+		require.Equal(t, before, level(t, g, voucher))
+
+		require.NoError(t, rdb.HSet(t.Context(), segmentKeys(t, g, voucher)[home(11, segments)].meta, "history", "of another server").Err())
+		require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(0, 11)))
+	}
+}
+
 // One request that is sent through several gates at once is admitted once.
 func TestConcurrentRepeatedRequestsAdmitOne(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

@@ -38,8 +38,9 @@ var refusals = map[string]error{
 // Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
 // is domain.ErrSoldOut, *domain.DuplicateOrderError (with the newest order that the user holds),
 // *domain.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full) or
-// ErrGateLacking (no unit is left; call Load, then Reserve again with the same order ids). All admissions must be of voucherID, with a limit of at least 1 and no queue
-// position (Place).
+// ErrGateLacking (no unit is left; call Load, then Reserve again with the same order ids). All admissions must be of
+// voucherID, with a limit of at least 1 and no queue position (Place). One without an order id is not admitted: its
+// result is as if no unit were left.
 //
 // An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
 // itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.

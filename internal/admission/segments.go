@@ -281,7 +281,7 @@ func (g *Gate) reserveSegments(
 	}
 	for {
 		need := g.reserveHomes(ctx, voucherID, segments, w, as, open, results)
-		open = slices.DeleteFunc(open, func(i int) bool { return !isShortage(results[i]) })
+		open = slices.DeleteFunc(open, func(i int) bool { return as[i].OrderID == 0 || !isShortage(results[i]) })
 		if len(open) == 0 {
 			return results
 		}

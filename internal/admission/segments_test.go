@@ -20,7 +20,7 @@ import (
 )
 
 // segmentsWithStock returns a gate of n segments that is loaded with units of voucher, and its database.
-func segmentsWithStock(t *testing.T, rdb redis.UniversalClient, n int, units int64) (*Gate, *database) {
+func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int64) (*Gate, *database) {
 	t.Helper()
 	g, db := segmented(rdb, map[int64]int{voucher: n}), newDatabase()
 	db.stock[voucher] = units

@@ -121,6 +121,8 @@ type Purchase struct {
 	Key        *RequestKey   // nil for a request without an Idempotency-Key
 	Pass       string        // the entry pass of the request; empty if there is none
 	Round      uint32        // of the pass of a waiting room; 0 without one
+	// SoldOut means that the buyer gets no unit: lane queue only finds out whether an order of the buyer is the answer.
+	SoldOut bool
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
 	Trace *Trace // nil unless the request is sampled

@@ -21,7 +21,7 @@ type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded,
 	// ErrOverloaded (the queue is full) or ErrGateLacking (no unit is left). An order id that is already admitted is
-	// admitted again without any change.
+	// admitted again without any change. Nobody is admitted without an order id.
 	// The error is ErrGateCold or ErrUnavailable; then there are no results.
 	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
 	// Load ensures that the gate of a voucher is loaded, and has all admissions.
@@ -239,7 +239,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
 			At: p.At, PayTimeout: p.PayTimeout, OfferID: p.OfferID(), Round: p.Round, Key: p.Key, Trace: p.Trace,
 		}
-		if p.Wait > 0 {
+		if p.Wait > 0 && !p.SoldOut {
 			as[n].ReplyTo = l.gate.Instance()
 			results[i].outcome = l.expect(p.orderID, p.Deadline)
 		}
@@ -263,11 +263,11 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	return results
 }
 
-// assignIDs gives the open purchases without an order id a new one.
+// assignIDs gives the open purchases without an order id a new one, if they may get a unit.
 func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) error {
 	var fresh []int
 	for _, i := range open {
-		if purchases[i].orderID == 0 {
+		if purchases[i].orderID == 0 && !purchases[i].SoldOut {
 			fresh = append(fresh, i)
 		}
 	}

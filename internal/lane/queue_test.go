@@ -76,12 +76,15 @@ func queuePurchase(wait time.Duration) domain.Purchase {
 	return domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
 }
 
-// A cold gate is loaded, a limited number of times.
+// A gate that is cold, or may lack admissions, is loaded a limited number of times.
 func TestQueueLoadsAColdGate(t *testing.T) {
 	g := &fakeGate{}
 	g.reserve = func(as []domain.Admission) ([]error, error) {
-		if g.loads < 2 {
+		switch g.loads {
+		case 0:
 			return nil, domain.ErrGateCold
+		case 1:
+			return []error{domain.ErrGateLacking}, nil
 		}
 		return admitAll(as)
 	}
@@ -98,6 +101,23 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
 	_, _, err = l.Place(t.Context(), queuePurchase(0))
 	require.ErrorIs(t, err, domain.ErrUnavailable)
+}
+
+// A purchase that gets no unit takes no id, and waits for no outcome.
+func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
+	g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+		require.Zero(t, as[0].OrderID)
+		require.Empty(t, as[0].ReplyTo)
+		return []error{domain.ErrSoldOut}, nil
+	}}
+	counter := &ids{}
+	l := NewQueue(g, counter, &gateStore{}, nil)
+	p := queuePurchase(time.Second)
+	p.SoldOut = true
+	_, _, err := l.Place(t.Context(), p)
+	require.ErrorIs(t, err, domain.ErrSoldOut)
+	require.Empty(t, counter.blocks)
+	require.Empty(t, g.expected)
 }
 
 // A purchase that waits returns the outcome.

@@ -470,7 +470,7 @@ func TestBatchSizeIsBounded(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
-			r.reserve(int64(100*i), n)
+			r.reserve(int64(100*i+1), n)
 		}
 		var sizes []int // one reader commits one batch at a time
 		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {

@@ -35,14 +35,18 @@ const (
 	staleLookupsPerSecond = 100
 )
 
-// BuyerStore finds the buyers with an active order. It is safe for concurrent use.
-type BuyerStore interface {
+// HolderStore lists the buyers with an active order. It is safe for concurrent use.
+type HolderStore interface {
 	// Holders returns the users with an active order of the voucher, in no order and possibly repeated. Errors:
 	// ErrTooMany (more than most), ErrGateCold, ErrGateLacking, ErrUnavailable.
 	Holders(ctx context.Context, voucherID int64, most int) ([]int64, error)
+}
+
+// BuyerStore finds the buyers with an active order. It is safe for concurrent use.
+type BuyerStore interface {
+	HolderStore
 	// ActiveOrders returns the number of the user's active orders of a voucher and the id of the newest, or 0 and 0.
-	// Errors: ErrGateCold (Redis has lost the data of the sale), ErrGateLacking (the user may have others; what is known
-	// is returned), ErrUnavailable.
+	// Error: ErrUnavailable.
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
 }
 
@@ -55,8 +59,8 @@ var ErrTooMany = errors.New("too many")
 //
 // The list is current while reads of the sale show the same last move of a unit as the read before the list. Otherwise
 // it is kept, and purchases of this process are added to it, but a user outside it may be a buyer of another process
-// until the next read of the list. In lane queue the gate decides about them, if it can (answerSoldOut). Otherwise a
-// repeated request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
+// until the next read of the list. In lane queue the gate decides about them (answerSoldOut). Otherwise a repeated
+// request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
 // otherwise refused as sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
@@ -71,14 +75,13 @@ type buyerList struct {
 	since    map[int64]time.Time // buyers of this process after that, and when they bought
 	returned time.Time           // when a returned unit was last seen
 	reading  chan struct{}       // closed when the running read ends; nil if none runs
-	lacking  bool                // the last read failed with ErrGateLacking
 	next     time.Time           // when the next read may begin
 }
 
 // mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
 // user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms
 // for the first list.
-func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, userID int64) (may, sure bool) {
+func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, userID int64) (may, sure bool) {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {
 		return true, false
@@ -91,9 +94,6 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 			return nil, time.Time{}, err
 		}
 		users, err := store.Holders(ctx, voucherID, maxBuyers)
-		if errors.Is(err, domain.ErrGateCold) && mayHoldUnit(&v) {
-			err = domain.ErrGateLacking
-		}
 		return users, changedAt(&v), err
 	}
 	l := &e.buyers
@@ -106,22 +106,6 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, u
 	}
 	return may, sure
 }
-
-// mayLackBuyers reports whether the list of buyers could not be read because Redis may have lost admissions. It is known
-// without I/O, but only after the next read of the list.
-func (s *Sales) mayLackBuyers(voucherID int64) bool {
-	e, ok := s.cache.Get(voucherID)
-	if !ok {
-		return false
-	}
-	e.buyers.mu.Lock()
-	defer e.buyers.mu.Unlock()
-	return e.buyers.lacking
-}
-
-// mayHoldUnit reports whether an admission that is not in the database may hold a unit of the sale, as read from the
-// database.
-func mayHoldUnit(v *domain.Voucher) bool { return v.Sale != nil && v.Sale.Stock > 0 }
 
 // readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
 type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
@@ -189,7 +173,6 @@ func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) 
 		pause *= buyersReadShare
 	}
 	l.next = now.Add(max(pause, buyersPause))
-	l.lacking = errors.Is(err, domain.ErrGateLacking)
 	if err == nil {
 		l.users, l.loaded, l.began, l.covers = users, true, began, covers
 		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })

@@ -282,130 +282,48 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
 		}
 	})
-	// The lane could sell a unit to its former buyer, whom the snapshot does not show yet.
-	t.Run("queue with a limit of unpaid orders", func(t *testing.T) {
-		orders := occupied(soldOutOrders(t, &store{}))
-		st := &orderKeyStore{store: noList, found: earlier}
-		orders.cfg.Store = st
-		orders.cfg.Queue = &ticketQueue{store: noList}
-		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
-			v := openSale(0)
-			v.Sale.UnpaidLimit = new(1)
-			return v, nil
-		}})
-		o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-		require.NoError(t, err)
-		require.True(t, replayed)
-		require.EqualValues(t, 5, o.ID)
-		st.found = domain.Placed{Err: domain.ErrNotFound}
-		_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-		require.ErrorIs(t, err, domain.ErrSoldOut)
-		_, err = orders.Place(t.Context(), 7, 1, 0)
-		require.ErrorIs(t, err, domain.ErrSoldOut)
-	})
 }
 
-// After Redis has lost admissions, a buyer without a known order is not refused as sold out, because a worker may still
-// commit one of the buyer: the snapshot may show no stock only because the gate had no unit left. In a sale without
-// limits the lane decides.
-func TestNobodyIsSoldOutByServiceAfterLoss(t *testing.T) {
+// In lane queue, only the gate knows all orders, and whether Redis may have lost one. It therefore decides wherever the
+// list of buyers does not, even in a sale that may not sell a unit which the snapshot does not show.
+func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 	errLane := errors.New("of the lane")
-	for name, tc := range map[string]struct {
-		gate    store
-		stored  int   // active orders of the user in the database
-		stock   int64 // in the database
-		busy    bool  // too many lookups are running
-		want    error
-		decides bool // the lane, in a sale without limits
-	}{
-		"lost": {
-			gate: lostGate(0, domain.ErrGateLacking, ErrTooMany), stock: 1, want: domain.ErrGateLacking, decides: true,
-		},
-		"lost, holder": {
-			gate: lostGate(1, domain.ErrGateLacking, ErrTooMany), stock: 1, want: &domain.DuplicateOrderError{OrderID: 6},
-		},
-		"cold": {
-			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), stock: 1, want: domain.ErrGateLacking, decides: true,
-		},
-		"cold, holder": {
-			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), stored: 1, stock: 1, want: &domain.DuplicateOrderError{OrderID: 5},
-		},
-		"cold, all units are orders": {
-			gate: lostGate(0, domain.ErrGateCold, domain.ErrGateCold), want: domain.ErrSoldOut, decides: true,
-		},
-		"lost, busy": {
-			gate: lostGate(0, nil, domain.ErrGateLacking), stock: 1, busy: true, want: domain.ErrGateLacking, decides: true,
-		},
-		"cold, busy": {
-			gate: lostGate(0, nil, domain.ErrGateCold), stock: 1, busy: true, want: domain.ErrGateLacking, decides: true,
-		},
-		"cold, busy, all units are orders": {
-			gate: lostGate(0, nil, domain.ErrGateCold), busy: true, want: domain.ErrSoldOut, decides: true,
-		},
+	for name, users := range map[string]func() ([]int64, error){
+		"no list":   func() ([]int64, error) { return nil, ErrTooMany },
+		"cold":      func() ([]int64, error) { return nil, domain.ErrGateCold },
+		"lost":      func() ([]int64, error) { return nil, domain.ErrGateLacking },
+		"on a list": func() ([]int64, error) { return []int64{7}, nil },
 	} {
 		for _, limit := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s, limit %d", name, limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					calls := 0
-					orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
-						calls++
+					orders := newOrders(t, openSale(1), 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+						require.Equal(t, limit > 0, p.SoldOut)
+						require.Equal(t, 1, p.Limit)
 						return domain.Order{}, errLane
 					})
-					orders.cfg.Store = &orderKeyStore{
-						store: store{active: func() (int, int64, error) { return tc.stored, 5, nil }},
-						found: domain.Placed{Err: domain.ErrNotFound},
-					}
-					orders.cfg.Queue = &lossyQueue{ticketQueue{store: tc.gate}}
+					orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
+					orders.cfg.Queue = &ticketQueue{store: store{users: users}}
 					orders.cfg.Sales.Close()
 					orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
-						v := openSale(tc.stock)
+						v := openSale(0)
 						v.Sale.UnpaidLimit = &limit
 						return v, nil
 					}})
-					if tc.busy {
-						for range maxLookups {
-							orders.lookups <- struct{}{}
-						}
-					}
-					_, err := orders.cfg.Sales.Get(t.Context(), 1)
-					require.NoError(t, err)
-					orders.cfg.Sales.MarkSoldOut(1)
-
-					want, wantCalls := tc.want, 0
-					if limit == 0 && tc.decides {
-						want, wantCalls = errLane, 2
-					}
 					for _, key := range []*domain.RequestKey{domain.NewRequestKey("k", [32]byte{1}), nil} {
-						_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-						require.Equal(t, want, err)
+						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+						require.Equal(t, errLane, err)
 					}
-					require.Equal(t, wantCalls, calls, "calls of the lane")
+					if name == "on a list" {
+						_, err := orders.Place(t.Context(), 8, 1, 0)
+						require.ErrorIs(t, err, domain.ErrSoldOut)
+					}
 					orders.cfg.Sales.Close()
 				})
 			})
 		}
 	}
 }
-
-// lostGate is a gate in which the user has a number of orders, the newest of which is order 6.
-func lostGate(active int, activeErr, usersErr error) store {
-	return store{
-		active: func() (int, int64, error) { return active, 6, activeErr },
-		users:  func() ([]int64, error) { return nil, usersErr },
-	}
-}
-
-// lossyQueue is a queue whose gate has lost data.
-type lossyQueue struct{ ticketQueue }
-
-func (q *lossyQueue) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
-	return q.store.ActiveOrders(ctx, userID, voucherID)
-}
-
-// emptyQueue is a queue in which nobody has an order.
-type emptyQueue struct{ *ticketQueue }
-
-func (emptyQueue) ActiveOrders(context.Context, int64, int64) (int, int64, error) { return 0, 0, nil }
 
 // Soon after the last unit is sold, a sold-out sale is answered from memory: without the lane and without a search for
 // the keys of buyers that have no order.
@@ -441,7 +359,7 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 				st := &orderKeyStore{store: buyers, found: domain.Placed{Err: domain.ErrNotFound}}
 				orders.cfg.Store = st
 				if lane == "queue" {
-					orders.cfg.Queue = emptyQueue{&ticketQueue{store: buyers}}
+					orders.cfg.Queue = &ticketQueue{store: buyers}
 				}
 
 				place := func(user int64) error {
@@ -465,32 +383,23 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 	}
 }
 
-// A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.
+// A repeated request whose order is still queued returns that order even if the sale has ended.
 func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{1})
 	queued := domain.Ticket{Admission: domain.Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &domain.RequestKey{Hash: key.Hash, Request: key.Request}}}
 	failed := queued
 	failed.OrderID, failed.Failed = 5, domain.ReasonInternal
-	for name, over := range map[string]func(*Orders){
-		"ended": func(o *Orders) { o.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt } },
-		"sold out": func(o *Orders) {
-			o.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), nil }})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			orders := newOrders(t, openSale(1), 1, nil)
-			orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
-			orders.cfg.Queue = &ticketQueue{store: store{users: func() ([]int64, error) { return []int64{7}, nil }}, tickets: []domain.Ticket{failed, queued}}
-			over(orders)
-			o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-			require.NoError(t, err)
-			require.True(t, replayed)
-			require.Equal(t, int64(6), o.ID)
-			require.Equal(t, domain.OrderQueued, o.Status)
-			_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
-			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
-		})
-	}
+	orders := newOrders(t, openSale(1), 1, nil)
+	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
+	orders.cfg.Queue = &ticketQueue{tickets: []domain.Ticket{failed, queued}}
+	orders.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt }
+	o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+	require.NoError(t, err)
+	require.True(t, replayed)
+	require.Equal(t, int64(6), o.ID)
+	require.Equal(t, domain.OrderQueued, o.Status)
+	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
+	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 }
 
 // ticketQueue is a Queue with tickets of one user.
@@ -503,7 +412,4 @@ type ticketQueue struct {
 func (q *ticketQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) { return q.tickets, nil }
 func (q *ticketQueue) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	return q.store.Holders(ctx, voucherID, most)
-}
-func (q *ticketQueue) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
-	return 1, 6, nil
 }

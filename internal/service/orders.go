@@ -101,7 +101,7 @@ type Orders struct {
 // ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or
 // not yet. It is safe for concurrent use.
 type ReservationStore interface {
-	BuyerStore
+	HolderStore
 	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
 	// Tickets returns all admissions of the user, newest first. Error: ErrUnavailable.
@@ -249,6 +249,11 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		}
 		return domain.Order{}, false, err
 	}
+	return s.place(ctx, p, &v)
+}
+
+// place answers a purchase through the lane.
+func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	p.Amount, p.Currency, p.Limit, p.PayTimeout = v.PayValue, v.Currency, v.Sale.LimitPerUser, v.Sale.PayTimeout
 	p.ExpiresAt = p.At.Add(cmp.Or(p.PayTimeout, s.cfg.PayTimeout))
 	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
@@ -313,35 +318,29 @@ var errUndecided = errors.New("the lane decides")
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
 // the user may have an active order.
 //
-// In lane queue it returns errUndecided where only the shortage is known: an earlier request of the user may be admitted
-// and not committed yet, and the gate knows that as cheaply. The gate may have a unit that returned after the snapshot,
-// whose former buyer the snapshot does not show. Sales that limit such buyers are therefore decided here; the error is
-// ErrGateLacking while Redis may have lost an admission of the user.
+// In lane queue the gate decides in that case: it has the orders of all buyers, and only it knows whether Redis may have
+// lost one. It may also have a unit that returned after the snapshot, whose former buyer the snapshot does not show.
+// Sales that limit such buyers therefore get none of its units. For the others the error is errUndecided.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	var store BuyerStore = s.cfg.Store
+	var store HolderStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
 	}
 
 	may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID)
-	if !may && sure {
+	switch {
+	case !may && sure:
 		return domain.Order{}, false, domain.ErrSoldOut
+	case s.cfg.Queue != nil && !limited(v.Sale):
+		return domain.Order{}, false, errUndecided
+	case s.cfg.Queue != nil:
+		soldOut := *p
+		soldOut.SoldOut = true
+		return s.place(ctx, soldOut, v)
+	case sure:
+		return s.answerListed(ctx, p, v)
 	}
-
-	var o domain.Order
-	var replayed bool
-	var err error
-	if sure {
-		o, replayed, err = s.answerListed(ctx, store, p, v)
-	} else {
-		o, replayed, err = s.answerUnsure(ctx, store, p, v, may)
-	}
-
-	shortage := errors.Is(err, domain.ErrSoldOut) || errors.Is(err, domain.ErrGateLacking)
-	if s.cfg.Queue != nil && shortage && !limited(v.Sale) {
-		err = errUndecided
-	}
-	return o, replayed, err
+	return s.answerUnsure(ctx, p, v, may)
 }
 
 // limited reports whether a sale refuses buyers because of their passes or their earlier orders.
@@ -350,9 +349,7 @@ func limited(sale *domain.Sale) bool {
 }
 
 // answerListed is answerSoldOut for a user on the list of buyers.
-func (s *Orders) answerListed(
-	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
-) (domain.Order, bool, error) {
+func (s *Orders) answerListed(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	if p.Key != nil {
 		o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
 		if !errors.Is(err, domain.ErrSoldOut) {
@@ -360,27 +357,22 @@ func (s *Orders) answerListed(
 		}
 	}
 
-	if err := s.checkLimit(ctx, store, p, v); err != nil {
+	if err := s.checkLimit(ctx, p, v); err != nil {
 		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, domain.ErrSoldOut
 }
 
 // answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
-// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key, unless the lane
-// decides, or ErrGateLacking if the list of buyers could not be read for this reason. If a lookup fails, the answer is
-// its error, because the reply to an earlier request may be lost for the same reason.
+// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key. If a lookup
+// fails, the answer is its error, because the reply to an earlier request may be lost for the same reason.
 func (s *Orders) answerUnsure(
-	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher, mayCount bool,
+	ctx context.Context, p *domain.Purchase, v *domain.Voucher, mayCount bool,
 ) (domain.Order, bool, error) {
 	mayCount = mayCount && s.startLookup(0)
 	if mayCount {
 		defer s.endLookup()
 	}
-	if s.cfg.Queue != nil && !mayCount && !limited(v.Sale) {
-		return domain.Order{}, false, domain.ErrSoldOut
-	}
-
 	o, err := s.findByKey(ctx, p)
 	if err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
@@ -390,12 +382,9 @@ func (s *Orders) answerUnsure(
 	}
 
 	if !mayCount {
-		if s.cfg.Sales.mayLackBuyers(v.ID) {
-			err = domain.ErrGateLacking
-		}
 		return domain.Order{}, false, err
 	}
-	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, store, p, v), err)
+	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, p, v), err)
 }
 
 // answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
@@ -412,7 +401,7 @@ func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain
 	case !errors.Is(err, domain.ErrNotFound):
 		return domain.Order{}, false, nil
 	}
-	if err = s.checkLimit(ctx, s.cfg.Store, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
+	if err = s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
 		return domain.Order{}, false, err
 	}
 	return domain.Order{}, false, nil
@@ -499,33 +488,14 @@ func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurch
 }
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
-// the store if it cannot be read, or may lack orders of the user. If Redis has lost the gate, the database decides.
-func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher) error {
+// the store if it cannot be read.
+func (s *Orders) checkLimit(ctx context.Context, p *domain.Purchase, v *domain.Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 
-	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
-	if errors.Is(err, domain.ErrGateCold) {
-		count, newest, err = s.storedOrders(ctx, p)
-	}
+	count, newest, err := s.cfg.Store.ActiveOrders(ctx, p.UserID, v.ID)
 	if count >= v.Sale.LimitPerUser {
 		return &domain.DuplicateOrderError{OrderID: newest}
 	}
 	return err
-}
-
-// storedOrders is ActiveOrders of the database for a sale with a cold gate. While a unit is left, it may be that of an
-// admission of the user that Redis has lost.
-func (s *Orders) storedOrders(ctx context.Context, p *domain.Purchase) (int, int64, error) {
-	// The sale comes first, so that an admission that is committed between the two reads is counted.
-	v, err := s.cfg.Sales.read(ctx, p.VoucherID)
-	if err != nil {
-		return 0, 0, err
-	}
-
-	count, newest, err := s.cfg.Store.ActiveOrders(ctx, p.UserID, p.VoucherID)
-	if err == nil && mayHoldUnit(&v) {
-		err = domain.ErrGateLacking
-	}
-	return count, newest, err
 }

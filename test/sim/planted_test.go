@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -230,14 +231,19 @@ var plantedFaults = map[string]plantedFault{
 		return q.AddStock(ctx, voucherID, max(delta, 0))
 	}}),
 	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.ReservationStore, int64, []domain.Holder) error { return nil }}),
-	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.ReservationStore, voucherID int64, held []domain.Holder) error {
-		for i := range held {
-			if _, newest, err := q.ActiveOrders(ctx, held[i].UserID, voucherID); err == nil && newest != 0 {
-				held[i].OrderID = newest
+	"the gate frees the buyer's other order": {lane: "queue", queue: func(w *world, q service.ReservationStore) service.ReservationStore {
+		return faultyQueue{ReservationStore: q, release: func(q service.ReservationStore, voucherID int64, held []domain.Holder) error {
+			for i := range held {
+				for _, stream := range w.streams {
+					list := w.rdb.HGet(ctx, gateKey(stream, voucherID, "buyers"), number(held[i].UserID)).Val()
+					if newest, err := strconv.ParseInt(list[strings.LastIndexByte(list, ',')+1:], 10, 64); err == nil {
+						held[i].OrderID = newest
+					}
+				}
 			}
-		}
-		return q.Release(ctx, voucherID, held...)
-	}}),
+			return q.Release(ctx, voucherID, held...)
+		}}
+	}},
 	"a loan leaves its units with the lender": afterLoan("lend", func(w *world, stock string) { w.rdb.Incr(ctx, stock) }),
 	"a loan loses a unit":                     afterLoan("borrow", func(w *world, stock string) { w.rdb.Decr(ctx, stock) }),
 	"a segment forgets what it has lent": afterLoan("lend", func(w *world, stock string) {

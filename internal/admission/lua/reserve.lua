@@ -3,7 +3,7 @@
 -- ARGV[1]  begin of the sale in ms, inclusive
 -- ARGV[2]  end of the sale in ms, exclusive
 -- ARGV[3]  most users of the shard with tickets
--- ARGV     then for each purchase: order, user, limit, row without a queue position
+-- ARGV     then for each purchase: order, user, limit, row without a queue position. Without an order (0) it gets no unit.
 -- Returns nil if the gate is cold, and then nothing changed. Otherwise it returns {number, answer, number, answer, ...}
 -- with the number (from 1) of each purchase that is not admitted, and one of
 --   "not_started"  "ended"  "sold_out"  "overloaded"
@@ -68,7 +68,7 @@ for i = 1, buyers do
       refuse(i, same and 'same ' .. before or 'mismatch')
     elseif count_orders(list) >= tonumber(limit) then
       refuse(i, newest_order(list))
-    elseif #rows >= units then
+    elseif order == '0' or #rows >= units then
       no_unit = no_unit or has_all_admissions() and 'sold_out' or 'unsure'
       refuse(i, no_unit)
     elseif #rows >= free_tickets then
