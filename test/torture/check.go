@@ -182,9 +182,8 @@ func (c *campaign) storedOrders(ctx context.Context) (orders map[int64]storedOrd
 	return orders, holds, rows.Err()
 }
 
-// failedOver reports whether Redis failed over during a purchase in lane queue. A worker may then commit an order of
-// which the gate of the new master knows nothing, so that a repeated request is answered sold_out: the old master may go
-// on admitting buyers, and a lost order of the database stays unknown until the gate is repaired.
+// failedOver reports whether Redis failed over during a purchase in lane queue. The old master may then go on deciding, so
+// that it admits a buyer whose repeated request the new one refuses, or the reverse.
 func (c *campaign) failedOver(e entry) bool {
 	return c.cfg.Lane == "queue" && slices.ContainsFunc(c.faults, func(f *Fault) bool {
 		return failsOver(f.Kind) && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)

@@ -194,9 +194,6 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 			lost++
 		} else {
 			require.Equal(t, "pending_payment", o.Status, "read by a worker before the failover")
-			if a := &r.Answers[30+i]; a.Code == "sold_out" { // the gate has lost the order, and it was committed later
-				*a = rush.Answer{Code: "ok", Order: o}
-			}
 		}
 	}
 	t.Logf("%d of %d queued orders were lost", lost, len(queued))
