@@ -28,6 +28,9 @@ const (
 	spreadReconnect = 4 * time.Second
 )
 
+// comment is a comment line, which clients ignore.
+const comment = ":\n\n"
+
 // reauthenticate is the last event of a stream whose access token has expired. The client reconnects with a new token.
 var reauthenticate = []byte("event: reauth\ndata: {}\n\n")
 
@@ -56,6 +59,9 @@ func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
 	_ = header.Write(b) // cannot fail on a buffer
 	b.WriteString("\r\n")
+	if !isHead(c) {
+		b.WriteString(comment) // so that the client can tell an idle stream from one that a proxy holds back
+	}
 	_ = s.conn.SetReadDeadline(time.Time{})
 	s.write(b.Bytes()) // the first event detects a closed connection
 	if isHead(c) {
@@ -101,7 +107,7 @@ func (s *stream) wait(sub *salestats.Subscription, poll <-chan time.Time) bool {
 		case <-poll:
 			return true
 		case <-s.ticker.C:
-			if !s.write([]byte(":\n\n")) {
+			if !s.write([]byte(comment)) {
 				return false
 			}
 		case <-s.gone:

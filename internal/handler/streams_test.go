@@ -102,6 +102,8 @@ func TestOrderStream(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+	require.True(t, s.lines.Scan())
+	assert.Equal(t, ":", s.lines.Text(), "a comment that comes at once, even without an event")
 	s.wantStatus("pending_payment", "2000000000")
 	e.notify(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
 	s.wantStatus("paid", "3000000000")

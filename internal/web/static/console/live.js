@@ -1,9 +1,11 @@
 // The live statistics of a sale: the current figures and the history of the last ten minutes.
 
-import { follow } from "../lib/stream.js";
+import { getMine } from "../lib/api.js";
+import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
 
 const KEEP = 600; // seconds
 const STALE = 5_000; // ms; the server sends an event every second
+const POLL = 2_000; // ms, where a proxy holds the events back
 
 // watch follows a sale until the returned function is called. It calls onUpdate({stats, seconds, stale, receivedAt,
 // problem}) with each event and at least once a second. `seconds` has no gaps: a second without data is {at} alone.
@@ -15,8 +17,8 @@ export function watch(id, onUpdate) {
   let receivedAt = null;
   let problem = null;
 
-  function add(event) {
-    stats = JSON.parse(event.data);
+  function add(latest) {
+    stats = latest;
     received = performance.now();
     receivedAt = new Date();
     for (const second of stats.seconds) history.set(Date.parse(second.at) / 1000, second);
@@ -30,14 +32,24 @@ export function watch(id, onUpdate) {
   }
 
   const timer = setInterval(update, 1000);
-  follow(`/admin/vouchers/${id}/events`, {
-    signal: abort.signal,
-    onEvent: (event) => event.event === "stats" && add(event),
-    onProblem: (p) => {
-      problem = p;
-      if (p) update();
-    },
-  });
+  const setProblem = (p) => {
+    problem = p;
+    if (p) update();
+  };
+
+  async function run() {
+    const onEvent = (event) => event.event === "stats" && add(JSON.parse(event.data));
+    while (await follow(`/admin/vouchers/${id}/events`, { signal: abort.signal, onEvent, onProblem: setProblem })) {
+      for (const until = performance.now() + HELD; performance.now() < until; await pauseOrOnline(POLL, abort.signal)) {
+        const [latest, failed] = await getMine(`/admin/vouchers/${id}/stats`, { signal: abort.signal }).then((s) => [s], (p) => [null, p]);
+        if (abort.signal.aborted) return;
+        setProblem(failed ?? null);
+        if (latest) add(latest);
+      }
+    }
+  }
+
+  run();
   return () => {
     abort.abort();
     clearInterval(timer);

@@ -606,29 +606,34 @@ p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",
 {name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="queue"||!item.queue);var columns2=[
 {name:"durable",value:durable},{name:"accepted",value:accepted},{name:"refused",value:refusals},{name:"database",value:fact(
 "stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},{name:"lag",value:fact("lag"),queue:true},
-{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,headers:own,lastID="",most=MOST,
-onEvent,onProblem,done}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;let renew2=false;const cut=new AbortController;
-const stop=()=>cut.abort();signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&
-{"Last-Event-ID":lastID}};const response=await asUser("GET",path,{headers,signal:cut.signal,stream:true});if(response.status===
-204)return;onProblem?.(null);for await(const event of events(response.body,stop)){failures2=0;if(renew2=event.event==="r\
-eauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done?.(event))return}}catch(err){if(signal.
-aborted)return;if(!(err instanceof Problem))throw err;onProblem?.(err);if(err.status===404||err.status===401)return;retryAfter=
-err.retryAfter}finally{signal.removeEventListener("abort",stop);cut.abort()}if(!renew2)await pauseOrOnline(retryAfter+(failures2===
-0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}}async function pauseOrOnline(pause,signal){if(signal.aborted)
-return;const wake2=new AbortController;const up=()=>wake2.abort();addEventListener("online",up,{once:true});signal.addEventListener(
-"abort",up,{once:true});await sleep(pause,wake2.signal);removeEventListener("online",up);signal.removeEventListener("abo\
-rt",up)}async function*events(body2,stop){const reader=body2.pipeThrough(new TextDecoderStream).getReader();let timer2=setTimeout(
-stop,SILENCE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,done}=await reader.read().catch(
-()=>({done:true}));if(done)return;clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);const lines=(rest+value).split("\n");
-rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"message",id:"",data:""}}else if(!line.
-startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}}finally{clearTimeout(timer2);
-reader.cancel().catch(()=>{})}}var KEEP=600;var STALE2=5e3;function watch(id2,onUpdate){const history2=new Map;const abort=new AbortController;let stats=null;
-let received=performance.now();let receivedAt=null;let problem=null;function add(event){stats=JSON.parse(event.data);received=
+{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
+headers:own,lastID="",most=MOST,onEvent,onProblem,done}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
+let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.abort();
+signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
+const response=await asUser("GET",path,{headers,signal:cut.signal,stream:true,timeout:MUTE});if(response.status===204)return false;
+const hear=()=>{if(!heard)onProblem?.(null);heard=true};for await(const event of events(response.body,hear,stop)){failures2=
+0;if(renew2=event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done?.(event))
+return false}}catch(err){if(signal.aborted)return false;if(!(err instanceof Problem))throw err;onProblem?.(err);if(err.status===
+404||err.status===401)return false;heard||=err.status!==0;retryAfter=err.retryAfter}finally{signal.removeEventListener("\
+abort",stop);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-began>=MUTE)return true;if(!renew2)await pauseOrOnline(
+retryAfter+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause,signal){
+if(signal.aborted)return;const wake2=new AbortController;const up=()=>wake2.abort();addEventListener("online",up,{once:true});
+signal.addEventListener("abort",up,{once:true});await sleep(pause,wake2.signal);removeEventListener("online",up);signal.
+removeEventListener("abort",up)}async function*events(body2,hear,stop){const reader=body2.pipeThrough(new TextDecoderStream).
+getReader();let timer2=setTimeout(stop,MUTE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,
+done}=await reader.read().catch(()=>({done:true}));if(done)return;hear();clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);
+const lines=(rest+value).split("\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"m\
+essage",id:"",data:""}}else if(!line.startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(
+colon+2)}}}}finally{clearTimeout(timer2);reader.cancel().catch(()=>{})}}var KEEP=600;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;const abort=new AbortController;
+let stats=null;let received=performance.now();let receivedAt=null;let problem=null;function add(latest){stats=latest;received=
 performance.now();receivedAt=new Date;for(const second of stats.seconds)history2.set(Date.parse(second.at)/1e3,second);const last=Math.
 max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}function update(){
 onUpdate({stats,seconds:withoutGaps(history2),stale:performance.now()-received>STALE2,receivedAt,problem})}const timer2=setInterval(
-update,1e3);follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent:event=>event.event==="stats"&&add(event),
-onProblem:p=>{problem=p;if(p)update()}});return()=>{abort.abort();clearInterval(timer2)}}function withoutGaps(history2){
+update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){const onEvent=event=>event.event==="stats"&&
+add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem})){
+for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){const[latest,failed]=await getMine(
+`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(
+failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();clearInterval(timer2)}}function withoutGaps(history2){
 if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.min(...history2.keys());at<=
 last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
 "wrap";var UNDER=pre+"under";var OVER=pre+"over";var AXIS=pre+"axis";var OFF=pre+"off";var SELECT=pre+"select";var CURSOR_X=pre+
@@ -1451,7 +1456,7 @@ lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p5
 ["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses2.
 filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
 {id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render2);return{element,end(){stop();for(const p of pictures)
-p.end()}}}var POLL2=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
+p.end()}}}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
 number(Math.round(n*10)/10);function mount7(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
 "progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});const results=verdicts();
 const link2=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine(
@@ -1469,7 +1474,7 @@ onsole/sales/${r.voucher_id}`);show(link2,r.voucher_id);attr(progress,"max",r.bu
 p99",name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,
 n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);text(detail,r.detail??"");results.
 set(r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);if(was&&was!==r.state)
-announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL2:IDLE_POLL)}function showSale(id2){if(id2===shown2)return;
+announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){if(id2===shown2)return;
 shown2=id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){clearTimeout(timer2);
 if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render2(await getMine(
 "/admin/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidd\

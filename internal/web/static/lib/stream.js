@@ -3,7 +3,9 @@
 import { asUser, Problem } from "./api.js";
 import { backoff, sleep } from "./events.js";
 
-const SILENCE = 40_000; // ms without data; the server sends a comment every 15 s
+const SILENCE = 40_000; // ms without data; the server sends a comment at once and every 15 s
+const MUTE = 8_000; // ms until the first data; later than that, a proxy holds the answer back until its end
+export const HELD = 600_000; // ms for which callers then use no stream
 const FIRST = 500;
 const MOST = 15_000;
 const SPREAD = 3_000; // a server that stops breaks all its streams at once: the clients return spread over this time
@@ -12,38 +14,46 @@ const SPREAD = 3_000; // a server that stops breaks all its streams at once: the
 // 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
 // connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. A stream whose access token has expired
 // ends with the event "reauth" and is reopened at once. onProblem receives the Problem of a failed request, and null when
-// events arrive again.
+// events arrive again. follow returns true if no data arrives: a proxy holds it back, and the caller has to poll instead.
 export async function follow(path, { signal, headers: own, lastID = "", most = MOST, onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
     let retryAfter = 0;
     let renew = false;
+    let heard = false;
+    const began = performance.now();
     const cut = new AbortController();
     const stop = () => cut.abort();
     signal.addEventListener("abort", stop);
     try {
       const headers = { ...own, Accept: "text/event-stream", ...(lastID && { "Last-Event-ID": lastID }) };
-      const response = await asUser("GET", path, { headers, signal: cut.signal, stream: true });
-      if (response.status === 204) return;
-      onProblem?.(null);
-      for await (const event of events(response.body, stop)) {
+      const response = await asUser("GET", path, { headers, signal: cut.signal, stream: true, timeout: MUTE });
+      if (response.status === 204) return false;
+      const hear = () => {
+        if (!heard) onProblem?.(null);
+        heard = true;
+      };
+      for await (const event of events(response.body, hear, stop)) {
         failures = 0; // the next pause is short again
         if ((renew = event.event === "reauth")) break;
         if (event.id) lastID = event.id;
         if (event.data !== "") onEvent(event);
-        if (done?.(event)) return;
+        if (done?.(event)) return false;
       }
     } catch (err) {
-      if (signal.aborted) return;
+      if (signal.aborted) return false;
       if (!(err instanceof Problem)) throw err;
       onProblem?.(err);
-      if (err.status === 404 || err.status === 401) return;
+      if (err.status === 404 || err.status === 401) return false;
+      heard ||= err.status !== 0; // an answer, though an error
       retryAfter = err.retryAfter;
     } finally {
       signal.removeEventListener("abort", stop);
       cut.abort();
     }
+    if (!heard && !signal.aborted && performance.now() - began >= MUTE) return true;
     if (!renew) await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
   }
+  return false;
 }
 
 // pauseOrOnline waits, at most until the network is back or the signal is aborted.
@@ -59,16 +69,18 @@ export async function pauseOrOnline(pause, signal) {
 }
 
 // events parses a body by https://html.spec.whatwg.org/multipage/server-sent-events.html, as far as our server uses it.
-// A broken connection ends the sequence. `stop` is called after SILENCE and has to abort the request.
-async function* events(body, stop) {
+// A broken connection ends the sequence. `hear` is called with all data, and `stop` after MUTE without any, or SILENCE
+// without more: it has to abort the request.
+async function* events(body, hear, stop) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let timer = setTimeout(stop, SILENCE);
+  let timer = setTimeout(stop, MUTE);
   let rest = "";
   let event = { event: "message", id: "", data: "" };
   try {
     for (;;) {
       const { value, done } = await reader.read().catch(() => ({ done: true }));
       if (done) return;
+      hear();
       clearTimeout(timer);
       timer = setTimeout(stop, SILENCE);
       const lines = (rest + value).split("\n");

@@ -190,23 +190,25 @@ p2.running=true;const settle=is=>{p2.running=false;p2.next=performance.now()+(is
 if(p2.is===is)return;p2.is=is;changes3.emit()};solution(v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(
 id,challenge??void 0);function forget3(id){proofs.delete(id);forget2(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
 final:()=>final,hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,
-order:()=>order,pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=4e4;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{signal,headers:own,lastID="",most=MOST,
-onEvent,onProblem,done:done2}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;let renew3=false;const cut=new AbortController;
-const stop2=()=>cut.abort();signal.addEventListener("abort",stop2);try{const headers2={...own,Accept:"text/event-stream",
-...lastID&&{"Last-Event-ID":lastID}};const response=await asUser("GET",path2,{headers:headers2,signal:cut.signal,stream:true});
-if(response.status===204)return;onProblem?.(null);for await(const event of events(response.body,stop2)){failures2=0;if(renew3=
-event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done2?.(event))return}}catch(err){
-if(signal.aborted)return;if(!(err instanceof Problem))throw err;onProblem?.(err);if(err.status===404||err.status===401)return;
-retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop2);cut.abort()}if(!renew3)await pauseOrOnline(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}}async function pauseOrOnline(pause2,signal){
+order:()=>order,pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{signal,
+headers:own,lastID="",most=MOST,onEvent,onProblem,done:done2}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
+let renew3=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop2=()=>cut.abort();
+signal.addEventListener("abort",stop2);try{const headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
+const response=await asUser("GET",path2,{headers:headers2,signal:cut.signal,stream:true,timeout:MUTE});if(response.status===
+204)return false;const hear=()=>{if(!heard)onProblem?.(null);heard=true};for await(const event of events(response.body,hear,
+stop2)){failures2=0;if(renew3=event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);
+if(done2?.(event))return false}}catch(err){if(signal.aborted)return false;if(!(err instanceof Problem))throw err;onProblem?.(
+err);if(err.status===404||err.status===401)return false;heard||=err.status!==0;retryAfter=err.retryAfter}finally{signal.
+removeEventListener("abort",stop2);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-began>=MUTE)return true;if(!renew3)
+await pauseOrOnline(retryAfter+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause2,signal){
 if(signal.aborted)return;const wake=new AbortController;const up=()=>wake.abort();addEventListener("online",up,{once:true});
 signal.addEventListener("abort",up,{once:true});await sleep(pause2,wake.signal);removeEventListener("online",up);signal.
-removeEventListener("abort",up)}async function*events(body,stop2){const reader=body.pipeThrough(new TextDecoderStream).getReader();
-let timer3=setTimeout(stop2,SILENCE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,done:done2}=await reader.
-read().catch(()=>({done:true}));if(done2)return;clearTimeout(timer3);timer3=setTimeout(stop2,SILENCE);const lines=(rest+
-value).split("\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"message",id:"",data:""}}else if(!line.
-startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}}finally{clearTimeout(timer3);
-reader.cancel().catch(()=>{})}}var MAX_STREAMS=2;var POLL=5e3;var IDLE_POLLS=4;var LOST=5e3;var REVIVAL=36e5;var PAYING=2e4;var progress={queued:0,pending_payment:1,
+removeEventListener("abort",up)}async function*events(body,hear,stop2){const reader=body.pipeThrough(new TextDecoderStream).
+getReader();let timer3=setTimeout(stop2,MUTE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,
+done:done2}=await reader.read().catch(()=>({done:true}));if(done2)return;hear();clearTimeout(timer3);timer3=setTimeout(stop2,
+SILENCE);const lines=(rest+value).split("\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event=
+{event:"message",id:"",data:""}}else if(!line.startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=
+line.slice(colon+2)}}}}finally{clearTimeout(timer3);reader.cancel().catch(()=>{})}}var MAX_STREAMS=2;var POLL=5e3;var IDLE_POLLS=4;var LOST=5e3;var REVIVAL=36e5;var PAYING=2e4;var progress={queued:0,pending_payment:1,
 paid:2,redeemed:3,refunding:3,cancelled:4,refunded:4,failed:4};var final=order2=>["redeemed","cancelled","refunded","fai\
 led"].includes(order2.status);var active=order2=>!["cancelled","refunded","failed"].includes(order2.status);var expired=order2=>order2.
 status==="cancelled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at);var revivable=o2=>o2.status==="fail\
@@ -237,62 +239,67 @@ id)?.status==="pending_payment")busy.set(id,{action:action2,problem:err})}else b
 changes4.emit()}async function checkPayment(id){const was=doing(id);try{const payments=(await getMine(`/orders/${id}/pay\
 ments`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;if(payments.length>0&&payments.every(p2=>p2.
 status==="failed")){busy.set(id,{action:"pay",problem:{code:"payment_failed"}});changes4.emit()}else if(performance.now()-
-was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}var lastIDs=new Map;var pinned="";function pin(id){pinned=id;updateStreams()}
-function watched(){if(document.hidden||!session.user())return[];const rank2=o2=>o2.id===pinned||doing(o2.id).submitted?1:
-{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(
-0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){const ids2=watched();for(const[id,abort]of streams){if(!ids2.includes(
-id)){streams.delete(id);abort.abort()}}for(const id of ids2){if(streams.has(id))continue;const abort=new AbortController;
-streams.set(id,abort);follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.get(id),onEvent:event=>{if(event.
-id)lastIDs.set(id,event.id);put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"failed"})}).finally(()=>{if(streams.
-get(id)===abort)streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(const[
-id,{submitted}]of busy)if(submitted)await checkPayment(id);const unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&
-!streams.has(o2.id)&&(!idle(o2)||turn2%IDLE_POLLS===0));if(state==="failed"||unwatched.length>0)await load();for(const o2 of unwatched)
-if(["queued","failed"].includes(o2.status))await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:0;setTimeout(
-poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();busy.clear();
-missing.clear();lastIDs.clear();[state,problem,cursor]=["none",null,null];updateStreams();changes4.emit();if(user2)load()};
-session.on(begin2);if(session.user())begin2(session.user());document.addEventListener("visibilitychange",()=>{updateStreams();
-if(!document.hidden)load()});channel2?.addEventListener("message",({data})=>{if(data.user===session.user()?.id&&!document.
-hidden)load()});poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
+was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}var lastIDs=new Map;var heldUntil=0;var pinned="";function pin(id){
+pinned=id;updateStreams()}var awaited=o2=>o2.id===pinned||Boolean(doing(o2.id).submitted);function watched(){if(document.
+hidden||!session.user()||performance.now()<heldUntil)return[];const rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];
+return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){
+const ids2=watched();for(const[id,abort]of streams){if(!ids2.includes(id)){streams.delete(id);abort.abort()}}for(const id of ids2){
+if(streams.has(id))continue;const abort=new AbortController;streams.set(id,abort);follow(`/orders/${id}/events`,{signal:abort.
+signal,lastID:lastIDs.get(id),onEvent:event=>{if(event.id)lastIDs.set(id,event.id);put(JSON.parse(event.data))},done:()=>final(
+order(id)??{status:"failed"})}).then(held=>{if(!held)return;heldUntil=performance.now()+HELD;updateStreams();fetchOne(id).
+catch(()=>{})}).finally(()=>{if(streams.get(id)===abort)streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.
+hidden&&session.user()){for(const[id,{submitted}]of busy)if(submitted)await checkPayment(id);const unwatched=list().filter(
+o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));if(state==="failed"||
+unwatched.some(o2=>!awaited(o2)))await load();for(const o2 of unwatched)if(["queued","failed"].includes(o2.status)||awaited(
+o2))await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:0;setTimeout(poll,POLL+backoff(failures2,500,2e4),
+failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();busy.clear();missing.clear();lastIDs.clear();[state,
+problem,cursor]=["none",null,null];updateStreams();changes4.emit();if(user2)load()};session.on(begin2);if(session.user())
+begin2(session.user());document.addEventListener("visibilitychange",()=>{updateStreams();if(!document.hidden)load()});channel2?.
+addEventListener("message",({data})=>{if(data.user===session.user()?.id&&!document.hidden)load()});poll()}var timeLeft=o2=>Date.
+parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1;var POLL2=5e3;var RETRY2=1e3;var SLOWEST=8e3;var STORED="seckill.place.";var places=new Map;var changes5=topic();
-var channel3="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.rooms"):null;var streams2=0;var onChange3=changes5.
-on;function place(id){const state2=places.get(id)?.state??{is:"none"};return state2.is==="admitted"&&state2.until<=now()?
-{is:"lost"}:state2}function badge2(){const all2=[...places.keys()].map(place);if(all2.some(p2=>p2.is==="admitted"))return t(
-"room.badgeTurn");const positions=all2.filter(p2=>p2.is==="waiting").map(p2=>p2.position);if(positions.length>0)return t(
-"room.badge",{position:Math.min(...positions)});return all2.some(p2=>p2.is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){
-stop(id);const p2={user:user2,ticket:answer.ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2);store(
-user2,id,p2.ticket);take(id,p2,answer);keep(id,p2)}async function leave(id){const p2=places.get(id);try{await deleteMine(
-path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){if(problem2.code!=="entry_required")throw problem2}if(places.
-get(id)===p2)drop2(id,p2,"none")}function done(id){const p2=places.get(id);if(p2)drop2(id,p2,"none")}async function renew2(id){
-const p2=places.get(id);if(!p2)return void 0;try{take(id,p2,await getMine(path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){
-fail(id,p2,problem2)}return place(id).pass}var path=id=>`/vouchers/${id}/entry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});
-function set(id,p2,state2){if(places.get(id)!==p2)return;p2.state=state2;channel3?.postMessage({user:p2.user,id,state:state2});
-changes5.emit(id)}function take(id,p2,a2){set(id,p2,{is:a2.state,pass:a2.pass,until:Date.parse(a2.expires_at),position:a2.
-position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function fail(id,p2,{code}){if(code==="\
-entry_required")drop2(id,p2,"lost");else if(["sale_ended","invalid_state","not_found"].includes(code))drop2(id,p2,"none");else if(code===
-"sold_out")set(id,p2,{is:"sold_out"});else if(code==="sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,
-offline:true})}function drop2(id,p2,is){if(places.get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}
-function stop(id){places.get(id)?.abort.abort();places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.
-removeItem(`${STORED}${user2}.${id}`);else localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){
-const{signal}=p2.abort;const lead=()=>new Promise(release=>{p2.leads=true;signal.addEventListener("abort",release);(streams2<
-MAX_STREAMS2?stream(id,p2):poll2(id,p2)).finally(release)});if(!navigator.locks)return poll2(id,p2);return navigator.locks.
-request(`${STORED}${p2.user}.${id}`,{signal},lead).catch(err=>{if(!signal.aborted)throw err})}async function stream(id,p2){
-streams2++;await follow(`${path(id)}/events`,{signal:p2.abort.signal,headers:headers(p2),most:SLOWEST,onEvent:({event,data})=>(event===
-"end"?fail:take)(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&fail(id,p2,problem2)}).finally(()=>streams2--)}async function poll2(id,p2){
-const{signal}=p2.abort;for(let failures2=0;!signal.aborted;){let pause2=0;try{const answer=await getMine(path(id),{as:p2.
-user,headers:headers(p2),signal});failures2=0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){if(!problem2.
-code)throw problem2;if(signal.aborted)return;pause2=problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);fail(id,p2,problem2)}
-await pauseOrOnline(pause2,signal)}}function restore(user2){for(const id of[...places.keys()])stop(id);changes5.emit();if(!user2)
-return;const prefix=`${STORED}${user2.id}.`;let names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(
-prefix))}catch{}for(const name2 of names)adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage(
-{user:user2.id,hello:true})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;
-try{ticket=localStorage.getItem(`${STORED}${user2}.${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController};
-places.set(id,p2);if(ticket!==null)keep(id,p2)}p2.state=state2;if(["none","lost"].includes(state2.is))p2.abort.abort();changes5.
-emit(id)}function start3(){session.on(restore);if(session.user())restore(session.user());addEventListener("pagehide",()=>restore(
-null));addEventListener("pageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventListener("message",
-({data:{user:user2,id,state:state2,hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);
-for(const[id2,p2]of places)if(p2.leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
+var channel3="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.rooms"):null;var streams2=0;var heldUntil2=0;
+var onChange3=changes5.on;function place(id){const state2=places.get(id)?.state??{is:"none"};return state2.is==="admitte\
+d"&&state2.until<=now()?{is:"lost"}:state2}function badge2(){const all2=[...places.keys()].map(place);if(all2.some(p2=>p2.
+is==="admitted"))return t("room.badgeTurn");const positions=all2.filter(p2=>p2.is==="waiting").map(p2=>p2.position);if(positions.
+length>0)return t("room.badge",{position:Math.min(...positions)});return all2.some(p2=>p2.is==="lobby")?t("room.badgeLob\
+by"):""}function begin(id,user2,answer){stop(id);const p2={user:user2,ticket:answer.ticket,state:{is:"asking"},abort:new AbortController};
+places.set(id,p2);store(user2,id,p2.ticket);take(id,p2,answer);keep(id,p2)}async function leave(id){const p2=places.get(
+id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){if(problem2.code!=="entry_required")
+throw problem2}if(places.get(id)===p2)drop2(id,p2,"none")}function done(id){const p2=places.get(id);if(p2)drop2(id,p2,"n\
+one")}async function renew2(id){const p2=places.get(id);if(!p2)return void 0;try{take(id,p2,await getMine(path(id),{as:p2.
+user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}var path=id=>`/vouchers/${id}/ent\
+ry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){if(places.get(id)!==p2)return;p2.state=state2;
+channel3?.postMessage({user:p2.user,id,state:state2});changes5.emit(id)}function take(id,p2,a2){set(id,p2,{is:a2.state,pass:a2.
+pass,until:Date.parse(a2.expires_at),position:a2.position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.
+message})}function fail(id,p2,{code}){if(code==="entry_required")drop2(id,p2,"lost");else if(["sale_ended","invalid_stat\
+e","not_found"].includes(code))drop2(id,p2,"none");else if(code==="sold_out")set(id,p2,{is:"sold_out"});else if(code==="\
+sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,offline:true})}function drop2(id,p2,is){if(places.
+get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}function stop(id){places.get(id)?.abort.abort();
+places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.removeItem(`${STORED}${user2}.${id}`);else
+localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){const{signal}=p2.abort;const lead=()=>new Promise(
+release=>{p2.leads=true;signal.addEventListener("abort",release);watch(id,p2).finally(release)});if(!navigator.locks)return poll2(
+id,p2);return navigator.locks.request(`${STORED}${p2.user}.${id}`,{signal},lead).catch(err=>{if(!signal.aborted)throw err})}
+async function watch(id,p2){if(streams2>=MAX_STREAMS2)return poll2(id,p2);while(!p2.abort.signal.aborted){if(performance.
+now()<heldUntil2)await poll2(id,p2,heldUntil2);else if(await stream(id,p2))heldUntil2=performance.now()+HELD;else return}}
+async function stream(id,p2){streams2++;return follow(`${path(id)}/events`,{signal:p2.abort.signal,headers:headers(p2),most:SLOWEST,
+onEvent:({event,data})=>(event==="end"?fail:take)(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&fail(id,p2,problem2)}).
+finally(()=>streams2--)}async function poll2(id,p2,until=Infinity){const{signal}=p2.abort;for(let failures2=0;!signal.aborted&&
+performance.now()<until;){let pause2=0;try{const answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});
+failures2=0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.
+aborted)return;pause2=problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);fail(id,p2,problem2)}await pauseOrOnline(pause2,
+signal)}}function restore(user2){for(const id of[...places.keys()])stop(id);changes5.emit();if(!user2)return;const prefix=`${STORED}${user2.
+id}.`;let names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(prefix))}catch{}for(const name2 of names)
+adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:true})}function adopt2(user2,id,state2){
+let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}\
+.${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController};places.set(id,p2);if(ticket!==null)keep(id,
+p2)}p2.state=state2;if(["none","lost"].includes(state2.is))p2.abort.abort();changes5.emit(id)}function start3(){session.
+on(restore);if(session.user())restore(session.user());addEventListener("pagehide",()=>restore(null));addEventListener("p\
+ageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
+hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.
+leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
 missing:()=>missing2,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
-soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
+soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
 var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.
 on;var all=()=>[...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(id);var hasMore2=()=>cursor2!==
 null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing2=null;function stateOf2(v2,now2=now()){if(v2.
@@ -320,7 +327,7 @@ o2.failures++,4e3,3e5))}return o2.voucher}function pause(){if(failures>0)return 
 const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait=SLOW;for(const v2 of sales.values()){if(near(v2.begin_at)||
 near(v2.end_at))wait=OPEN;else if(["on_sale","sold_out"].includes(stateOf2(v2,now2)))wait=Math.min(wait,OPEN+quiet*QUIET)}
 return wait*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2);if(watching&&!document.hidden)timer2=setTimeout(
-refresh,pause())}function watch(id=null){[watching,only,missing2]=[true,id,null];if(running)running.then(refresh);else refresh();
+refresh,pause())}function watch2(id=null){[watching,only,missing2]=[true,id,null];if(running)running.then(refresh);else refresh();
 return()=>{watching=false;clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{if(document.
 hidden)clearTimeout(timer2);else if(watching){forget();refresh()}});addEventListener("online",()=>watching&&refresh());addEventListener(
 "offline",()=>{error={code:"network"};changes6.emit()})}var FIRST2=600;var MOST2=8e3;var RETRIES=20;var TIMEOUT4=8e3;var EXPIRY=18e4;var SPREAD2=2e3;var EARLY_RETRIES=5;var PROOFS=3;
@@ -617,7 +624,7 @@ rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function sho
 v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["limit",t("sale.limitOf",{n:v2.limit_per_user})],
 ["payWithin",v2.pay_timeout?t("sale.minutes",{n:Math.ceil(v2.pay_timeout/60)}):""]].filter(([,value])=>value);if(facts.children.
 length!==all2.length){facts.replaceChildren(...all2.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}
-all2.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch(id),keepTime(update)];return()=>{
+all2.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch2(id),keepTime(update)];return()=>{
 for(const end of ends)end()}}var folded=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded(search).split(/\s+/).filter(Boolean);
@@ -639,7 +646,7 @@ const visible=matches(sale(id),contains);show(c2.element,visible);if(visible)fou
 all2.length===0&&error?"":!loaded?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}
 function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.
 rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,
-next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch(),keepTime(update)];return()=>{for(const end of ends)
+next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
 end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
 return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
 const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",

@@ -8,7 +8,7 @@ import * as clock from "../lib/clock.js";
 import { getMine, newKey, postMine } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
-import { follow } from "../lib/stream.js";
+import { follow, HELD } from "../lib/stream.js";
 
 const MAX_STREAMS = 2;
 const POLL = 5_000; // ms
@@ -155,6 +155,7 @@ async function checkPayment(id) {
 }
 
 const lastIDs = new Map();
+let heldUntil = 0; // performance.now(); until then a proxy holds streams back, as far as known, and all orders are polled
 let pinned = ""; // the order that the page shows alone
 
 // pin sets the order that the page shows alone; "" for none.
@@ -163,10 +164,13 @@ export function pin(id) {
   updateStreams();
 }
 
+// awaited reports whether the visitor is looking at an order or has just paid for it.
+const awaited = (o) => o.id === pinned || Boolean(doing(o.id).submitted);
+
 // watched returns the ids of the orders to stream: those whose status is expected to change soon.
 function watched() {
-  if (document.hidden || !session.user()) return [];
-  const rank = (o) => (o.id === pinned || doing(o.id).submitted ? 1 : { queued: 2, refunding: 3 }[o.status]);
+  if (document.hidden || !session.user() || performance.now() < heldUntil) return [];
+  const rank = (o) => (awaited(o) ? 1 : { queued: 2, refunding: 3 }[o.status]);
   return list().filter((o) => !final(o) && rank(o)).sort((a, b) => rank(a) - rank(b)).slice(0, MAX_STREAMS).map((o) => o.id);
 }
 
@@ -190,6 +194,11 @@ function updateStreams() {
         put(JSON.parse(event.data));
       },
       done: () => final(order(id) ?? { status: "failed" }),
+    }).then((held) => {
+      if (!held) return;
+      heldUntil = performance.now() + HELD;
+      updateStreams();
+      fetchOne(id).catch(() => {}); // repeated with the next poll
     }).finally(() => {
       if (streams.get(id) === abort) streams.delete(id); // polling continues
     });
@@ -200,9 +209,9 @@ function updateStreams() {
 async function poll(failures = 0, turn = 0) {
   if (!document.hidden && session.user()) {
     for (const [id, { submitted }] of busy) if (submitted) await checkPayment(id);
-    const unwatched = list().filter((o) => (!final(o) || revivable(o)) && !streams.has(o.id) && (!idle(o) || turn % IDLE_POLLS === 0));
-    if (state === "failed" || unwatched.length > 0) await load();
-    for (const o of unwatched) if (["queued", "failed"].includes(o.status)) await fetchOne(o.id).catch(() => {});
+    const unwatched = list().filter((o) => (!final(o) || revivable(o)) && !streams.has(o.id) && (!idle(o) || awaited(o) || turn % IDLE_POLLS === 0));
+    if (state === "failed" || unwatched.some((o) => !awaited(o))) await load();
+    for (const o of unwatched) if (["queued", "failed"].includes(o.status) || awaited(o)) await fetchOne(o.id).catch(() => {});
   }
   failures = problem ? failures + 1 : 0;
   setTimeout(poll, POLL + backoff(failures, 500, 20_000), failures, turn + 1);

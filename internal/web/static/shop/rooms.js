@@ -7,7 +7,7 @@ import { deleteMine, getMine } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
-import { follow, pauseOrOnline } from "../lib/stream.js";
+import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
 
 const MAX_STREAMS = 1; // of this tab; see mine.js. Further places are polled
 const POLL = 5_000; // ms; of an admitted visitor
@@ -19,6 +19,7 @@ const places = new Map(); // by voucher: {user, ticket, state, abort, leads}
 const changes = topic();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.rooms") : null;
 let streams = 0;
+let heldUntil = 0; // performance.now(); until then a proxy holds streams back, as far as known, and places are polled
 
 export const onChange = changes.on;
 
@@ -140,7 +141,7 @@ async function keep(id, p) {
   const lead = () => new Promise((release) => {
     p.leads = true;
     signal.addEventListener("abort", release);
-    (streams < MAX_STREAMS ? stream(id, p) : poll(id, p)).finally(release);
+    watch(id, p).finally(release);
   });
   if (!navigator.locks) return poll(id, p); // as every tab follows then, streams would use up the browser's connections
   return navigator.locks.request(`${STORED}${p.user}.${id}`, { signal }, lead).catch((err) => {
@@ -148,18 +149,29 @@ async function keep(id, p) {
   });
 }
 
+// watch follows a place by a stream, or by polls where there is none.
+async function watch(id, p) {
+  if (streams >= MAX_STREAMS) return poll(id, p);
+  while (!p.abort.signal.aborted) {
+    if (performance.now() < heldUntil) await poll(id, p, heldUntil);
+    else if (await stream(id, p)) heldUntil = performance.now() + HELD;
+    else return;
+  }
+}
+
+// stream returns true if a proxy holds the stream back.
 async function stream(id, p) {
   streams++;
-  await follow(`${path(id)}/events`, {
+  return follow(`${path(id)}/events`, {
     signal: p.abort.signal, headers: headers(p), most: SLOWEST,
     onEvent: ({ event, data }) => (event === "end" ? fail : take)(id, p, JSON.parse(data)),
     onProblem: (problem) => problem && fail(id, p, problem),
   }).finally(() => streams--);
 }
 
-async function poll(id, p) {
+async function poll(id, p, until = Infinity) {
   const { signal } = p.abort;
-  for (let failures = 0; !signal.aborted; ) {
+  for (let failures = 0; !signal.aborted && performance.now() < until; ) {
     let pause = 0;
     try {
       const answer = await getMine(path(id), { as: p.user, headers: headers(p), signal });

@@ -1,0 +1,119 @@
+package browser
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/testenv"
+)
+
+// holdingProxy starts a proxy before a server that holds the body of each event stream back until the server ends it, as
+// virus scanners and some networks do. held counts the streams.
+func holdingProxy(t *testing.T, server string) (address string, held *atomic.Int32) {
+	t.Helper()
+	to, err := url.Parse(server)
+	require.NoError(t, err)
+	held = &atomic.Int32{}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		},
+		ModifyResponse: func(res *http.Response) error {
+			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+				held.Add(1)
+				res.Body = &heldBody{ReadCloser: res.Body}
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {}, // the page has left
+	})
+	t.Cleanup(proxy.Close)
+	t.Cleanup(proxy.CloseClientConnections)
+	return proxy.URL, held
+}
+
+// heldBody returns nothing until the end of its body.
+type heldBody struct {
+	io.ReadCloser
+	all *bytes.Reader
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	if b.all == nil {
+		text, err := io.ReadAll(b.ReadCloser)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, err
+		}
+		b.all = bytes.NewReader(text)
+	}
+	return b.all.Read(p)
+}
+
+// TestHeldStreams: behind a proxy that holds event streams back, the pages poll.
+func TestHeldStreams(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	browser := startBrowser(t)
+	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
+	address, held := holdingProxy(t, p.URL)
+
+	t.Run("turn in a waiting room", func(t *testing.T) {
+		t.Parallel()
+		begin := time.Now().Add(4 * time.Second)
+		sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: begin}, map[string]any{"rate": 1, "pass_ttl": 60})
+		v := visit(t, browser, address, "en")
+		v.goTo("/sales/" + sale)
+		v.joinByKeyboard(sale)
+		v.until(canBuy(sale))
+		v.reads(card(sale)+" .note", "It is your turn")
+		v.click(buyOf(sale))
+		v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	})
+
+	for name, pay := range map[string]func(v *visitor, id, token string){
+		"paid on the page": func(v *visitor, _, _ string) { v.pay() },
+		"paid elsewhere": func(_ *visitor, id, token string) {
+			require.Equal(t, http.StatusOK, p.Do(t, rig.Pay(id, token)).Status)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
+			token := p.LoginToken(t, phone)
+			o := p.Buy(t, token, sale)
+			v := visit(t, browser, address, "en")
+			v.goTo("/orders/" + o.ID)
+			v.click("main .center button.primary")
+			v.login(phone)
+			v.orderIs("pending_payment")
+			pay(v, o.ID, token)
+			v.orderIs("paid")
+			v.until(`document.querySelector(%q).checkVisibility()`, anOrder+" code")
+		})
+	}
+
+	t.Run("live view", func(t *testing.T) {
+		t.Parallel()
+		sale := p.Publish(t, rig.Offer{Title: "Held back", Stock: 5})
+		v := visit(t, browser, address, "en")
+		v.enter("/console/sales/"+sale, rig.AdminPhones[0])
+		v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+		p.Buy(t, p.LoginToken(t, rig.NewPhone()), sale)
+		v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
+		require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
+	})
+	t.Cleanup(func() { require.Positive(t, held.Load(), "no stream was held back") })
+}
