@@ -43,13 +43,13 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 
 // write streams a file. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
 // for the whole.
-func (h *exportHandler) write(c *gin.Context, name string, columns []string, rows iter.Seq2[[]string, error]) error {
+func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
 	var file *csvWriter
 	begin := func() {
 		header := c.Writer.Header()
 		header["Content-Type"] = csvType
 		header.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
-		file = newCSV(c.Writer, columns...)
+		file = newCSV(c.Writer, f.separator, columns...)
 	}
 	fail := func(err error) error {
 		if file == nil {
@@ -92,6 +92,10 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	sheet, err := sheetFormatOf(c)
+	if err != nil {
+		return err
+	}
 	rows := pages(c, h.reads, func(last *service.FoundOrder) ([]service.FoundOrder, error) {
 		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
@@ -102,19 +106,24 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		bought := o.Bought()
 		return []string{
 			number(o.ID), number(o.VoucherID), bought.Title, number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
-			domain.FormatAmount(o.Amount, o.Currency), o.Currency, csvTime(&o.CreatedAt), csvTime(&o.ExpiresAt), csvTime(o.PaidAt),
-			csvTime(o.RedeemedAt), csvTime(o.CancelledAt), csvTime(o.RefundedAt), bought.SubTitle, bought.Rules, number(bought.ShopID),
+			sheet.amount(o.Amount, o.Currency), o.Currency, sheet.time(&o.CreatedAt), sheet.time(&o.ExpiresAt), sheet.time(o.PaidAt),
+			sheet.time(o.RedeemedAt), sheet.time(o.CancelledAt), sheet.time(o.RefundedAt), bought.SubTitle, bought.Rules, number(bought.ShopID),
 			bought.ShopName,
 		}
 	})
-	return h.write(c, "orders", []string{
-		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at_utc", "expires_at_utc", "paid_at_utc",
-		"redeemed_at_utc", "cancelled_at_utc", "refunded_at_utc", "sub_title", "rules", "shop_id", "shop_name",
+	return h.write(c, "orders", &sheet, []string{
+		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", sheet.timeColumn("created_at"),
+		sheet.timeColumn("expires_at"), sheet.timeColumn("paid_at"),
+		sheet.timeColumn("redeemed_at"), sheet.timeColumn("cancelled_at"), sheet.timeColumn("refunded_at"), "sub_title", "rules", "shop_id", "shop_name",
 	}, rows)
 }
 
 func (h *exportHandler) paymentFile(c *gin.Context) error {
 	voucherID, err := queryID(c, "voucher_id")
+	if err != nil {
+		return err
+	}
+	sheet, err := sheetFormatOf(c)
 	if err != nil {
 		return err
 	}
@@ -131,16 +140,16 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 				continue
 			}
 			ok := yield([]string{
-				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), domain.FormatAmount(p.Amount, p.Currency), p.Currency,
-				csvTime(&p.CreatedAt), csvTime(&p.UpdatedAt),
+				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), sheet.amount(p.Amount, p.Currency), p.Currency,
+				sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
 			}, err)
 			if !ok {
 				return
 			}
 		}
 	}
-	return h.write(c, "payments", []string{
-		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at_utc", "updated_at_utc",
+	return h.write(c, "payments", &sheet, []string{
+		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", sheet.timeColumn("created_at"), sheet.timeColumn("updated_at"),
 	}, rows)
 }
 
@@ -150,18 +159,24 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	sheet, err := sheetFormatOf(c)
+	if err != nil {
+		return err
+	}
 	switch kind := c.Query("kind"); {
 	case kind == "" || kind == "change":
-		return h.write(c, "audit", []string{"id", "at_utc", "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}, h.changes(c, voucherID))
+		columns := []string{"id", sheet.timeColumn("at"), "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}
+		return h.write(c, "audit", &sheet, columns, h.changes(c, &sheet, voucherID))
 	case kind == "request" && voucherID == 0:
-		return h.write(c, "requests", []string{"id", "at_utc", "user_id", "role", "method", "route", "target", "status", "request_id", "network"}, h.requests(c))
+		columns := []string{"id", sheet.timeColumn("at"), "user_id", "role", "method", "route", "target", "status", "request_id", "network"}
+		return h.write(c, "requests", &sheet, columns, h.requests(c, &sheet))
 	case kind == "request":
 		return domain.Invalid("voucher_id", "is not a filter of requests")
 	}
 	return domain.Invalid("kind", "must be change or request")
 }
 
-func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]string, error] {
+func (h *exportHandler) changes(c *gin.Context, sheet *sheetFormat, voucherID int64) iter.Seq2[[]string, error] {
 	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
 		f := domain.AuditFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
@@ -170,12 +185,12 @@ func (h *exportHandler) changes(c *gin.Context, voucherID int64) iter.Seq2[[]str
 		return h.audit.AuditLog(c.Request.Context(), f)
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
-			number(e.ID), csvTime(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
+			number(e.ID), sheet.time(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
 		}
 	})
 }
 
-func (h *exportHandler) requests(c *gin.Context) iter.Seq2[[]string, error] {
+func (h *exportHandler) requests(c *gin.Context, sheet *sheetFormat) iter.Seq2[[]string, error] {
 	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
 		f := domain.RequestFilter{Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
@@ -184,7 +199,7 @@ func (h *exportHandler) requests(c *gin.Context) iter.Seq2[[]string, error] {
 		return h.audit.AdminRequests(c.Request.Context(), f)
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
-			number(r.ID), csvTime(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
+			number(r.ID), sheet.time(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
 		}
 	})
 }

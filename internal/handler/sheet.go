@@ -3,8 +3,13 @@ package handler
 import (
 	"encoding/csv"
 	"io"
+	"net/url"
 	"strings"
 	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
 )
 
 // byteOrderMark makes Excel read the file as UTF-8.
@@ -15,9 +20,79 @@ type csvWriter struct {
 	csv *csv.Writer
 }
 
+// sheetFormat is how a file writes cells, for spreadsheet programs of different regions.
+type sheetFormat struct {
+	zone      *time.Location
+	separator rune // between cells
+	decimal   string
+}
+
+// sheetFormatOf returns the format that a request asks for: by default UTC, commas, and decimal points. Error: *InvalidError.
+func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
+	f := sheetFormat{zone: time.UTC, separator: ',', decimal: "."}
+	var bad domain.InvalidError
+
+	// net/url leaves out a parameter with a semicolon that is not escaped.
+	query, err := url.ParseQuery(strings.ReplaceAll(c.Request.URL.RawQuery, ";", "%3B"))
+	if err != nil {
+		return f, domain.Invalid("query", "is not valid")
+	}
+
+	if query.Has("tz") {
+		name := query.Get("tz")
+		zone, err := time.LoadLocation(name)
+		if err != nil || name == "" || name == "Local" {
+			bad.Add("tz", "must be the name of a time zone, such as Asia/Shanghai")
+		} else {
+			f.zone = zone
+		}
+	}
+
+	if query.Has("separator") {
+		switch separator := query.Get("separator"); separator {
+		case ",", ";", "\t":
+			f.separator = rune(separator[0])
+		default:
+			bad.Add("separator", "must be a comma, a semicolon or a tab")
+		}
+	}
+
+	if query.Has("decimal") {
+		switch decimal := query.Get("decimal"); decimal {
+		case ".", ",":
+			f.decimal = decimal
+		default:
+			bad.Add("decimal", "must be a point or a comma")
+		}
+	}
+	return f, bad.Err()
+}
+
+// timeColumn returns the name of a column with times.
+func (f *sheetFormat) timeColumn(name string) string {
+	if f.zone == time.UTC {
+		return name + "_utc"
+	}
+	return name + " (" + f.zone.String() + ")"
+}
+
+// time returns a cell with a time in the form that spreadsheet programs read as one, or an empty cell without a time.
+func (f *sheetFormat) time(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.In(f.zone).Format("2006-01-02 15:04:05")
+}
+
+// amount returns a cell with an amount.
+func (f *sheetFormat) amount(amount int64, currency string) string {
+	return strings.Replace(domain.FormatAmount(amount, currency), ".", f.decimal, 1)
+}
+
 // newCSV returns a csvWriter that has begun a file with the names of its columns.
-func newCSV(w io.Writer, columns ...string) *csvWriter {
+func newCSV(w io.Writer, separator rune, columns ...string) *csvWriter {
 	out := csv.NewWriter(w)
+	out.Comma = separator
 	out.UseCRLF = true
 	_, _ = io.WriteString(w, byteOrderMark) // Flush returns the error of a broken connection
 	_ = out.Write(columns)                  // likewise
@@ -46,13 +121,4 @@ func inert(cell string) string {
 		return "'" + cell
 	}
 	return cell
-}
-
-// csvTime returns a cell with a time in UTC, in the form that spreadsheet programs read as one, or an empty cell without a
-// time.
-func csvTime(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04:05")
 }

@@ -49,7 +49,7 @@ func parse(t *testing.T, file string) (records [][]string) {
 func TestFileIsReadBack(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	w := newCSV(&b, "a", "b, c")
+	w := newCSV(&b, ',', "a", "b, c")
 	rows := [][2]string{ // written, read
 		{`say "hi"`, `say "hi"`}, {"a,b;c", "a,b;c"}, {"two\nlines", "two\r\nlines"}, {"", ""}, {" space ", " space "}, {"'", "'"}, {"大关 é 😀", "大关 é 😀"},
 		{"=1+1", "'=1+1"}, {"+1", "'+1"}, {"-1", "'-1"}, {"@SUM(A1)", "'@SUM(A1)"}, {"\t=1", "'\t=1"}, {"\n=1", "'\r\n=1"},
@@ -72,8 +72,14 @@ func TestFileIsReadBack(t *testing.T) {
 func TestCells(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 11, 20, 0, 0, 5e8, time.FixedZone("", 8*3600))
-	require.Equal(t, "2026-11-11 12:00:00", csvTime(&at))
-	require.Empty(t, csvTime(nil))
+	utc := sheetFormat{zone: time.UTC, decimal: "."}
+	require.Equal(t, "2026-11-11 12:00:00", utc.time(&at))
+	require.Empty(t, utc.time(nil))
+	require.Equal(t, "12.05", utc.amount(1205, "CNY"))
+	local := sheetFormat{zone: time.FixedZone("Asia/Shanghai", 8*3600), decimal: ","}
+	require.Equal(t, "2026-11-11 20:00:00", local.time(&at))
+	require.Equal(t, "12,05", local.amount(1205, "CNY"))
+	require.Equal(t, "1205", local.amount(1205, "JPY"))
 }
 
 type broken struct{ err error }
@@ -83,7 +89,7 @@ func (b broken) Write([]byte) (int, error) { return 0, b.err }
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
-	w := newCSV(broken{gone}, "a")
+	w := newCSV(broken{gone}, ',', "a")
 	w.Row([]string{"x"})
 	require.ErrorIs(t, w.Flush(), gone)
 }

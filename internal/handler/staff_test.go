@@ -284,6 +284,49 @@ func TestExports(t *testing.T) {
 	})
 }
 
+// TestExportForRegion: a file for a spreadsheet program whose decimal separator is a comma, with the days of a time zone.
+func TestExportForRegion(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.clock.advance(270 * time.Minute) // 16:30 in UTC, 00:30 of the next day in Shanghai
+	v := e.sale(9, func(b map[string]any) { b["pay_value"] = 1205 })
+	paid := e.buyer(1).paid(v)
+	admin := e.admin()
+	semicolon := "%3B"
+	read := func(name string) [][]string {
+		t.Helper()
+		path := "/api/v1/admin/" + name + ".csv?tz=Asia/Shanghai&separator=" + semicolon + "&decimal=,"
+		a := admin.raw("GET", path, nil) // the document's reader knows commas only
+		a.t = t
+		a.want(http.StatusOK)
+		file := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.body), "\uFEFF")))
+		file.Comma = ';'
+		records, err := file.ReadAll()
+		require.NoError(t, err)
+		return records
+	}
+	cell := func(records [][]string, column string) string {
+		t.Helper()
+		i := slices.Index(records[0], column)
+		require.GreaterOrEqual(t, i, 0, "%s in %s", column, records[0])
+		return records[1][i]
+	}
+	for name, at := range map[string]string{"orders": "paid_at", "payments": "created_at"} {
+		records := read(name)
+		assert.Equal(t, "12,05", cell(records, "amount"), name)
+		assert.Equal(t, "2026-11-12 00:30:00", cell(records, at+" (Asia/Shanghai)"), name)
+		assert.Equal(t, paid.Order.ID, cell(records, "order_id"), name)
+	}
+	semicolon = ";" // as people type it
+	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit"), "at (Asia/Shanghai)"))
+
+	for _, query := range []string{"tz=Mars", "tz=", "tz=Local", "tz=../etc/passwd", "separator=x", "separator=", "decimal=;"} {
+		p := admin.bad().get("/api/v1/admin/orders.csv?"+query).problem(http.StatusBadRequest, "invalid_request")
+		name, _, _ := strings.Cut(query, "=")
+		assert.Equal(t, []string{name}, p.fields(), query)
+	}
+}
+
 // TestUnfinishedExport: an export that fails before its first row has an error answer. Later its connection is closed, so
 // that no client takes a part for the whole.
 func TestUnfinishedExport(t *testing.T) {

@@ -109,27 +109,34 @@ func searchOrders(t *testing.T, c *consoleTest) {
 	require.False(t, evaluate[bool](v.tab, `document.querySelector(".listing .error-box").checkVisibility()`), "the error is beside the field")
 }
 
-// filesInBrowser saves the lists as files.
+// filesInBrowser saves the lists as files, for spreadsheet programs of the visitor's region.
 func filesInBrowser(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
-	v := c.visit(c.URL, "en")
-	v.before(`{
-		window.files = {};
-		const create = URL.createObjectURL;
-		URL.createObjectURL = (blob) => {
-			blob.text().then((text) => { window.file = text; });
-			return create(blob);
-		};
-	}`)
-	v.enter("/console/orders?voucher_id="+sale, c.phone)
+	open := func(language string) *visitor {
+		v := c.visit(c.URL, language)
+		v.before(`{
+			const create = URL.createObjectURL;
+			URL.createObjectURL = (blob) => {
+				blob.text().then((text) => { window.file = text; });
+				return create(blob);
+			};
+		}`)
+		v.enter("/console/orders?voucher_id="+sale, c.phone)
+		return v
+	}
+	v := open("de-DE")
 	save := func(file, want string) {
 		t.Helper()
 		v.run(`window.file = ""`)
 		v.click(fmt.Sprintf(`[data-do="download-%s"]`, file))
 		v.until(`window.file.includes(%q)`, want)
 	}
+	save("orders", "order_id;voucher_id;title")
+	require.Contains(t, evaluate[string](v.tab, `window.file`), ";1,00;CNY;")
+	v = open("en")
 	save("orders", "order_id,voucher_id,title")
+	require.Contains(t, evaluate[string](v.tab, `window.file`), ",1.00,CNY,")
 	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID)
 	save("payments", o.ID)

@@ -56,9 +56,9 @@ export function mount(root) {
   const log = entries({ kind, ...Object.fromEntries(filters.filter((name) => query.get(name)).map((name) => [name, query.get(name)])) });
   const out = errorBox();
   const voucher = kind === "change" ? query.get("voucher_id") : "";
-  const path = `/admin/audit.csv?${new URLSearchParams({ kind, ...(voucher && { voucher_id: voucher }) })}`;
+  const file = { path: "/admin/audit.csv", query: { kind, ...(voucher && { voucher_id: voucher }) } };
   root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element,
-    h("div", { class: "bar" }, download({ path, file: kind === "change" ? "audit" : "requests", out })), out.element, log.element);
+    h("div", { class: "bar" }, download({ ...file, file: kind === "change" ? "audit" : "requests", out })), out.element, log.element);
   log.load();
   return () => {};
 }

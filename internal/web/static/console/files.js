@@ -7,11 +7,19 @@ import { button } from "./parts.js";
 
 const TIMEOUT = 30_000; // ms until the file begins
 
+// region returns the parameters of the API for a spreadsheet program of the visitor's region and time zone. Where the decimal
+// separator is a comma, such programs expect semicolons between cells.
+function region() {
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  const decimal = new Intl.NumberFormat(navigator.language).formatToParts(1.5).find((p) => p.type === "decimal").value;
+  return { ...(timeZone && { tz: timeZone }), ...(decimal === "," && { separator: ";", decimal }) };
+}
+
 // download returns a button that saves the file of a path of the API. The browser collects the file outside of the memory
 // of the page, and nothing is saved unless it arrived to the end.
-export function download({ path, file, label, out }) {
+export function download({ path, query = {}, file, label, out }) {
   return button({ name: `download-${file}`, label: label ?? t(`files.${file}`), out }, async () => {
-    const response = await asUser("GET", path, { timeout: TIMEOUT, stream: true });
+    const response = await asUser("GET", `${path}?${new URLSearchParams({ ...query, ...region() })}`, { timeout: TIMEOUT, stream: true });
     const blob = await response.blob().catch((err) => {
       throw new Problem({ code: "network", detail: String(err) });
     });

@@ -328,10 +328,13 @@ input.value=value;showFields()},clear(){for(const f of all2.values())f.input.val
 for(const[field2,value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)
 all2.get(field2).markSaved()},showErrors,focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener(
 "change",showFields);const key=`${session.user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);
-return api}var TIMEOUT4=3e4;function download({path,file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),
-out},async()=>{const response=await asUser("GET",path,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(
-err=>{throw new Problem({code:"network",detail:String(err)})});const url=URL.createObjectURL(blob);h("a",{href:url,download:`${file}\
-.csv`}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
+return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
+navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{...timeZone&&{tz:timeZone},...decimal===
+","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button({name:`download-${file}`,
+label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams({...query2,
+...region()})}`,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(err=>{throw new Problem({code:"ne\
+twork",detail:String(err)})});const url=URL.createObjectURL(blob);h("a",{href:url,download:`${file}.csv`}).click();setTimeout(
+()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
 "audit.actor"),cell:e=>t(`actor.${e.actor}`)+(e.actor_id?` ${e.actor_id}`:"")},{label:t("audit.action"),cell:e=>has(`act\
 ion.${e.action}`)?t(`action.${e.action}`):e.action},{label:t("audit.voucher_id"),cell:e=>e.voucher_id?h("a",{href:`/cons\
 ole/sales/${e.voucher_id}`},e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.order_id?h("a",{href:`/console/ord\
@@ -348,9 +351,9 @@ choice",label:t("audit.kind"),options:kinds3,value:kind},...filters.map(name=>({
 label:t(`audit.${name}`),value:query2.get(name)??"",shown:value=>name==="actor_id"||name==="target"===(value("kind")==="\
 request")}))],work:values=>void go(`/console/audit?${new URLSearchParams(values)}`)});const log=entries({kind,...Object.
 fromEntries(filters.filter(name=>query2.get(name)).map(name=>[name,query2.get(name)]))});const out=errorBox();const voucher=kind===
-"change"?query2.get("voucher_id"):"";const path=`/admin/audit.csv?${new URLSearchParams({kind,...voucher&&{voucher_id:voucher}})}`;
-root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),f.element,h("div",{class:"bar"},download({path,file:kind===
-"change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
+"change"?query2.get("voucher_id"):"";const file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};
+root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),f.element,h("div",{class:"bar"},download({...file,
+file:kind==="change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
 "deadLetters.title"),empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},
 {label:t("deadLetters.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.
 order_id):"–"},{label:t("deadLetters.voucher_id"),cell:l=>l.voucher_id?h("a",{href:`/console/sales/${l.voucher_id}`},l.
@@ -515,7 +518,7 @@ getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.length>0
 `orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(Object.fromEntries(problem.
 errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const finder=h("details",{class:"panel fold",open:matchMedia(
 "(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("orders.find"))),search.element);const out=errorBox();const file=name=>download(
-{path:`/admin/${name}.csv${filter.voucher_id?`?voucher_id=${filter.voucher_id}`:""}`,file:name,out});root2.replaceChildren(
+{path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(
 ...[head(t("orders.title")),session.may("redeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("\
 div",{class:"actions"},file("orders"),file("payments"))),out.element].filter(Boolean));found.load();return()=>{}}var saleOf=o=>h(
 "a",{href:`/console/sales/${o.voucher_id}`},o.title||o.voucher_id);var amount2=o=>o.currency?money(o.amount,o.currency):

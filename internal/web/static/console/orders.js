@@ -88,7 +88,7 @@ export function list(root) {
   // On a phone the fields are folded, so that the results are near the top.
   const finder = h("details", { class: "panel fold", open: matchMedia("(min-width: 48rem)").matches }, h("summary", {}, h("h2", {}, t("orders.find"))), search.element);
   const out = errorBox();
-  const file = (name) => download({ path: `/admin/${name}.csv${filter.voucher_id ? `?voucher_id=${filter.voucher_id}` : ""}`, file: name, out });
+  const file = (name) => download({ path: `/admin/${name}.csv`, query: filter.voucher_id ? { voucher_id: filter.voucher_id } : {}, file: name, out });
   root.replaceChildren(...[
     head(t("orders.title")), session.may("redeem") ? redeem(found.load) : null, finder, found.element,
     h("div", { class: "bar" }, h("div", { class: "actions" }, file("orders"), file("payments"))), out.element,
