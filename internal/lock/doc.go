@@ -103,7 +103,8 @@
 //   - A Redis that fails over to a replica, or restarts without its data, loses the locks that were held. Redlock over
 //     several independent nodes makes this rarer but does not prevent it, because a node that restarts empty votes
 //     again at once.
-//   - Leases are measured by several clocks. A clock that jumps on a node ends leases early.
+//   - Leases are measured by several clocks. A clock that jumps forward on a node ends leases early. If it is set back, the
+//     lock of a holder that has died stays taken for as long as the jump.
 //
 // Use a lock to save work and to answer fast, and let the data decide: a unique index, a conditional update whose
 // affected rows are checked, or a fencing token ([Hold.Token]) that the store compares. In this project the database

@@ -66,8 +66,13 @@ local function live_waiters(n)
     for _, id in ipairs(ids) do
       local entry = redis.call('HGET', WAITERS, id) or ''
       local deadline, wants = string.match(entry, '^(%d+):(.*)$')
-      if deadline and tonumber(deadline) > now_ms then
-        found[#found + 1] = {id = id, wants = wants, deadline = tonumber(deadline)}
+      deadline = tonumber(deadline or 0)
+      if deadline > now_ms + WAITER_TTL + 1 then -- the clock was set back; a dead waiter would block the queue as long
+        deadline = math.floor(now_ms + WAITER_TTL)
+        redis.pcall('HSET', WAITERS, id, format_int(deadline) .. ':' .. wants) -- refused at the memory limit
+      end
+      if deadline > now_ms then
+        found[#found + 1] = {id = id, wants = wants, deadline = deadline}
         if #found == n then break end
       else
         dequeue(id)
