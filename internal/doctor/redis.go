@@ -55,6 +55,9 @@ func (r Redis) Group() Group {
 		{Name: "redis.persistence", Run: n.checkPersistence},
 		{Name: "redis.role", Run: n.checkRole},
 		{Name: "redis.cluster", Run: n.checkCluster},
+		{Name: "redis.scripts", Run: n.checkScripts},
+		{Name: "redis.connections", Run: n.checkConnections},
+		{Name: "redis.timeout", Run: n.checkTimeout},
 		{Name: "redis.password", Run: n.checkPassword},
 		{Name: "redis.clock", Run: n.checkClock},
 	}}
@@ -235,7 +238,67 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
 			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
 	}
+	if result.Status == OK {
+		return n.checkOpenSlots(ctx, result)
+	}
 	return result
+}
+
+// checkOpenSlots returns the result of a cluster in order, or a warning if this node is giving away or receiving a slot.
+func (n *redisNode) checkOpenSlots(ctx context.Context, inOrder Result) Result {
+	nodes, err := n.Client.ClusterNodes(ctx).Result()
+	switch {
+	case refused(err):
+		return FromError(Skipped, "allow it, or see redis-cli --cluster check: no slot may be open during a sale", "CLUSTER NODES is refused: ", err)
+	case err != nil:
+		return Unanswered(err, redisFix(err))
+	}
+	if open := openSlots(nodes); len(open) > 0 {
+		return Bad(Warn, "wait for the end of the resharding, or redis-cli --cluster fix. Do not reshard during a sale",
+			"slots are being moved (%s): locks and sales in them are refused (TRYAGAIN)", strings.Join(open, ", "))
+	}
+	return inOrder
+}
+
+// openSlots returns the slots that the node which answered CLUSTER NODES gives away ([slot->-node]) or receives
+// ([slot-<-node]). A node knows only its own.
+func openSlots(nodes string) (open []string) {
+	for line := range strings.Lines(nodes) {
+		for field := range strings.FieldsSeq(line) {
+			slot, _, found := strings.Cut(strings.TrimPrefix(field, "["), "-")
+			if found && strings.HasPrefix(field, "[") {
+				open = append(open, slot)
+			}
+		}
+	}
+	return open
+}
+
+// probeScript names a key by a variable, as most scripts of the program do.
+const (
+	probeScript = "local key = KEYS[1]\nreturn redis.call('EXISTS', key)"
+	probeKey    = "seckill:doctor"
+)
+
+// checkScripts runs a script whose keys a server cannot see in its text. Some services refuse such scripts.
+func (n *redisNode) checkScripts(ctx context.Context) Result {
+	if n.Locks {
+		return Good("the scripts of these locks name their keys literally")
+	}
+	err := n.Client.Eval(ctx, probeScript, []string{probeKey}).Err()
+	switch {
+	case err == nil:
+		return Good("scripts may name keys by variables")
+	case redis.HasErrorPrefix(err, "MOVED"):
+		return Good("the key of the script is on another node")
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		return FromError(Fail, "ACL SETUSER default +@scripting, and the keys of the program", "EVAL is refused: ", err)
+	case refused(err):
+		return FromError(Fail, "Alibaba Cloud: set script_check_enable to 0. Another service: connect to Redis without its proxy, or use another one",
+			"a script that names a key by a variable is refused, as most of the program's scripts do: ", err)
+	default:
+		return Unanswered(err, redisFix(err))
+	}
 }
 
 const clusterSlots = 16384

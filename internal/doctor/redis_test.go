@@ -2,7 +2,12 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +166,28 @@ func TestClusterOfRedis(t *testing.T) {
 	single := testenv.StartRedis(t)
 	want(t, check(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
 
+	// A slot that is being moved.
+	id := func(n *testenv.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
+	slots := c.Client(t).ClusterSlots(t.Context()).Val()
+	owner := slices.IndexFunc(c.Nodes, func(n *testenv.Redis) bool { return n.Addr == slots[0].Nodes[0].Addr })
+	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "IMPORTING", id(source))
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "MIGRATING", id(target))
+	for _, n := range []*testenv.Redis{source, target} {
+		f := check(t, n, inCluster)["redis.cluster"]
+		assert.Equal(t, Warn, f.Status, f.Found)
+		assert.Contains(t, f.Found, fmt.Sprintf("(%d)", slots[0].Start))
+	}
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "STABLE")
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "STABLE")
+	assert.Equal(t, OK, check(t, source, inCluster)["redis.cluster"].Status)
+	do(t, source.Client(t), "ACL", "SETUSER", "default", "-cluster|nodes")
+	assert.Equal(t, Skipped, check(t, source, inCluster)["redis.cluster"].Status)
+	do(t, source.Client(t), "ACL", "SETUSER", "default", "+cluster|nodes")
+	for _, n := range c.Nodes {
+		assert.Equal(t, OK, check(t, n, inCluster)["redis.scripts"].Status)
+	}
+
 	found := Masters(t.Context(), []*redis.Client{single.Client(t), c.Nodes[2].Client(t)})
 	assert.ElementsMatch(t, []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr}, found)
 	assert.Empty(t, Masters(t.Context(), []*redis.Client{single.Client(t)}))
@@ -170,6 +197,50 @@ func TestClusterOfRedis(t *testing.T) {
 	assert.Equal(t, Fail, f.Status)
 	assert.Contains(t, f.Found, "16383 of 16384")
 	assert.Equal(t, Fail, clusterResult(map[string]string{"cluster_state": "fail", "cluster_slots_ok": "16384"}).Status)
+}
+
+// literalKeys answers like a service that looks for KEYS[n] in the text of scripts.
+type literalKeys struct{}
+
+func (literalKeys) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (literalKeys) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (literalKeys) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	literal := regexp.MustCompile(`redis\.call\('\w+', KEYS\[`)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "eval" || literal.MatchString(cmd.Args()[1].(string)) {
+			return next(ctx, cmd)
+		}
+		cmd.SetErr(refusal("ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array"))
+		return cmd.Err()
+	}
+}
+
+// refusal is an error reply.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// TestScriptsWithLiteralKeysOnly: the program's scripts name keys by variables, which some services refuse at the first use.
+func TestScriptsWithLiteralKeysOnly(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t)
+	assert.Equal(t, OK, check(t, r)["redis.scripts"].Status)
+	rdb := r.Client(t)
+	rdb.AddHook(literalKeys{})
+	through := func(r *Redis) { r.Client = rdb }
+	f := check(t, r, through)["redis.scripts"]
+	assert.Equal(t, Fail, f.Status)
+	assert.Contains(t, f.Found, "bad lua script")
+	assert.Contains(t, f.Change, "script_check_enable to 0")
+	assert.Equal(t, OK, check(t, r, through, locks)["redis.scripts"].Status)
+
+	do(t, r.Client(t), "ACL", "SETUSER", "default", "-eval")
+	f = check(t, r)["redis.scripts"]
+	assert.Equal(t, Fail, f.Status)
+	assert.Contains(t, f.Change, "+@scripting")
 }
 
 func TestUnreachableRedis(t *testing.T) {
