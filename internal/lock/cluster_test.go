@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -72,4 +74,45 @@ func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first 
 		}
 	}
 	return elsewhere, first
+}
+
+// TestOpenSlot: while the slot of a lock is moved to another node, Redis refuses scripts some of whose keys do not exist. The
+// holder repeats its renewal and keeps the lock; an acquire fails with Redis's reason, and leaves nothing behind.
+func TestOpenSlot(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartRedisCluster(t)
+	rdb := cluster.Client(t)
+	ctx := soon(t)
+	var seen recorder
+	c := newLocksOf(t, rdb, WithWatchdog(9*time.Second), WithObserver(seen.observe))
+	h := must(t)(c.Mutex("x").TryLock(ctx))
+
+	key := keysOf(DefaultPrefix, mutexKind.name, "x")[0]
+	slot := rdb.ClusterKeySlot(ctx, key).Val()
+	source, err := rdb.MasterForKey(ctx, key)
+	require.NoError(t, err)
+	var target *redis.Client
+	for _, node := range cluster.Nodes {
+		if node.Addr != source.Options().Addr {
+			target = node.Client(t)
+		}
+	}
+	id := func(node *redis.Client) any { return node.Do(ctx, "cluster", "myid").Val() }
+	require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", id(source)).Err())
+	require.NoError(t, source.Do(ctx, "cluster", "setslot", slot, "migrating", id(target)).Err())
+
+	_, err = c.Mutex("x").TryLock(ctx)
+	require.ErrorContains(t, err, "TRYAGAIN")
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.NotErrorIs(t, err, ErrUncertain)
+	eventually(t, "a renewal fails", func() bool { return seen.count(EventRenewFailed) > 0 })
+	before := h.ValidUntil()
+
+	for _, node := range []*redis.Client{source, target} {
+		require.NoError(t, node.Do(ctx, "cluster", "setslot", slot, "stable").Err())
+	}
+	eventually(t, "renewed", func() bool { return h.ValidUntil().After(before) })
+	require.NoError(t, h.Context().Err())
+	release(t, h)
+	require.Zero(t, rdb.Exists(ctx, key).Val())
 }
