@@ -56,8 +56,6 @@ func (r Redis) Group() Group {
 		{Name: "redis.role", Run: n.checkRole},
 		{Name: "redis.cluster", Run: n.checkCluster},
 		{Name: "redis.scripts", Run: n.checkScripts},
-		{Name: "redis.connections", Run: n.checkConnections},
-		{Name: "redis.timeout", Run: n.checkTimeout},
 		{Name: "redis.password", Run: n.checkPassword},
 		{Name: "redis.clock", Run: n.checkClock},
 	}}

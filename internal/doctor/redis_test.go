@@ -3,11 +3,9 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
