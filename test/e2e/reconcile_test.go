@@ -37,8 +37,8 @@ var damages = []rig.Damage{
 			require.NoError(t, rdb.HDel(t.Context(), l.Key("buyers"), l.Buyers[0].UserID, l.Buyers[1].UserID).Err())
 		},
 	},
-	{Name: "counters gone", Kind: "gate_differs", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
-		require.NoError(t, rdb.Del(t.Context(), l.Key("meta")).Err())
+	{Name: "counter off", Kind: "gate_differs", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
+		require.NoError(t, rdb.HIncrBy(t.Context(), l.Key("meta"), "held", 500).Err())
 	}},
 	{Name: "stock not a number", Kind: "gate_broken", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.Set(t.Context(), l.Key("stock"), "many", 0).Err())
