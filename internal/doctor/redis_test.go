@@ -166,18 +166,20 @@ func TestClusterOfRedis(t *testing.T) {
 
 	// A slot that is being moved.
 	id := func(n *testenv.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
-	slots := c.Client(t).ClusterSlots(t.Context()).Val()
-	owner := slices.IndexFunc(c.Nodes, func(n *testenv.Redis) bool { return n.Addr == slots[0].Nodes[0].Addr })
+	slot := c.Client(t).ClusterKeySlot(t.Context(), "x").Val()
+	master, err := c.Client(t).MasterForKey(t.Context(), "x")
+	require.NoError(t, err)
+	owner := slices.IndexFunc(c.Nodes, func(n *testenv.Redis) bool { return n.Addr == master.Options().Addr })
 	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
-	do(t, target.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "IMPORTING", id(source))
-	do(t, source.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "MIGRATING", id(target))
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target))
 	for _, n := range []*testenv.Redis{source, target} {
 		f := check(t, n, inCluster)["redis.cluster"]
 		assert.Equal(t, Warn, f.Status, f.Found)
-		assert.Contains(t, f.Found, fmt.Sprintf("(%d)", slots[0].Start))
+		assert.Contains(t, f.Found, fmt.Sprintf("(%d)", slot))
 	}
-	do(t, target.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "STABLE")
-	do(t, source.Client(t), "CLUSTER", "SETSLOT", slots[0].Start, "STABLE")
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "STABLE")
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slot, "STABLE")
 	assert.Equal(t, OK, check(t, source, inCluster)["redis.cluster"].Status)
 	do(t, source.Client(t), "ACL", "SETUSER", "default", "-cluster|nodes")
 	assert.Equal(t, Skipped, check(t, source, inCluster)["redis.cluster"].Status)

@@ -310,7 +310,6 @@ func TestPhotographOfAPhone(t *testing.T) {
 	}
 	var file bytes.Buffer
 	require.NoError(t, jpeg.Encode(&file, img, &jpeg.Options{Quality: 30}))
-	img = nil
 
 	var p Picture
 	var err error

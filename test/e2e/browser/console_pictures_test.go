@@ -1,12 +1,23 @@
 package browser
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/jpeg"
+	"image/png"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +75,38 @@ func (b *tab) choosePhoto(kind string, width, height int, noise float64) {
 	})()`, width, height, noise, kind))
 }
 
+// sideways returns pictures of 2000 × 1000 pixels, half red and half blue, whose EXIF metadata says that the left side is up.
+func sideways(t *testing.T) map[string][]byte {
+	t.Helper()
+	const tiff = "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+	img := image.NewRGBA(image.Rect(0, 0, 2000, 1000))
+	draw.Draw(img, img.Rect, image.NewUniform(color.RGBA{R: 255, A: 255}), image.Point{}, draw.Src)
+	draw.Draw(img, image.Rect(1000, 0, 2000, 1000), image.NewUniform(color.RGBA{B: 255, A: 255}), image.Point{}, draw.Src)
+
+	var photo, drawing bytes.Buffer
+	require.NoError(t, jpeg.Encode(&photo, img, nil))
+	segment := "\xff\xe1\x00" + string(rune(2+6+len(tiff))) + "Exif\x00\x00" + tiff
+	require.NoError(t, png.Encode(&drawing, img))
+	const header = 8 + 25
+	chunk := []byte("eXIf" + tiff)
+	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk))
+	chunk = append(binary.BigEndian.AppendUint32(nil, uint32(len(tiff))), chunk...)
+
+	lossless, err := base64.StdEncoding.DecodeString("L8/H+QAPEPO///MfDsikbebf9BT0TkT/J+Dta+c//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM/" +
+		"/uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//hM9")
+	require.NoError(t, err)
+	extended := "WEBPVP8X\x0a\x00\x00\x00\x08\x00\x00\x00\xcf\x07\x00\xe7\x03\x00"
+	for _, part := range []string{"VP8L" + string(lossless), "EXIF" + tiff} {
+		extended += part[:4] + string(binary.LittleEndian.AppendUint32(nil, uint32(len(part)-4))) + part[4:]
+		extended += strings.Repeat("\x00", len(part)%2)
+	}
+	return map[string][]byte{
+		"image/jpeg": slices.Concat(photo.Bytes()[:2], []byte(segment), photo.Bytes()[2:]),
+		"image/png":  slices.Concat(drawing.Bytes()[:header], chunk, drawing.Bytes()[header:]),
+		"image/webp": append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(extended))), extended...),
+	}
+}
+
 // TestConsolePictures uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
 // otherwise.
 func TestConsolePictures(t *testing.T) {
@@ -87,6 +130,22 @@ func TestConsolePictures(t *testing.T) {
 	shows(1000, 500)
 	v.choosePhoto("image/webp", 640, 360, 0)
 	shows(640, 360)
+
+	// The copies that the page sends stand upright, as the server's do.
+	for kind, file := range sideways(t) {
+		_ = evaluate[bool](v.tab, fmt.Sprintf(`(async () => {
+			const bytes = Uint8Array.from(atob("%s"), (c) => c.charCodeAt(0));
+			const chosen = new DataTransfer();
+			chosen.items.add(new File([bytes], "sideways", { type: %q }));
+			const input = document.querySelector('form[data-form=make] input[type=file]');
+			input.files = chosen.files;
+			return input.dispatchEvent(new Event("change"));
+		})()`, base64.StdEncoding.EncodeToString(file), kind))
+		t.Log(kind)
+		shows(640, 1280)
+		v.choosePhoto("image/webp", 640, 360, 0)
+		shows(640, 360)
+	}
 
 	// A proxy that accepts less than the page sends is named, and the picture stays.
 	strict := visit(t, browser, startLimitedFront(t, p.URL, 10<<10), "en")

@@ -252,10 +252,20 @@ set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=
 if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{
 attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{
 element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
-async function reduced(file){try{const bitmap=await createImageBitmap(file,{imageOrientation:"from-image"});const scale=Math.
-min(1,SIDE/Math.max(bitmap.width,bitmap.height));const copy2=scale===1&&file.size<=SMALL?file:await drawn(bitmap,scale);
-bitmap.close();return copy2??file}catch{return file}}async function drawn(bitmap,scale){const[width,height]=[bitmap.width,
-bitmap.height].map(side=>Math.max(1,Math.round(side*scale)));const canvas=h("canvas",{width,height});const brush=canvas.
+var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
+2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
+QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
+const file=Uint8Array.from(atob(SIDEWAYS[type]),c=>c.charCodeAt(0));return(await createImageBitmap(new Blob([file],{type}))).
+width===1}async function reduced(file){try{const bitmap=await createImageBitmap(file);const scale=Math.min(1,SIDE/Math.max(
+bitmap.width,bitmap.height));let copy2=file;if(scale<1||file.size>SMALL){copy2=await drawn(bitmap,scale);const exif=await turns(
+file.type)?null:exifOf(await file.arrayBuffer());if(copy2&&exif)copy2=withExif(copy2,exif)}bitmap.close();return copy2??
+file}catch{return file}}function exifOf(buffer){const view=new DataView(buffer);const png=view.getUint32(0)===2303741511;
+for(let at=png?8:12;at+12<=buffer.byteLength;){const kind=view.getUint32(png?at+4:at);const length=png?view.getUint32(at):
+view.getUint32(at+4,true);if(kind===1700284774||kind===1163413830){const prefix=view.getUint32(at+8)===1165519206?6:0;return buffer.
+slice(at+8+prefix,at+8+length)}at+=png?12+length:8+length+length%2}return null}function withExif(file,exif){const length=2+
+6+exif.byteLength;if(length>65535)return file;const head2=[255,225,length>>8,length&255,69,120,105,102,0,0];return new Blob(
+[file.slice(0,2),new Uint8Array(head2),exif,file.slice(2)])}async function drawn(bitmap,scale){const[width,height]=[bitmap.
+width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale)));const canvas=h("canvas",{width,height});const brush=canvas.
 getContext("2d");brush.fillStyle="#fff";brush.fillRect(0,0,width,height);brush.imageSmoothingQuality="high";brush.drawImage(
 bitmap,0,0,width,height);for(const quality of[.92,.8,.6,.3]){const copy2=await new Promise(resolve=>canvas.toBlob(resolve,
 "image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{file,progress,token:token2}){return new Promise(
