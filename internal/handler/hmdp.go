@@ -203,7 +203,8 @@ func (h *hmdpHandler) formatTime(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05")
 }
 
-// parseTime parses a time in the zone of the pages; seconds are optional. The error names the field.
+// parseTime parses a time in the zone of the pages; seconds are optional. A time that the end of summer time repeats is the
+// first of both, as in browsers. The error names the field.
 func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) {
 	if text == nil {
 		return nil, nil
@@ -214,9 +215,20 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 			continue
 		}
 
-		// Go moves a time that the start of summer time skips, up to an hour back: the sale would begin too early.
 		written, err := time.Parse(layout, *text)
-		if err != nil || t.Hour() != written.Hour() || t.Minute() != written.Minute() {
+		if err != nil {
+			return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
+		}
+		reads := func(t time.Time) bool { return t.Hour() == written.Hour() && t.Minute() == written.Minute() }
+
+		// Which of two equal times Go takes depends on the zone. The first has the offset of the day before.
+		_, offset := t.AddDate(0, 0, -1).Zone()
+		if first := written.Add(-time.Duration(offset) * time.Second).In(h.zone); reads(first) {
+			t = first
+		}
+
+		// Go moves a time that the start of summer time skips, up to an hour back: the sale would begin too early.
+		if !reads(t) {
 			return nil, domain.Invalid(field, "does not exist in the zone %s", h.zone)
 		}
 		return &t, nil

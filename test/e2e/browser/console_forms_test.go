@@ -3,7 +3,9 @@ package browser
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -189,4 +191,27 @@ func adminRevoked(t *testing.T, c *consoleTest) {
 	v.run(`window.adminRevoked = true`)
 	v.reads("[data-gate]", "Your role does not include this page")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
+}
+
+// summerTime: beside a time stands its offset from UTC. A time that the clocks skip is refused, and one that they repeat is the
+// first of both.
+func summerTime(t *testing.T, c *consoleTest) {
+	sale := c.Publish(t, rig.Offer{Stock: 5, EndAt: time.Date(2098, 1, 1, 0, 0, 0, 0, time.UTC)})
+	v := c.visit(c.URL, "en")
+	_, err := chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
+	require.NoError(t, err)
+	v.enter("/console/sales/"+sale+"/edit", c.phone)
+	begin := `form[data-form="change"] [name="begin_at"]`
+	v.choose(begin, "2027-07-01T12:00")
+	v.reads(`form[data-form="change"] [data-field="begin_at"]`, "UTC+02:00")
+	v.choose(begin, "2027-12-01T12:00")
+	v.reads(`form[data-form="change"] [data-field="begin_at"]`, "UTC+01:00")
+	v.choose(begin, "2027-03-28T02:30")
+	v.submit("change")
+	v.reads(fieldError("change", "begin_at"), "Clocks skip this time")
+	v.choose(begin, "2027-10-31T02:30")
+	v.submit("change")
+	rig.Eventually(t, "the change", func() bool {
+		return c.Must(t, rig.Get("/vouchers/"+sale, ""))["begin_at"] == "2027-10-31T00:30:00Z"
+	})
 }

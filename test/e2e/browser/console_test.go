@@ -125,6 +125,7 @@ func TestConsole(t *testing.T) {
 		{"unconfirmed stock change", unconfirmedStockChange, false},
 		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},
+		{"summer time", summerTime, false},
 		{"stale snapshot", staleSnapshotIgnored, false},
 		{"orders", findOrders, true},
 		{"counter", redeemedAtCounter, true},

@@ -2,7 +2,7 @@
 
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { digits } from "../lib/currency.js";
-import { has, number, t } from "../lib/i18n.js";
+import { has, number, t, zone } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { errorBox } from "./parts.js";
@@ -57,10 +57,12 @@ export function formatAmount(n, currency) {
   return places === 0 ? all : `${all.slice(0, -places)}.${all.slice(-places)}`;
 }
 
-// time parses a local time of the browser's zone.
+// time parses a local time of the browser's zone. A time that the end of summer time repeats is the first of both; one that
+// its start skips is refused, because browsers move it.
 function time(input) {
   const at = new Date(input);
   if (Number.isNaN(at.getTime()) || at.getFullYear() < 2002 || at.getFullYear() > 9998) reject("form.time");
+  if (!localTime(at).startsWith(input.slice(0, "2026-11-11T20:00".length))) reject("form.noTime", { zone: zone(at) });
   return at.toISOString();
 }
 
@@ -92,7 +94,7 @@ const kinds = {
 };
 
 // field creates a field of {name, kind, label, note, value, required, min, max, currency, options, autocomplete, empty};
-// `empty` is the value of an empty field. A field with `shown` is hidden, and not read, while shown(value) is false;
+// `empty` is the value of an empty field. A `note` may be a function of the value. A field with `shown` is hidden, and not read, while shown(value) is false;
 // value(name) is what another field contains. A kind with a `control` shows that in place of its input.
 function field(def) {
   const ids = { input: newID(def.name), note: newID("note"), error: newID("error") };
@@ -110,14 +112,21 @@ function field(def) {
   };
   const control = kind.control?.(input, showError);
   const focusable = control?.focusable ?? input;
-  const element = h("div", { class: "field", "data-field": def.name },
-    h("label", { for: ids.input }, def.label), control?.element ?? input,
-    h("p", { id: ids.note, class: "note" }, def.note ?? ""), error);
-  show(element.querySelector(".note"), def.note);
+  const note = h("p", { id: ids.note, class: "note" });
+  const element = h("div", { class: "field", "data-field": def.name }, h("label", { for: ids.input }, def.label), control?.element ?? input, note, error);
+  const explain = () => {
+    text(note, (typeof def.note === "function" ? def.note(input.value) : def.note) || "");
+    show(note, note.textContent);
+  };
+  explain();
   let initial = input.value;
   let asRead = initial;
   return {
-    def, element, input, showError, focus: () => focusable.focus(), refresh: () => control?.refresh(),
+    def, element, input, showError, focus: () => focusable.focus(), 
+    refresh() {
+      control?.refresh();
+      explain();
+    },
     changed: () => input.value !== initial,
     // markSaved makes the value that was read last the unchanged one. Edits made since then remain edits.
     markSaved() {

@@ -300,45 +300,46 @@ exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decima
 padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits(
 currency2);const all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
 function time2(input){const at=new Date(input);if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)
-reject("form.time");return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(
-2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(
-d.getSeconds())}`}function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||
-year>9997)reject("form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textar\
-ea",props:{rows:3}},whole:{read:whole,props:{type:"text",inputmode:"numeric"}},id:{read:id,props:{type:"text",inputmode:"\
-numeric"}},amount:{read:amount,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},
-day:{read:day2,props:{type:"date"}},currency:{read:currency,props:{type:"text"}},picture:{read:input=>input,props:{type:"\
-text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){const ids2={input:newID(def.
-name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.options??[]).map(([value,label])=>h(
-"option",{value},label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,autocomplete:def.autocomplete??"of\
-f","aria-describedby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",...kind.props},...options);input.
-value=def.value??"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"alert"});const showError=sentence=>{
-text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.control?.(input,showError);
-const focusable=control?.focusable??input;const element=h("div",{class:"field","data-field":def.name},h("label",{for:ids2.
-input},def.label),control?.element??input,h("p",{id:ids2.note,class:"note"},def.note??""),error);show(element.querySelector(
-".note"),def.note);let initial=input.value;let asRead=initial;return{def,element,input,showError,focus:()=>focusable.focus(),
-refresh:()=>control?.refresh(),changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.
-cloneNode(true);scratch.value=value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.
-value=normalized;initial=normalized},read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=asRead.
-trim();if(raw!=="")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;
-function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,
-children=[]}){const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"\
-submit",class:kind,"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},h("div",
-{class:"fields"},...[...all2.values()].map(f=>f.element)),...children,out.element,h("div",{class:"actions"},send2));function showFields(){
-for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){
-let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==
-null}function read(){const values={};const complete={};const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;
-try{const value=f.read();if(value===void 0)continue;complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){
-if(!(err instanceof InvalidInput))throw err;errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?
-null:values}element.addEventListener("submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;
-try{await work(values,api)}catch(problem){const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`inva\
-lid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));
-const api={element,out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(
-([field2,f])=>[field2,f.input.value]),write(entries2){for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).
-input.value=value;showFields()},clear(){for(const f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){
-for(const[field2,value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)
-all2.get(field2).markSaved()},showErrors,focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener(
-"change",showFields);const key=`${session.user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);
-return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
+reject("form.time");if(!localTime(at).startsWith(input.slice(0,"2026-11-11T20:00".length)))reject("form.noTime",{zone:zone(
+at)});return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(2,"0");return`${d.
+getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}
+function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)reject(
+"form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},
+whole:{read:whole,props:{type:"text",inputmode:"numeric"}},id:{read:id,props:{type:"text",inputmode:"numeric"}},amount:{
+read:amount,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,
+props:{type:"date"}},currency:{read:currency,props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},
+choice:{read:input=>input,tag:"select",props:{}}};function field(def){const ids2={input:newID(def.name),note:newID("note"),
+error:newID("error")};const kind=kinds2[def.kind];const options=(def.options??[]).map(([value,label])=>h("option",{value},
+label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,autocomplete:def.autocomplete??"off","aria-describe\
+dby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",...kind.props},...options);input.value=def.value??
+"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"alert"});const showError=sentence=>{text(error,sentence);
+attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.control?.(input,showError);const focusable=control?.
+focusable??input;const note=h("p",{id:ids2.note,class:"note"});const element=h("div",{class:"field","data-field":def.name},
+h("label",{for:ids2.input},def.label),control?.element??input,note,error);const explain2=()=>{text(note,(typeof def.note===
+"function"?def.note(input.value):def.note)||"");show(note,note.textContent)};explain2();let initial=input.value;let asRead=initial;
+return{def,element,input,showError,focus:()=>focusable.focus(),refresh(){control?.refresh();explain2()},changed:()=>input.
+value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=value;const normalized=scratch.
+value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},read(){if(control?.uploading)
+reject("picture.wait");asRead=input.value;const raw=asRead.trim();if(raw!=="")return kind.read(raw,def);if(def.required)
+reject("form.required");return def.empty}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,
+label,kind="primary",check,work,changes:changes4=false,children=[]}){const all2=new Map(fields3.map(def=>[def.name,field(
+def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,"data-do":name},label);const element=h("fo\
+rm",{class:"form","data-form":name,novalidate:true},h("div",{class:"fields"},...[...all2.values()].map(f=>f.element)),...children,
+out.element,h("div",{class:"actions"},send2));function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.
+element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(
+errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};
+const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;
+complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;
+errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
+"submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){
+const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t(
+"form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,out,value:field2=>all2.
+get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
+for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
+values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
+get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
+focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
+user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
 navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{...timeZone&&{tz:timeZone},...decimal===
 ","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button({name:`download-${file}`,
 label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams({...query2,
@@ -409,46 +410,47 @@ null);attr(element,"data-room",true);show(element,false);return{element,render(v
 od");text(pause,t(entry.paused?"room.resume":"room.pause"));rate.reset({rate:String(entry.rate)});message.reset({message:entry.
 message??""})},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,name:t(`room.${id2}`),value:room2&&number(
 room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_CURRENCY=["XXX","XTS"];function fields2(v,shops,currency2){
-const sale=!v||v.type==="seckill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=t("voucher.\
-zone",{zone:zone()});const withPass=value=>value("entry.mode")!=="open";const withRoom=value=>value("entry.mode")==="roo\
-m";const all2=[{name:"title",kind:"text",required:true,max:255},{name:"sub_title",kind:"text",max:255,empty:""},{name:"s\
-hop_id",kind:"choice",required:true,options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noShop")},{name:"rule\
-s",kind:"area",max:1024,empty:""},{name:"image_id",kind:"picture",note:t("voucher.image_idNote"),empty:v?"":void 0},!v&&
-{name:"currency",kind:"currency",required:true,value:"CNY",note:t("voucher.currencyNote")},{name:"pay_value",kind:"amoun\
-t",required:true,currency:currency2},{name:"actual_value",kind:"amount",required:true,currency:currency2,note:t("voucher\
-.faceValueNote")},!v&&{name:"stock",kind:"whole",required:true,min:0,max:MAX_UNITS},sale&&{name:"begin_at",kind:"time",required:true,
-note,value:at(1)},sale&&{name:"end_at",kind:"time",required:true,note,value:at(3)},sale&&{name:"limit_per_user",kind:"wh\
-ole",required:true,min:1,max:100,value:1},sale&&{name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.mode\
-Note"),options:["open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{name:"entry.opens_at",kind:"time",empty:"",
-note:t("voucher.entry.opens_atNote"),shown:withRoom},sale&&{name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t(
-"voucher.entry.rateNote"),shown:withRoom},sale&&{name:"entry.pass_ttl",kind:"whole",min:1,max:3600,empty:"",note:t("vouc\
-her.entry.pass_ttlNote"),shown:withPass},sale&&{name:"entry.challenge",kind:"choice",value:"off",note:t("voucher.entry.c\
-hallengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.challenge.${c}`)])},sale&&{name:"pay_timeo\
-ut",kind:"whole",required:v?.pay_timeout!==void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},sale&&{name:"unpaid\
-_limit",kind:"whole",required:v?.unpaid_limit!==void 0,min:0,max:100,note:t("voucher.unpaid_limitNote")},sale&&{name:"se\
-gments",kind:"whole",required:true,min:1,max:16,value:1,note:t("voucher.segmentsNote")}];const own=v?valuesOf(v):{};return all2.
-filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.name]??f.value??""}))}function shopOptions(v,shops){
-const options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(" · ")]);if(!v)return[["",t("voucher.chooseShop")],
-...options];return shops.some(s=>s.id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}
-function valuesOf(v){const all2={...v,pay_value:formatAmount(v.pay_value,v.currency),actual_value:formatAmount(v.actual_value,
-v.currency),limit_per_user:String(v.limit_per_user)};for(const name of["pay_timeout","unpaid_limit"])all2[name]=String(v[name]??
-"");all2.image_id=v.image_id??"";all2.segments=String(v.segments??1);for(const at of["begin_at","end_at"])if(v[at])all2[at]=
-localTime(v[at]);if(v.entry){const{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=
-mode;all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=
-String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}
-return all2}function copyOf(v){const begin=Date.now()-Date.now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(
-v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){
-const rest=Object.fromEntries(Object.entries(values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).
-length===Object.keys(values).length)return values;const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{
-const field2=`entry.${name}`;if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).
-trim();entry[name]=input===""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("be\
-gin_at"))-LOBBY).toISOString();take("opens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!==
-"open"){take("pass_ttl",Number,PASS_TTL[mode]);take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{
-const errors={};const[begin,end]=["begin_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(
-begin))errors.end_at=t("form.order");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");
-if(form2.value("entry.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=
-t("form.opens");if(values.pay_value>values.actual_value)errors.pay_value=t("form.price");if(NO_CURRENCY.includes(values.
-currency))errors.currency=t("form.currency");return errors};function forms2(v,shops,changed){const edit=editor(v,shops,changed);const units=v.type==="seckill"?stock(v,changed):null;
+const sale=!v||v.type==="seckill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=value=>t("v\
+oucher.zone",{zone:zone(Number.isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mod\
+e")!=="open";const withRoom=value=>value("entry.mode")==="room";const all2=[{name:"title",kind:"text",required:true,max:255},
+{name:"sub_title",kind:"text",max:255,empty:""},{name:"shop_id",kind:"choice",required:true,options:shopOptions(v,shops),
+note:shops.length===0&&t("voucher.noShop")},{name:"rules",kind:"area",max:1024,empty:""},{name:"image_id",kind:"picture",
+note:t("voucher.image_idNote"),empty:v?"":void 0},!v&&{name:"currency",kind:"currency",required:true,value:"CNY",note:t(
+"voucher.currencyNote")},{name:"pay_value",kind:"amount",required:true,currency:currency2},{name:"actual_value",kind:"am\
+ount",required:true,currency:currency2,note:t("voucher.faceValueNote")},!v&&{name:"stock",kind:"whole",required:true,min:0,
+max:MAX_UNITS},sale&&{name:"begin_at",kind:"time",required:true,note,value:at(1)},sale&&{name:"end_at",kind:"time",required:true,
+note,value:at(3)},sale&&{name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&{name:"entry.mode",
+kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},
+sale&&{name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entry.opens_atNote"),shown:withRoom},sale&&{name:"entr\
+y.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{name:"entry.pas\
+s_ttl",kind:"whole",min:1,max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{name:"entry.chal\
+lenge",kind:"choice",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`\
+voucher.entry.challenge.${c}`)])},sale&&{name:"pay_timeout",kind:"whole",required:v?.pay_timeout!==void 0,min:1,max:86400,
+note:t("voucher.pay_timeoutNote")},sale&&{name:"unpaid_limit",kind:"whole",required:v?.unpaid_limit!==void 0,min:0,max:100,
+note:t("voucher.unpaid_limitNote")},sale&&{name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t("vouch\
+er.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.
+name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(
+" · ")]);if(!v)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.id===v.shop_id)?options:[[v.shop_id,
+t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const all2={...v,pay_value:formatAmount(v.pay_value,
+v.currency),actual_value:formatAmount(v.actual_value,v.currency),limit_per_user:String(v.limit_per_user)};for(const name of[
+"pay_timeout","unpaid_limit"])all2[name]=String(v[name]??"");all2.image_id=v.image_id??"";all2.segments=String(v.segments??
+1);for(const at of["begin_at","end_at"])if(v[at])all2[at]=localTime(v[at]);if(v.entry){const{mode,opens_at:opens,rate="",
+pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-Date.
+parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?
+"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.now()-Date.now()%6e4+36e5;
+return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+
+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(values).
+filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;const mode=form2.
+value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;if(values["entr\
+y.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===""?standard:
+convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("op\
+ens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,PASS_TTL[mode]);
+take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,end]=["begin\
+_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=t("form.orde\
+r");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entry.mode")==="\
+room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.pay_value>
+values.actual_value)errors.pay_value=t("form.price");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.cu\
+rrency");return errors};function forms2(v,shops,changed){const edit=editor(v,shops,changed);const units=v.type==="seckill"?stock(v,changed):null;
 return{element:h("div",{class:"forms"},section(t("sale.change"),edit.element),units&&section(t("sale.stock"),units.element)),
 reset:v2=>edit.reset(valuesOf(v2)),edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units?.focus("delta"):
 edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){const status=statusLine();const f=form(
@@ -1653,93 +1655,93 @@ s a role.","access.buyer":"This account has no role here. An administrator of th
 ur role does not include this page.","access.shop":"Storefront","form.required":"Please fill this in.","form.whole":"Ent\
 er a whole number.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} characters.","form.id":"\
 An ID is a number.","form.amount":"Enter an amount, such as 99.90.","form.decimals":"This currency has {places} decimals\
-.","form.time":"Enter a date and a time.","form.order":"The end must be after the start.","form.opens":"The waiting room\
- must not open after the start.","form.over":"This time is over.","form.price":"Must not be more than the face value.","\
-form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not accepted by the s\
-erver.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"At most 255 pri\
-ntable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printable characters\
-.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","invalid.name":"\
-1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At most 255 printa\
-ble characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 currency code, \
-such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount from 0 to 1,000\
-,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.","invalid.ent\
-ry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"A ti\
-me not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challenge":"Choose\
- one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255 printable c\
-haracters.","invalid.pay_timeout":"From 1 to 86,400 seconds.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"\
-From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time after the start\
-, between 2002 and 9998.","invalid.delta":"A number of units other than 0, within the allowed range.","invalid.code":"Co\
-de not found.","invalid.buyers":"The number of buyers is out of range.","open.unknown":"The request may have taken effec\
-t. Submit it again to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not conf\
-irmed and may have taken effect. Submit this one as well?","open.do":"Submit this one as well","sales.nav":"Sales","sale\
-s.title":"Sales","sales.lead":"Newest first. Drafts and unpublished sales have states of their own.","sales.all":"Publis\
-hed","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do n\
-ot see.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","voucher.id":"ID","voucher.ti\
-tle":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choos\
-e a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id\
-}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher\
-.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_valu\
-e":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","v\
-oucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"\
-With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which log\
-ged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their tu\
-rn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting roo\
-m.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.",
-"voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 10\
-0.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher\
-.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_tim\
-eout":"Time to pay (seconds)","voucher.pay_timeoutNote":"Unpaid orders are cancelled after it. Empty: the server's defau\
-lt. Once set, it can be changed but not removed.","voucher.unpaid_limit":"Unpaid limit","voucher.segments":"Segments (ad\
-vanced)","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sa\
-le uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"\
-After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting roo\
-m, otherwise no limit. Once set, it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"En\
-ds at","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Publish\
-ed","voucher.off":"Unpublished","voucher.expired":"Expired","sale.title":"Sale","sale.orders":"View orders","sale.audit":"\
-View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
-front","sale.preview":"Preview","sale.unpublish":"Unpublish","sale.save":"Save","sale.saved":"Saved. All pages update wi\
-thin a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoke\
-d":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”\
-? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use\
- a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.\
-apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not co\
-nfirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} units \
-are free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Unpublish “{title}”? \
-It can no longer be bought.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.",
-"sale.sure.take":"Remove {n} units from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n}\
- paid orders of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orde\
-rs that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No pai\
-d orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} refunds requested. Keep this page \
-open.","refunds.done":"All refunds have been requested: {n}.","alerts.stale":"No answer from the server since {at}. This\
- page may be out of date. Reconnecting…","alerts.violation":"Sale {id} violates an invariant: {invariant}","alerts.mor\
-e":"{n} more violations","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {\
-id} in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","alerts.notices":"Payment notices that coul\
-d not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants h\
-ave not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Inva\
-riant violated","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.\
-payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklis\
-t","publish.do":"Publish","publish.ready":"Nothing prevents publishing.","publish.broken":"To be fixed: {n}.","publish.u\
-nsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.\
-sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instead of {value}, on sale from {begin} to {en\
-d}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a sec\
-ond.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"\
-Stock","check.payment":"Sale settings","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.\
-is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Choose one.","check.problem.actual_value":"Th\
-e face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the f\
-ace value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another \
-one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some\
-.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The s\
-ale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.sa\
-le":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","pict\
-ure.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","pictu\
-re.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.s\
-ize":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged \
-JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","sho\
-ps.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"\
-New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.cre\
-ated":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.op\
-en_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"P\
-ause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"\
+.","form.time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.o\
+rder":"The end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"Thi\
+s time is over.","form.price":"Must not be more than the face value.","form.currency":"The code of a currency, such as C\
+NY.","form.zero":"Must not be 0.","form.refused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"\
+1 to 255 printable characters.","invalid.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 pr\
+intable characters.","invalid.reason":"1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image\
+_id":"This picture is not stored. Upload it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At m\
+ost 128 printable characters.","invalid.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 pr\
+intable characters.","invalid.currency":"An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 \
+to 1,000,000,000.","invalid.actual_value":"An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is o\
+ut of range.","invalid.limit_per_user":"From 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry\
+.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From \
+1 to 10,000 customers per second.","invalid.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,0\
+00 customers per second.","invalid.message":"At most 255 printable characters.","invalid.pay_timeout":"From 1 to 86,400 \
+seconds.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 20\
+01, at most 100 years ahead.","invalid.end_at":"A time after the start, between 2002 and 9998.","invalid.delta":"A numbe\
+r of units other than 0, within the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number of buy\
+ers is out of range.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes eff\
+ect twice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one a\
+s well?","open.do":"Submit this one as well","sales.nav":"Sales","sales.title":"Sales","sales.lead":"Newest first. Draft\
+s and unpublished sales have states of their own.","sales.all":"Published","sales.none":"No sales match.","sales.new":"N\
+ew sale","sales.newLead":"It is saved as a draft, which customers do not see.","sales.save":"Save draft","sales.details":"\
+Sale details","sales.back":"All sales","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher\
+.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Cr\
+eate one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNot\
+e":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 42\
+17 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","vouc\
+her.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher\
+.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room",
+"voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. \
+Waiting room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (sec\
+onds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens \
+at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","vou\
+cher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","vouche\
+r.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser\
+ solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (seconds)","voucher.pay_timeou\
+tNote":"Unpaid orders are cancelled after it. Empty: the server's default. Once set, it can be changed but not removed.",
+"voucher.unpaid_limit":"Unpaid limit","voucher.segments":"Segments (advanced)","voucher.segmentsNote":"Lane queue on a R\
+edis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be chan\
+ged until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a custome\
+r cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit. Once set, it can be chang\
+ed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.zone":"In your time zone: {zone}\
+.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Unpublished","voucher.expired":"\
+Expired","sale.title":"Sale","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.b\
+ack":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"\
+Unpublish","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.s\
+ame":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers\
+ can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.",
+"sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.\
+reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated:\
+ {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again\
+ to find out; it is never applied twice.","sale.free":"Only {n} units are free. Units of active orders cannot be removed\
+.","sale.do.end":"End the sale","sale.sure.off":"Unpublish “{title}”? It can no longer be bought.","sale.sure.end":"\
+End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} units from “{titl\
+e}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?",
+"refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This can\
+not be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No paid orders are left.","refunds.progress":"Refunds \
+requested","refunds.of":"{n} of {all} refunds requested. Keep this page open.","refunds.done":"All refunds have been req\
+uested: {n}.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","aler\
+ts.violation":"Sale {id} violates an invariant: {invariant}","alerts.more":"{n} more violations","alerts.deadLetters":"D\
+ead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} tries: {error}","alerts.moreRefunds":"\
+{n} more refunds that fail","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order e\
+vents that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverCh\
+ecked":"The invariants have not been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.m\
+ore":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Downlo\
+ad as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothin\
+g prevents publishing.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them fir\
+st.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{\
+stock} units at {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.m\
+eansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"S\
+hop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.p\
+icture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"\
+The shop does not exist. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth\
+ in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"No\
+thing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Ch\
+oose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the\
+ face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The\
+ start has passed, so the sale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale",
+"picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading\
+ the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","pi\
+cture.type":"{name} is not a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.",
+"picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shop\
+s.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"N\
+ew shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.crea\
+ted":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.ope\
+n_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pa\
+use admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"\
 Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admit\
 ted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so f\
 ar","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per\
@@ -1850,14 +1852,15 @@ guest":"控制台仅供工作人员使用，请用有权限的账号登录。","
 "access.role":"你的角色不能使用此页面。","access.shop":"前台商城","form.required":"请填写此项。","\
 form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。",
 "form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.decimals":"该货币有 {places} 位小数。",
-"form.time":"请填写日期和时间。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于\
-开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如\
- CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。",
-"invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"\
-最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。",
-"invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","inval\
-id.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个\
-可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","for\
+m.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form\
+.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
 "invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
 per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
 在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\

@@ -15,7 +15,7 @@ const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
 export function fields(v, shops, currency) {
   const sale = !v || v.type === "seckill";
   const at = (hours) => localTime(Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
-  const note = t("voucher.zone", { zone: zone() });
+  const note = (value) => t("voucher.zone", { zone: zone(Number.isNaN(Date.parse(value)) ? undefined : new Date(value)) }); // its offset varies with summer time
   const withPass = (value) => value("entry.mode") !== "open";
   const withRoom = (value) => value("entry.mode") === "room";
   const all = [
