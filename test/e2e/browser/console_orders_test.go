@@ -25,7 +25,8 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 }
 
 // redeemedAtCounter checks that a code shows what it stands for before one press redeems it, although the voucher has been
-// changed and taken down since it was bought, that the list follows, that a used code says when and by which member of the staff it was redeemed, and that a mistake can be undone.
+// changed and taken down since it was bought, that the list follows, that a used code says when and by which member of the
+// staff it was redeemed, and that a mistake can be undone.
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
