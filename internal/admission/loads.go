@@ -87,17 +87,16 @@ func (ls *loads) compareBuilt(ctx context.Context) (needless bool, err error) {
 			ls.segments[i].built = strconv.FormatInt(s.level.Built, 10)
 		}
 	}
-	if err != nil || isCold(all) || strconv.FormatInt(built, 10) == ls.built {
-		return false, nil
-	}
 
-	for _, l := range ls.segments {
-		state, err := l.take(ctx, ls.generation, 0)
-		if err != nil || state == loadFences {
+	needless = err == nil && !isCold(all) && strconv.FormatInt(built, 10) != ls.built
+	for i := 0; needless && i < len(ls.segments); i++ {
+		state, err := ls.segments[i].take(ctx, ls.generation, 0)
+		if err != nil {
 			return false, err
 		}
+		needless = state != loadFences
 	}
-	return true, nil
+	return needless, nil
 }
 
 // run does the work of a load, and renews its lease meanwhile.

@@ -87,8 +87,8 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 	g, db := withStock(t, rdb, 2)
 	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
 	before := entries(t, g)[0]
-	require.NoError(t, rdb.SlaveOf(ctx, "127.0.0.1", "1").Err())
-	require.NoError(t, rdb.SlaveOf(ctx, "no", "one").Err())
+	require.NoError(t, rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err())
+	require.NoError(t, rdb.ReplicaOf(ctx, "no", "one").Err())
 
 	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(2, 11), admission(3, 12)))
 	require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
@@ -204,8 +204,8 @@ func TestFailoverDuringLoad(t *testing.T) {
 	g, db := newGate(rdb), newDatabase()
 	defer g.Close()
 	store, snapshots := during(db, nil, func() {
-		require.NoError(t, rdb.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
-		require.NoError(t, rdb.SlaveOf(t.Context(), "no", "one").Err())
+		require.NoError(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+		require.NoError(t, rdb.ReplicaOf(t.Context(), "no", "one").Err())
 	})
 	require.NoError(t, g.Load(t.Context(), voucher, store))
 	require.EqualValues(t, 2, snapshots.Load())
