@@ -1735,143 +1735,143 @@ oose a later end.","check.problem.stock":"There are no units. Add some.","check.
  start has passed, so the sale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale",
 "picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading\
  the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","pi\
-cture.type":"{name} is not a JPEG, PNG or WebP file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.",
-"picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG or WebP file with at most 16 megapixels.","shop\
-s.nav":"Shops","shops.title":"Shops","shops.lead":"Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"N\
-ew shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.crea\
-ted":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.ope\
-n_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pa\
-use admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"\
-Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admit\
-ted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so f\
-ar","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per\
- second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room\
-.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemov\
-ed":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures\
- may be out of date. Reconnecting…","live.now":"Current figures","live.invariants":"Invariants","live.checked":"Last c\
-hecked: {at}.","live.plots":"Last ten minutes","live.table":"Figures of the last ten seconds","live.at":"Time","live.dat\
-abase":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Sto\
-ck added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"De\
-ad letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lan\
-e":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Stock balance","invaria\
-nt.I4":"Responses match orders","invariant.I5":"No undersell","invariant.I6":"Unique order IDs","invariant.I1.means":"Ac\
-tive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","\
-invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each resp\
-onse to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"\
-No two orders have the same ID.","invariant.holds":"Pass","invariant.broken":"VIOLATED","invariant.unknown":"Not checked",
-"plot.orders":"Orders per second","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"\
-Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {tit\
-le}. Total: {figures}. Figures are in the table below.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the t\
-able below.","series.ok":"Orders","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","se\
-ries.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Qu\
-eue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"\
-Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded",
-"series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Or\
-der","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","order\
-s.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","order\
-s.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","o\
-rders.voucher_id":"Sale","orders.user_id":"User","orders.find.phone":"Phone number or last four digits","orders.find.id":"\
-Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find\
-.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"\
-User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wro\
-ng.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 cust\
-omers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.\
-created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at",
-"orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Ord\
-ers ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.n\
-one":"No action is available for this order.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.rede\
-em":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refun\
-d":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phon\
-e} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"\
-Redeemed.","redeem.title":"Redeem by code","redeem.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}”\
- has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {a\
-t}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.u\
-ndo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been \
-undone. The code is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whe\
-never possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} tries: {error}","payme\
-nts.outside":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay\
- the buyer in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","p\
-ayments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {am\
-ount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"\
-Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pe\
-nding","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Ref\
-unded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.l\
-ead":"Signed notices of payment providers, and answers to queries, that could not be read or matched. They changed nothi\
-ng, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open noti\
-ces.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"\
-notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","not\
-ices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Close\
-d.","events.nav":"Events","events.title":"Order events","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed\
- or changed, retried for three days.","events.none":"No events.","events.show":"Show","events.status":"State","events.st\
-atus.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed",
-"events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_\
-try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send a\
-gain","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead lette\
-rs","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notif\
-ied.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLett\
-ers.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLet\
-ters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order\
- {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? Th\
-e order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","rec\
-oncile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the \
-admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconc\
-ile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not changed.","\
-reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and never ch\
-anges the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No d\
-ifferences ({n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.",
-"reconcile.leftOut":"Sales not checked: {n}.","reconcile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"C\
-ompared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.",
-"reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"\
-Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repai\
-red","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.t\
-itle":"Audit log","audit.lead":"Changes by staff, buyers and the system, or all requests of staff, newest first.","audit\
-.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"Requests of staff","audit.reque\
-st":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","au\
-dit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.vou\
-cher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was}\
- → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Fac\
-e value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"\
-Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit\
-.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.va\
-lue.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System",
-"action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.ref\
-und":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop c\
-reated","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.change_stock":"Stock adjusted",
-"action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead le\
-tter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund iss\
-ued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemp\
-tion undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Loa\
-d simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.",
-"rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.la\
-st":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush\
-.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Ru\
-nning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run l\
-oad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均\
-为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.\
-guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
-"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","form.required":"请填写此项。","\
-form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。",
-"form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.decimals":"该货币有 {places} 位小数。",
-"form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","for\
-m.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form\
-.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
-"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
-.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
-24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
-valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
-area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
-符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。","invalid.unpa\
-id_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不\
-晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.delta":"\
-数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
-。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次\
-提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交",
-"sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
+cture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accep\
+ted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print \
+(CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"\
+Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops",
+"shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop\
+.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room",
+"room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","ro\
+om.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","ro\
+om.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid pass\
+es, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"\
+Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to waiting customers",
+"room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waitin\
+g customers see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data y\
+et. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.now":"Curren\
+t figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"Last ten minutes","live.tab\
+le":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable\
+ stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.old\
+est":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","l\
+ive.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.\
+I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","invariant.I5":"No under\
+sell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2\
+.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active or\
+ders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's order.","invariant.I\
+5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"Pa\
+ss","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second","plot.refusals":"R\
+ejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per tran\
+saction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are in the table bel\
+ow.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","series.queued":"\
+Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
+e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
+9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
+"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
+Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
+l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
+rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
+er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"User","o\
+rders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","order\
+s.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.st\
+atus":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last fo\
+ur digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it,\
+ or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.w\
+rong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Pa\
+yment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.re\
+funded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","mo\
+ve.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","\
+move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {\
+id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemptio\
+n code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"\
+Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redee\
+m.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.che\
+ck":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at\
+} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"\
+What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"\
+The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","pay\
+ments.none":"No payments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider",
+"payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The \
+provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.out\
+side.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.ou\
+tside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.creat\
+ed_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.fa\
+iled":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"\
+Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answe\
+rs to queries, that could not be read or matched. They changed nothing, but money may have moved: compare each with the \
+provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notice\
+s.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.r\
+ef":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notic\
+es.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Events","events.title":"Order e\
+vents","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","events.non\
+e":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending",
+"events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Cre\
+ated at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","e\
+vents.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a sec\
+ond.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed \
+after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadL\
+etters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User",
+"deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","de\
+adLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","\
+deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"\
+Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reco\
+nciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.r\
+efresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? \
+They are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A\
+ repair makes the admission gate and the queue match it and never changes the database. Problems in the database must be\
+ fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.found":"\
+Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","recon\
+cile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived d\
+uring the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","r\
+econcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.mo\
+re":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","rec\
+oncile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by staff\
+, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of\
+ sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audit.\
+status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","a\
+udit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.\
+actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.\
+field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeou\
+t":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paus\
+ed","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"D\
+raft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.adm\
+in":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled",
+"action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refun\
+ded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","act\
+ion.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","actio\
+n.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"D\
+ead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned",
+"action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned\
+ outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","\
+rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"B\
+uyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale",
+"rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","ru\
+sh.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"\
+Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush”\
+ from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refre\
+sh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
+min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
+ 99.90。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"\
+夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.ope\
+ns":"等候室的开放时间不能晚于开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。",
+"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
+"form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
+"invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
+请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
+"invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最\
+多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0\
+ 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。",
+"invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.ent\
+ry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rat\
+e":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。",
+"invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须\
+不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。",
+"invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
+buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
+"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
+"open.do":"另外提交","sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
 "sales.all":"已上架","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿\
 ，顾客不可见。","sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","voucher.i\
 d":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
