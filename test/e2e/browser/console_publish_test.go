@@ -88,7 +88,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.goTo("/console/new")
 	v.chooseFile("make", "image/svg+xml", 0, 0)
-	v.reads(fieldError("make", "image_id"), "soup.png is not a JPEG, PNG or WebP file")
+	v.reads(fieldError("make", "image_id"), "soup.png is not a JPEG, PNG, WebP or GIF file")
 	v.chooseFile("make", "image/png", 800, 450)
 	v.until(`document.querySelector(".picture img")?.naturalWidth === 800`)
 	v.until(`document.querySelector(%q).innerText === ""`, fieldError("make", "image_id"))
