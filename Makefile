@@ -33,7 +33,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 test test-all test-mysql rest unraced race chart: export SECKILL_TEST_REQUIRE = 1
 test-all test-mysql rest chart: export SECKILL_TEST = full
 # Under a name of its own, so that make -n prints it and does not run it.
-again := $(MAKE) --no-print-directory
+again := $(MAKE) --no-print-directory --keep-going
 gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output $${results:+--jsonfile $$results/$@} -- -vet=off
 # What needs longest begins first. Many tests wait, so more packages run at once than there are processors; but those of the
 # end-to-end tests and fault campaigns one less, because the sale with a million orders needs a processor for itself.
