@@ -21,7 +21,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 		batch := make([]domain.Order, min(1000, n-done))
 		for i := range batch {
 			id := first + int64(done+i)
-			batch[i] = overdue(id, id, sales[int(id)%len(sales)])
+			batch[i] = overdueOrder(id, id, sales[int(id)%len(sales)])
 		}
 		for _, p := range s.PlaceOrders(tb.Context(), withLimit(1, batch)) {
 			require.NoError(tb, p.Err)
@@ -123,7 +123,7 @@ func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 			o.ExpiresAt = expires
 			place(t, s, o)
 		}
-		paid := overdue(4, 4, v.ID)
+		paid := overdueOrder(4, 4, v.ID)
 		place(t, s, paid)
 		pay(t, s, paid, "ref")
 		b, err := s.Backlog(t.Context())

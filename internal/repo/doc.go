@@ -1,6 +1,17 @@
-// Package repo stores orders and payments in MySQL, MariaDB or SQLite. Its Store includes the stores of the packages
-// below it, which have one subject each.
+// Package repo stores what the program keeps in MySQL, MariaDB or SQLite: a file per table or subject, and one Store.
+//
+//	accounts, login_requests, sessions, second_factors, erase   users and their logins
+//	catalog, shops, vouchers, images, offers                    what is sold; here an admin changes the stock of a sale
+//	place_orders, stock, order_moves, order_search, unpaid      orders
+//	payments, unread_notices                                    payments and what providers report
+//	keys, keys_elsewhere, answers, effects, order_keys          Idempotency-Keys and the answers to their requests
+//	ledger, sale_facts, totals, sale_count                      reads of whole sales: reconciler, invariants, cold gates, statistics
+//	rooms, entry_rounds                                         waiting rooms
+//	audit, order_events                                         the audit log, and the outbox of events
 //
 // One exported method of a Store is one transaction. Package sqldb runs the transactions and translates driver errors.
 // No transaction calls Redis or HTTP.
+//
+// An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
+// request, so each side checks the other one after it has written its own row.
 package repo

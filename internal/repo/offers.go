@@ -7,7 +7,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/catalog"
 )
 
 type offerRow struct {
@@ -106,7 +105,7 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	}
 
 	// Orders of other programs and of earlier releases show the voucher as it is now.
-	present, err := catalog.Offers(db, vouchers)
+	present, err := presentOffers(db, vouchers)
 	if err != nil {
 		return err
 	}

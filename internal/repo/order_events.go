@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -279,7 +278,7 @@ func (s *Store) FailingEvents(ctx context.Context, most int) (n int, err error) 
 
 // RepeatEvent implements domain.EventStore.
 func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
-	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return 0, err

@@ -7,7 +7,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/keys"
 )
 
 // RepeatedOrders implements service.OrderStore.
@@ -24,7 +23,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
 		return nil, s.db.Translate(err)
 	}
-	elsewhere, err := keys.Elsewhere(db, s.db, purchases)
+	elsewhere, err := elsewhereKeys(db, s.db, purchases)
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
@@ -60,10 +59,10 @@ func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) 
 }
 
 // keysElsewhere returns those keys of the rows that belong to another request.
-func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keys.ID]bool, error) {
+func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	purchases := make([]domain.KeyedPurchase, len(of))
 	for i, p := range of {
 		purchases[i] = domain.KeyedPurchase{UserID: p.row.UserID, Key: p.key}
 	}
-	return keys.Elsewhere(tx, s.db, purchases)
+	return elsewhereKeys(tx, s.db, purchases)
 }

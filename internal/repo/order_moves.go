@@ -9,15 +9,13 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/audit"
-	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := keys.WriteOnce(ctx, s.db, m.Claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, m.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
@@ -62,7 +60,7 @@ func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
 // time.
 func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
-		return audit.Find(tx, domain.AuditEntry{OrderID: m.OrderID, Action: m.Move.Name, At: m.At, Actor: m.By})
+		return findAudit(tx, domain.AuditEntry{OrderID: m.OrderID, Action: m.Move.Name, At: m.At, Actor: m.By})
 	}
 }
 
@@ -92,7 +90,7 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	}
 	row.Status, row.PaidAt, row.RedeemedAt = int8(o.Status), o.PaidAt, o.RedeemedAt
 	row.CancelledAt, row.RefundedAt = o.CancelledAt, o.RefundedAt
-	err := audit.Write(tx, domain.AuditEntry{
+	err := writeAudit(tx, domain.AuditEntry{
 		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
 	})
 	if err == nil {
@@ -185,7 +183,7 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 	case int(res.RowsAffected) != len(rows):
 		return nil, domain.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
 	}
-	if err := audit.Write(tx, entries...); err != nil {
+	if err := writeAudit(tx, entries...); err != nil {
 		return nil, err
 	}
 	if err := s.recordMove(tx, m, at, ids...); err != nil {

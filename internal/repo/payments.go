@@ -10,8 +10,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/audit"
-	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -54,7 +52,7 @@ func (s *Store) BeginPayment(
 ) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
@@ -208,7 +206,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 	if err := s.setPayment(tx, p, domain.PaymentRefunding, at); err != nil {
 		return err
 	}
-	return audit.Write(tx, domain.AuditEntry{
+	return writeAudit(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
 		Detail: p.ProviderRef + ": " + reason,
 	})
@@ -252,7 +250,7 @@ func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	return audit.Write(tx, domain.AuditEntry{
+	return writeAudit(tx, domain.AuditEntry{
 		At: at, Actor: domain.Actor{Kind: domain.ActorProvider}, Action: domain.ActionDispute, VoucherID: order.VoucherID,
 		OrderID: order.ID, Detail: p.ProviderRef,
 	})
@@ -280,7 +278,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
 	refund.Move = domain.MoveRefund
-	err := keys.WriteOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
@@ -512,7 +510,7 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 			return false, err
 		}
 	}
-	return false, audit.Write(tx, domain.AuditEntry{
+	return false, writeAudit(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
 	})
 }
@@ -528,7 +526,7 @@ func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) err
 // ReturnOutside implements domain.PaymentStore.
 func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Settled, error) {
 	var settled domain.Settled
-	err := keys.WriteOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
 		order, err := lockOrder(tx, 0, r.OrderID)
 		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
 			order, err = orderRow{ID: r.OrderID}, nil
@@ -549,7 +547,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, r.At); err != nil {
 			return 0, err
 		}
-		err = audit.Write(tx, domain.AuditEntry{
+		err = writeAudit(tx, domain.AuditEntry{
 			At: r.At, Actor: r.By, Action: domain.ActionOutsideReturn, VoucherID: order.VoucherID, OrderID: order.ID,
 			Detail: p.ProviderRef + ": " + r.Reason,
 		})

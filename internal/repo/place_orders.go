@@ -13,7 +13,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
-	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -111,7 +110,7 @@ type pendingInsert struct {
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
 func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.order()} }
-func (p *pendingInsert) keyID() keys.ID   { return keys.ID{UserID: p.row.UserID, Key: p.key.Name} }
+func (p *pendingInsert) keyID() keyID     { return keyID{UserID: p.row.UserID, Key: p.key.Name} }
 func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
 
 // batch is one group commit. Its methods run inside the transaction and may run several times.
@@ -174,7 +173,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
-	var elsewhere map[keys.ID]bool
+	var elsewhere map[keyID]bool
 	if b.precheck {
 		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
 			return err

@@ -40,8 +40,8 @@ func rounds(n int) int {
 	return n / 20
 }
 
-// overdue returns an order whose time to pay is over by every clock.
-func overdue(id, user, voucher int64) domain.Order {
+// overdueOrder returns an order whose time to pay is over by every clock.
+func overdueOrder(id, user, voucher int64) domain.Order {
 	o := newOrder(id, user, voucher)
 	o.ExpiresAt = now.AddDate(-20, 0, 0)
 	return o
@@ -118,7 +118,7 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 		v := newSale(t, s, int64(n), 1)
 		wins, refs := map[string]int{}, map[string]bool{}
 		for round := range n {
-			o, ref := overdue(int64(1+round), int64(1+round), v.ID), fmt.Sprint("ref-", round)
+			o, ref := overdueOrder(int64(1+round), int64(1+round), v.ID), fmt.Sprint("ref-", round)
 			place(t, s, o)
 			_, err := begin(t.Context(), s, o, ref)
 			require.NoError(t, err)

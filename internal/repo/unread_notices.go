@@ -10,8 +10,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/audit"
-	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -111,7 +109,7 @@ func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]dom
 
 // CloseNotice implements domain.NoticeStore.
 func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
-	err := keys.WriteOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
+	err := writeOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
 		var row noticeRow
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, c.ID).Error; err != nil {
 			return 0, err
@@ -127,7 +125,7 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 		if row.OrderID != nil {
 			entry.OrderID = *row.OrderID
 		}
-		return c.ID, audit.Write(tx, entry)
+		return c.ID, writeAudit(tx, entry)
 	})
 	if _, done := domain.DoneBefore(err); done {
 		return nil

@@ -1,0 +1,84 @@
+package repo
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+)
+
+type userRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Phone     string
+	NickName  string
+	Icon      string
+	Role      string
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // of the last login
+	DeletedAt *time.Time
+
+	DeviceGeneration int64
+}
+
+func (userRow) TableName() string { return "users" }
+
+func newUserRow(u *domain.User) userRow {
+	return userRow{
+		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
+		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
+	}
+}
+
+func (r *userRow) user() domain.User {
+	return domain.User{
+		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
+		DeviceGeneration: r.DeviceGeneration,
+	}
+}
+
+// User implements auth.Store.
+func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
+	var u userRow
+	err := takeUser(s.db.Reader(ctx), &u, id)
+	return u.user(), s.db.Translate(err)
+}
+
+// UserByPhone implements auth.Store.
+func (s *Store) UserByPhone(ctx context.Context, phone string) (domain.User, error) {
+	var u userRow
+	err := s.db.Reader(ctx).Where("phone = ?", phone).Take(&u).Error
+	return u.user(), s.db.Translate(err)
+}
+
+// takeUser reads a user that was not erased.
+func takeUser(db *gorm.DB, u *userRow, id int64) error {
+	return db.Where("deleted_at IS NULL").Take(u, id).Error
+}
+
+// Phones implements service.SearchStore.
+func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
+	var rows []userRow
+	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs).Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	phones := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		phones[r.ID] = r.Phone
+	}
+	return phones, nil
+}
+
+// UserIDByPhone implements service.SearchStore.
+func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
+	var row userRow
+	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
+	return row.ID, s.db.Translate(err)
+}
+
+// UsersByPhoneEnd implements service.SearchStore.
+func (s *Store) UsersByPhoneEnd(ctx context.Context, end string, most int) (ids []int64, err error) {
+	err = s.db.Reader(ctx).Model(&userRow{}).Where("phone_end = ? AND deleted_at IS NULL", end).Limit(most).Pluck("id", &ids).Error
+	return ids, s.db.Translate(err)
+}

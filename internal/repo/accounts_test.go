@@ -1,0 +1,533 @@
+package repo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+	"seckill/test/dbtest"
+)
+
+// anyCode accepts every code.
+func anyCode(*auth.LoginRequest) bool { return true }
+
+// noFactor confirms logins without a second factor.
+func noFactor(domain.User, *auth.SecondFactor) (bool, error) { return false, nil }
+
+// sendCode stores a login request for a phone and returns a guess at its code.
+func sendCode(t *testing.T, s *Store, phone string) auth.Guess {
+	t.Helper()
+	r := auth.LoginRequest{
+		ID: rand.Text(), Phone: phone, Asker: make([]byte, 16), Hash: []byte{1}, CreatedAt: now, ExpiresAt: now.Add(2 * time.Minute),
+	}
+	require.NoError(t, s.AddLoginRequest(t.Context(), r))
+	return auth.Guess{LoginID: r.ID, Phone: phone, Now: now}
+}
+
+func newSession(id string) auth.Session {
+	return auth.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+}
+
+// Concurrent first logins with one phone create one user, and one session each.
+func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		g := sendCode(t, s, "13800000001")
+		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
+		users := make([]domain.User, 10)
+		var wg sync.WaitGroup
+		for i := range users {
+			wg.Go(func() {
+				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
+				if err != nil {
+					t.Errorf("log in: %v", err)
+				}
+				users[i] = u
+			})
+		}
+		wg.Wait()
+		for _, u := range users {
+			require.Equal(t, users[0], u)
+		}
+		u, err := s.User(t.Context(), users[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, users[0], u)
+		_, err = s.User(t.Context(), 999)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+	})
+}
+
+func TestRotateSession(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
+		require.NoError(t, err)
+		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
+		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
+		require.NoError(t, rotate("a", 1, now))
+		require.NoError(t, rotate("a", 2, now))
+		require.ErrorIs(t, rotate("a", 1, now), domain.ErrUnauthenticated, "reuse")
+		require.ErrorIs(t, rotate("a", 3, now), domain.ErrUnauthenticated, "the reuse revoked the session")
+		list, err := s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, "a", list[0].SessionID)
+
+		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
+		require.NoError(t, err)
+		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
+	})
+}
+
+func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
+	_, _, err := s.RotateSession(context.Background(), auth.Rotation{
+		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
+	})
+	return err
+}
+
+// For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
+func TestRotateSessionAcceptsRecentToken(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
+		require.NoError(t, err)
+		const reuseWindow = 10 * time.Second
+		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
+		require.NoError(t, rotate(s, "a", 1, now.Add(reuseWindow-time.Millisecond), reuseWindow))
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow), "the token of the first answer is still valid")
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow))
+		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
+		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
+
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
+		require.NoError(t, err)
+		for generation := range int64(2) {
+			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
+		}
+		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), domain.ErrUnauthenticated, "two generations back")
+
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("c"), anyCode, noFactor)
+		require.NoError(t, err)
+		require.NoError(t, rotate(s, "c", 1, now, 0))
+		require.ErrorIs(t, rotate(s, "c", 1, now.Add(-time.Second), 0), domain.ErrUnauthenticated, "no grace, and a clock that is behind")
+	})
+}
+
+// A session is bound to one device. Sessions from before this rule are bound by their next exchange, and no device may
+// repeat an earlier one.
+func TestRotateSessionOfAnotherDevice(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		rotate := func(id string, generation int64, device string) error {
+			_, _, err := s.RotateSession(t.Context(), auth.Rotation{
+				SessionID: id, Generation: generation, DeviceHash: device, Now: now, Expires: now.Add(time.Hour),
+				KeepUntil: now.Add(24 * time.Hour), Grace: time.Minute,
+			})
+			return err
+		}
+		_, err := s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		for _, device := range []string{"", "mine"} {
+			for _, other := range []string{"", "mine", "theirs"} {
+				if device == other {
+					continue
+				}
+				row := sessionRow{ID: device + "/" + other, UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour), DeviceHash: &device}
+				require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
+				require.NoError(t, rotate(row.ID, 1, device))
+				require.ErrorIs(t, rotate(row.ID, 1, other), domain.ErrUnauthenticated)
+				require.ErrorIs(t, rotate(row.ID, 2, device), domain.ErrUnauthenticated, "the session was revoked")
+			}
+		}
+		old := sessionRow{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&old).Error)
+		require.NoError(t, rotate("old", 1, "mine"))
+		require.NoError(t, rotate("old", 1, "mine"), "repeated by the same device")
+		require.ErrorIs(t, rotate("old", 2, "theirs"), domain.ErrUnauthenticated)
+		moment := now
+		rotated := sessionRow{ID: "rotated", UserID: 1, Generation: 2, CreatedAt: now, ExpiresAt: now.Add(time.Hour), RotatedAt: &moment}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&rotated).Error)
+		require.ErrorIs(t, rotate("rotated", 1, "theirs"), domain.ErrUnauthenticated)
+	})
+}
+
+func TestRotateSessionRespectsMaxAge(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
+		require.NoError(t, err)
+		end := now.Add(auth.SessionMaxAge)
+		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
+		require.NoError(t, rotate(s, "a", 1, end.Add(-time.Millisecond), 0))
+		var row sessionRow
+		require.NoError(t, s.db.Reader(t.Context()).Where("id = ?", "a").Take(&row).Error)
+		require.Equal(t, end, row.ExpiresAt)
+		require.NoError(t, s.db.Writer(t.Context()).Model(&row).Update("expires_at", end.Add(time.Hour)).Error) // of an earlier version
+		require.ErrorIs(t, rotate(s, "a", 2, end, 0), domain.ErrUnauthenticated)
+	})
+}
+
+// A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
+func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
+		open := func(phone string, n int) {
+			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
+			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode, noFactor)
+			require.NoError(t, err)
+		}
+		open("2", 0)
+		for n := range auth.MaxSessions {
+			open("1", n)
+		}
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		open("1", auth.MaxSessions)
+		open("1", auth.MaxSessions+1)
+		list, err = s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, "1-0", list[0].SessionID)
+		require.Equal(t, "1-1", list[1].SessionID)
+		require.ErrorIs(t, rotate(s, "1-0", 1, now, 0), domain.ErrUnauthenticated)
+		require.NoError(t, rotate(s, "1-2", 1, now, 0))
+		require.NoError(t, rotate(s, "2-0", 1, now, 0))
+	})
+}
+
+func TestRevokeSessions(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		again, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)))
+		ids, err := s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, []string{again[0].SessionID}, ids, "the other session had ended")
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, again[0].SessionID, list[1].SessionID)
+		require.ErrorIs(t, rotate(s, again[0].SessionID, 1, now, 0), domain.ErrUnauthenticated)
+		require.NoError(t, rotate(s, again[1].SessionID, 1, now, 0), "another user")
+		ids, err = s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Empty(t, ids)
+	})
+}
+
+func TestRevocations(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
+		require.NoError(t, err)
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
+		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))
+		list, err := s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		later, err := s.RevocationsAfter(ctx, list[1].Seq, now)
+		require.NoError(t, err)
+		require.Equal(t, list[2:], later)
+		purged, err := s.PurgeSessions(ctx, now.Add(90*time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 3, purged) // two revocations and the session
+		purged, err = s.PurgeSessions(ctx, now.Add(90*time.Minute))
+		require.NoError(t, err)
+		require.Zero(t, purged)
+		list, err = s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.ErrorIs(t, rotate(s, "a", 1, now, 0), domain.ErrUnauthenticated, "the ended session was purged")
+	})
+}
+
+// A replica that lacks the last rows becomes the primary and assigns their numbers to other sessions. The other
+// instances must still see these revocations at their next poll.
+func TestRevocationsSurviveFailover(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		clock := now
+		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+		revoke := func(seq int64, id string) {
+			require.NoError(t, s.db.Writer(t.Context()).Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
+		}
+		for seq := int64(1); seq <= 5; seq++ {
+			revoke(seq, fmt.Sprint("before-", seq))
+		}
+		for range 4 {
+			require.NoError(t, r.Load(t.Context()))
+			clock = clock.Add(time.Minute)
+		}
+		for _, left := range []int64{0, 1, 3} { // rows of the replica that is promoted
+			require.NoError(t, s.db.Writer(t.Context()).Where("seq > ?", left).Delete(&revocationRow{}).Error)
+			for seq := left + 1; seq <= 7; seq++ {
+				revoke(seq, fmt.Sprintf("after-%d-%d", left, seq))
+				require.NoError(t, r.Load(t.Context()))
+				require.True(t, r.Has(fmt.Sprintf("after-%d-%d", left, seq)))
+			}
+			for range 4 {
+				require.NoError(t, r.Load(t.Context()))
+				clock = clock.Add(time.Minute)
+			}
+		}
+	})
+}
+
+func TestSeedUsersReusesUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		first, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Len(t, first, seedBatch+3)
+		again, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		for i := range first {
+			require.Equal(t, first[i].UserID, again[i].UserID)
+			require.NotEqual(t, first[i].SessionID, again[i].SessionID)
+		}
+	})
+}
+
+// A session is extended when a purge has found it, by a server whose clock is behind. It stays.
+func TestPurgeBesideExtensionOfSession(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), dbtest.Inject(db)
+		login(t, s, "1", "extended", now)
+		login(t, s, "2", "ended", now)
+		later := now.Add(time.Hour + time.Minute)
+
+		faults.Before(func(query string) error {
+			if query == "BEGIN" { // of the purge, which has read the sessions
+				faults.Before(nil)
+				require.NoError(t, rotate(s, "extended", 1, now.Add(time.Minute), 0))
+			}
+			return nil
+		})
+		n, err := s.PurgeSessions(t.Context(), later)
+		require.NoError(t, err)
+		require.Equal(t, 2, n, "found")
+		for session, want := range map[string]error{"extended": nil, "ended": domain.ErrUnauthenticated} {
+			_, _, err := s.SessionUser(t.Context(), session)
+			require.ErrorIs(t, err, want, session)
+		}
+	})
+}
+
+func TestSessionUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		owner := login(t, s, "1", "a", now)
+		u, ends, err := s.SessionUser(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, owner, u)
+		require.Equal(t, now.Add(time.Hour), ends)
+
+		refused := func(id, why string) {
+			t.Helper()
+			_, _, err := s.SessionUser(t.Context(), id)
+			require.ErrorIs(t, err, domain.ErrUnauthenticated, why)
+		}
+		refused("unknown", "there is no such session")
+		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)))
+		refused("a", "it was revoked")
+
+		orphan := newSession("b")
+		orphan.UserID = 999
+		row := newSessionRow(&orphan)
+		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
+		refused("b", "its user does not exist")
+	})
+}
+
+// login opens a session for a phone at a time.
+func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
+	t.Helper()
+	g := sendCode(t, s, phone)
+	sess := newSession(session)
+	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
+	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor)
+	require.NoError(t, err)
+	return u
+}
+
+func TestEraseUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		u, other := login(t, s, "138", "a", now), login(t, s, "139", "b", now)
+		login(t, s, "138", "c", now)
+		unused := sendCode(t, s, "138")
+		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
+		sessions, err := s.EraseUser(t.Context(), e)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"a", "c"}, sessions)
+		_, err = s.User(t.Context(), u.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
+		for _, id := range sessions {
+			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
+			_, _, err := s.SessionUser(t.Context(), id)
+			require.ErrorIs(t, err, domain.ErrUnauthenticated)
+		}
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor)
+		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
+
+		sessions, err = s.EraseUser(t.Context(), e)
+		require.NoError(t, err, "erasing twice is no error")
+		require.Empty(t, sessions)
+		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
+		purged, err := s.PurgeSessions(t.Context(), now.Add(time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, 2, purged, "the sessions of the erased user are purged")
+		require.NoError(t, rotate(s, "b", 1, now, 0), "other users are not affected")
+	})
+}
+
+// A login that runs beside the erasure of its user opens a session of the erased account only if it came first, and
+// that session ends with the others.
+func TestEraseUserBesideLogins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		for i := range 10 {
+			u := login(t, s, "138", fmt.Sprint("first", i), now)
+			g := sendCode(t, s, "138")
+			var erased []string
+			var opened domain.User
+			var loginErr, eraseErr error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				opened, loginErr = s.OpenSession(context.Background(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
+					newSession(fmt.Sprint("second", i)), anyCode, noFactor)
+			})
+			wg.Go(func() {
+				erased, eraseErr = s.EraseUser(context.Background(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
+			})
+			wg.Wait()
+			require.NoError(t, eraseErr)
+			if loginErr == nil && opened.ID == u.ID {
+				require.Contains(t, erased, fmt.Sprint("second", i))
+			}
+		}
+	})
+}
+
+func TestIdleUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const keep = 1000 * time.Hour
+		later := now.Add(keep)
+		order := 0
+		ordered := func(userID int64, status domain.OrderStatus, at time.Time) {
+			order++
+			require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, status, amount, created_at, "+
+				"expires_at, updated_at) VALUES (?, ?, 1, ?, 1, ?, ?, ?)", order, userID, status, at, at, at).Error)
+		}
+		idle := login(t, s, "1", "a", now)
+		login(t, s, "2", "b", later) // came back
+		recent := login(t, s, "3", "c", now)
+		ordered(recent.ID, domain.OrderCancelled, later)
+		owed := login(t, s, "4", "d", now)
+		ordered(owed.ID, domain.OrderPaid, now)
+		used := login(t, s, "5", "e", now)
+		ordered(used.ID, domain.OrderRedeemed, now)
+		_, err := s.PurgeSessions(t.Context(), later)
+		require.NoError(t, err)
+		login(t, s, "6", "f", later.Add(-time.Hour))
+		returned := login(t, s, "1x", "g", now)
+		login(t, s, "1x", "h", later)
+		_, err = s.PurgeSessions(t.Context(), later.Add(2*time.Hour))
+		require.NoError(t, err)
+
+		since := later.Add(-time.Minute)
+		found := func() (ids []int64) {
+			for after := int64(0); ; {
+				users, last, err := s.IdleUsers(t.Context(), after, since)
+				require.NoError(t, err)
+				if last == 0 {
+					return ids
+				}
+				for _, u := range users {
+					ids = append(ids, u.ID)
+				}
+				after = last
+			}
+		}
+		six := idle.ID + 5
+		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
+		for _, u := range []domain.User{returned, recent, owed, idle} {
+			_, err := s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since})
+			require.NoError(t, err)
+		}
+		for _, u := range []domain.User{returned, recent, owed} {
+			_, err = s.User(t.Context(), u.ID)
+			require.NoError(t, err, "a user who has come back or bought since the search is kept: %s", u.Phone)
+		}
+		_, err = s.User(t.Context(), idle.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		login(t, s, "5", "i", now) // an old login whose session lasts
+		require.Equal(t, []int64{six}, found())
+	})
+}
+
+func TestEraseIdleKeepsAdmins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const buyers = sqldb.PurgeBatch + 1 // two steps
+		_, err := s.SeedUsers(t.Context(), buyers, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		admin := login(t, s, "138", "a", now)
+		later := now.Add(1000 * time.Hour)
+		for n := 1; n > 0; {
+			n, err = s.PurgeSessions(t.Context(), later)
+			require.NoError(t, err)
+		}
+		users := auth.New(auth.Config{
+			Store: s, Revoked: auth.NewRevocations(s, nil, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
+		})
+		for _, want := range []int{buyers, 0} {
+			erased, err := users.EraseIdle(t.Context(), 999*time.Hour)
+			require.NoError(t, err)
+			require.Equal(t, want, erased)
+		}
+		_, err = s.User(t.Context(), admin.ID)
+		require.NoError(t, err)
+	})
+}
+
+var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|actor)_id$|device|asker|network|second_factor`)
+
+// Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
+func TestPersonalColumnsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/security.md")
+	require.NoError(t, err)
+	db, err := sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	_, err = db.MigrateUp(t.Context())
+	require.NoError(t, err)
+	var columns []struct{ Table, Name string }
+	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
+		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)
+	found := 0
+	for _, c := range columns {
+		if personal.MatchString(c.Name) {
+			found++
+			require.Contains(t, string(text), "`"+c.Table+"."+c.Name+"`")
+		}
+	}
+	require.Greater(t, found, 8)
+}

@@ -1,0 +1,139 @@
+package repo
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+)
+
+type auditRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        time.Time
+	Actor     string
+	ActorID   int64
+	Action    string
+	VoucherID int64
+	OrderID   *int64
+	Detail    string
+}
+
+func (auditRow) TableName() string { return "audit_log" }
+
+func (r *auditRow) entry() domain.AuditEntry {
+	e := domain.AuditEntry{
+		ID: r.ID, At: r.At, Actor: domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
+		VoucherID: r.VoucherID, Detail: r.Detail,
+	}
+	if r.OrderID != nil {
+		e.OrderID = *r.OrderID
+	}
+	return e
+}
+
+// writeAudit writes log entries in the same transaction as the changes that they record.
+func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
+	rows := make([]auditRow, len(entries))
+	for i, e := range entries {
+		rows[i] = auditRow{
+			At: e.At, Actor: string(e.Actor.Kind), ActorID: e.Actor.ID, Action: e.Action, VoucherID: e.VoucherID, Detail: e.Detail,
+		}
+		if e.OrderID != 0 {
+			rows[i].OrderID = &entries[i].OrderID
+		}
+	}
+	return tx.Create(&rows).Error
+}
+
+// RecordChange implements service.ChangeLog.
+func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
+	return s.db.Translate(writeAudit(s.db.Writer(ctx), e))
+}
+
+// findAudit returns nil if the log has an entry about the order with this time, action and actor, and gorm.ErrRecordNotFound
+// otherwise.
+func findAudit(tx *gorm.DB, e domain.AuditEntry) error {
+	return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
+		e.OrderID, e.Action, e.At, e.Actor.Kind, e.Actor.ID).Take(&auditRow{}).Error
+}
+
+// AuditLog implements domain.AuditStore.
+func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
+		if value != 0 {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []auditRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	entries := make([]domain.AuditEntry, len(rows))
+	for i := range rows {
+		entries[i] = rows[i].entry()
+	}
+	return entries, nil
+}
+
+type adminRequestRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        time.Time
+	UserID    int64
+	Role      string
+	Method    string
+	Route     string
+	Target    string
+	Status    int
+	RequestID string
+	Network   string
+}
+
+func (adminRequestRow) TableName() string { return "admin_requests" }
+
+// RecordRequest implements domain.AuditStore.
+func (s *Store) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
+	row := adminRequestRow{
+		At: r.At, UserID: r.UserID, Role: string(r.Role), Method: r.Method, Route: r.Route, Target: r.Target, Status: r.Status,
+		RequestID: r.RequestID, Network: r.Network,
+	}
+	err := s.db.Writer(ctx).Create(&row).Error
+	r.ID = row.ID
+	return s.db.Translate(err)
+}
+
+// FinishRequest implements domain.AuditStore.
+func (s *Store) FinishRequest(ctx context.Context, id int64, status int) error {
+	return s.db.Translate(s.db.Writer(ctx).Model(&adminRequestRow{ID: id}).Update("status", status).Error)
+}
+
+// AdminRequests implements domain.AuditStore.
+func (s *Store) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	if f.UserID != 0 {
+		q = q.Where("user_id = ?", f.UserID)
+	}
+	if f.Target != "" {
+		q = q.Where("target = ?", f.Target)
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []adminRequestRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	requests := make([]domain.AdminRequest, len(rows))
+	for i, r := range rows {
+		requests[i] = domain.AdminRequest{
+			ID: r.ID, At: r.At, UserID: r.UserID, Role: domain.Role(r.Role), Method: r.Method, Route: r.Route, Target: r.Target,
+			Status: r.Status, RequestID: r.RequestID, Network: r.Network,
+		}
+	}
+	return requests, nil
+}

@@ -1,0 +1,175 @@
+package repo
+
+import (
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// The rows of the tables. They do not leave this package.
+
+type voucherRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	ShopID      int64
+	Title       string
+	SubTitle    string
+	Rules       string
+	PayValue    int64
+	ActualValue int64
+	Currency    string
+	Type        int8
+	Status      int8
+	ImageID     string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	ShopName    *string   `gorm:"->"`                   // only of withShops
+}
+
+func (voucherRow) TableName() string { return "vouchers" }
+
+type saleRow struct {
+	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
+	InitialStock int64
+	Added        int64 `gorm:"->"` // only of saleColumns
+	Stock        int64
+	BeginAt      time.Time
+	EndAt        time.Time
+	LimitPerUser int
+	EntryMode    int8
+	PassTTL      int `gorm:"column:pass_ttl"` // seconds
+	EntryEpoch   uint32
+
+	EntryChallenge bool
+	EntryOpensAt   *time.Time
+	EntryRate      int
+	EntryPaused    bool
+	EntryMessage   string
+
+	PayTimeout  *int // seconds
+	UnpaidLimit *int
+	Segments    int
+
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (saleRow) TableName() string { return "seckill_vouchers" }
+
+// saleColumns selects the fields of a saleRow, including the sum of its stock changes, of which a sale has few.
+const saleColumns = `seckill_vouchers.*,
+	(SELECT COALESCE(SUM(delta), 0) FROM stock_changes c WHERE c.voucher_id = seckill_vouchers.voucher_id) AS added`
+
+func newVoucherRow(v *domain.Voucher) voucherRow {
+	return voucherRow{
+		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
+		ImageID: v.ImageID, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}
+}
+
+func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
+	v := domain.Voucher{
+		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
+		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
+		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status), ImageID: r.ImageID,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if r.ShopName != nil {
+		v.Offer = domain.NewOffer(&v, *r.ShopName)
+	}
+	if s != nil {
+		v.Sale = &domain.Sale{
+			InitialStock: s.InitialStock, Added: s.Added, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
+			LimitPerUser: s.LimitPerUser,
+			Entry:        s.entry(),
+			UnpaidLimit:  s.UnpaidLimit,
+			Segments:     s.Segments,
+			ChangedAt:    s.UpdatedAt,
+		}
+		if s.PayTimeout != nil {
+			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second
+		}
+	}
+	return v
+}
+
+// payTimeoutOf returns the column of a sale's time to pay: seconds, or nil for the default of the server.
+func payTimeoutOf(s *domain.Sale) *int {
+	if s.PayTimeout == 0 {
+		return nil
+	}
+	seconds := int(s.PayTimeout / time.Second)
+	return &seconds
+}
+
+func (s *saleRow) entry() domain.Entry {
+	e := domain.Entry{
+		Mode: domain.EntryMode(s.EntryMode), Challenge: s.EntryChallenge, PassTTL: time.Duration(s.PassTTL) * time.Second,
+		Epoch: s.EntryEpoch, Rate: s.EntryRate, Paused: s.EntryPaused, Message: s.EntryMessage,
+	}
+	if s.EntryOpensAt != nil {
+		e.OpensAt = *s.EntryOpensAt
+	}
+	return e
+}
+
+// setEntry sets the columns of an entry.
+func (s *saleRow) setEntry(e *domain.Entry) {
+	s.EntryMode, s.PassTTL, s.EntryEpoch = int8(e.Mode), int(e.PassTTL/time.Second), e.Epoch
+	s.EntryChallenge, s.EntryRate, s.EntryPaused, s.EntryMessage = e.Challenge, e.Rate, e.Paused, e.Message
+	s.EntryOpensAt = nil
+	if !e.OpensAt.IsZero() {
+		s.EntryOpensAt = &e.OpensAt
+	}
+}
+
+// entryColumns are the columns that setEntry sets.
+var entryColumns = []string{
+	"entry_mode", "pass_ttl", "entry_epoch", "entry_challenge", "entry_opens_at", "entry_rate", "entry_paused", "entry_message",
+}
+
+type stockChangeRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	VoucherID int64
+	Delta     int64
+	Reason    string
+	ActorID   int64
+	CreatedAt time.Time
+}
+
+func (stockChangeRow) TableName() string { return "stock_changes" }
+
+type shopRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Name      string
+	TypeID    int64
+	Images    string
+	Area      string
+	Address   string
+	X, Y      float64
+	AvgPrice  int64
+	Sold      int
+	Comments  int
+	Score     int
+	OpenHours string
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (shopRow) TableName() string { return "shops" }
+
+func newShopRow(s *domain.Shop) shopRow {
+	return shopRow{
+		ID: s.ID, Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
+		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+}
+
+func (r *shopRow) shop() domain.Shop {
+	return domain.Shop{
+		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
+		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}

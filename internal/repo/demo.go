@@ -1,0 +1,60 @@
+package repo
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/domain"
+	"seckill/internal/picture"
+)
+
+// SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and
+// reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
+func (s *Store) SeedDemo(
+	ctx context.Context, content func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error),
+) (seeded bool, err error) {
+	err = s.db.WithSchemaLock(ctx, func() error {
+		return s.db.Write(ctx, func(tx *gorm.DB) error {
+			var n int64
+			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
+				return err
+			}
+			if seeded = n == 0; !seeded {
+				return nil
+			}
+			shops, pictures, vouchers, err := content()
+			if err != nil {
+				return err
+			}
+			for _, p := range pictures {
+				row := imageRow(p)
+				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+					return err
+				}
+			}
+			return insertDemo(tx, shops, vouchers)
+		})
+	})
+	return seeded, err
+}
+
+func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
+	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
+	for i := range shops {
+		row := newShopRow(&shops[i])
+		row.ID = 0
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		ids[shops[i].ID] = row.ID
+	}
+	for _, v := range vouchers {
+		v.ShopID = ids[v.ShopID]
+		if err := insertVoucher(tx, &v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

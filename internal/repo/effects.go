@@ -1,0 +1,78 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// errLeaseLost is the error of a run whose key was taken over by another run.
+var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.ErrOrderInProgress)
+
+// NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
+func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
+	return s.db.RetryUnavailable(ctx, func() error {
+		return s.db.RunTx(ctx, func(tx *gorm.DB) error {
+			if _, err := lockLease(tx, c); err != nil {
+				return err
+			}
+			return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
+		})
+	})
+}
+
+// lockLease reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
+// Error: errLeaseLost.
+func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
+	var row keyRow
+	err := whereKeys(tx.Clauses(sqldb.ForUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
+		return row, errLeaseLost
+	}
+	return row, err
+}
+
+// writeOnce is db.Write for an effect that must happen once per request, even if the request is repeated because its
+// answer was lost. Every POST that changes something in one transaction uses it. fn returns the id of the changed
+// resource.
+//
+// If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier
+// run has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package
+// service then answers from that resource. If another run has taken over the key, nothing changes either and the error
+// is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a
+// key, WriteOnce is db.Write.
+//
+// As in db.Write, fn may run several times. A request must pass its claim to WriteOnce at most once.
+func writeOnce(
+	ctx context.Context, db sqldb.Access, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error),
+) error {
+	if c == nil {
+		return db.Write(ctx, func(tx *gorm.DB) error {
+			_, err := fn(tx)
+			return err
+		})
+	}
+	err := db.Write(ctx, func(tx *gorm.DB) error {
+		row, err := lockLease(tx, c)
+		if err != nil {
+			return err
+		}
+		if row.Done {
+			return &domain.DoneBeforeError{ResourceID: *row.ResourceID}
+		}
+		id, err := fn(tx)
+		if err != nil {
+			return err
+		}
+		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
+	})
+	return db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+	})
+}

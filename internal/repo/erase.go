@@ -1,0 +1,118 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// EraseUser implements auth.Store.
+func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error) {
+	var sessions []string
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		sessions = nil
+		var u userRow
+		err := tx.Clauses(sqldb.ForUpdate).Where("deleted_at IS NULL").Take(&u, e.UserID).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Pluck("id", &sessions).Error
+		if err != nil {
+			return err
+		}
+		if !e.IdleSince.IsZero() {
+			// The user may have come back, or bought with a token that outlives the session, since IdleUsers read the account.
+			var idle int64
+			if err := whereIdle(tx.Model(&userRow{}), e.IdleSince).Where("id = ?", u.ID).Count(&idle).Error; err != nil || idle == 0 {
+				sessions = nil
+				return err
+			}
+		}
+		return erase(tx, &u, sessions, e)
+	})
+	return sessions, err
+}
+
+// erase removes the person from the row of a user that the transaction has locked, and ends the sessions. Their rows
+// expire at once, so that they are purged.
+func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
+	if err := revokeAll(tx, sessions, e.Now, e.KeepUntil); err != nil {
+		return err
+	}
+	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {
+		return err
+	}
+	if err := tx.Exec("DELETE FROM login_codes WHERE phone = ?", u.Phone).Error; err != nil {
+		return err
+	}
+	if err := tx.Exec("DELETE FROM idempotency_keys WHERE user_id = ?", u.ID).Error; err != nil {
+		return err
+	}
+	if err := tx.Exec("DELETE FROM second_factors WHERE user_id = ?", u.ID).Error; err != nil {
+		return err
+	}
+	return tx.Model(u).Updates(map[string]any{
+		"phone": tombstone(u.ID), "nick_name": "", "icon": "", "role": string(domain.RoleBuyer), "deleted_at": e.Now, "updated_at": e.Now,
+	}).Error
+}
+
+// tombstone returns the phone of an erased user. It is unique, is not a number, and fits into the column for every id.
+func tombstone(userID int64) string { return fmt.Sprintf("x%d", userID) }
+
+// IdleUsers implements auth.Store. It reads the users in the order of their ids, PurgeBatch per call, so that no call
+// reads a large table.
+func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error) {
+	r := s.db.Reader(ctx)
+	var window []int64
+	err = r.Model(&userRow{}).Where("id > ?", after).Order("id").Limit(sqldb.PurgeBatch).Pluck("id", &window).Error
+	if err != nil || len(window) == 0 {
+		return nil, 0, s.db.Translate(err)
+	}
+	last = window[len(window)-1]
+	var rows []userRow
+	err = whereIdle(r, since).Where("id > ? AND id <= ?", after, last).Find(&rows).Error
+	for i := range rows {
+		idle = append(idle, rows[i].user())
+	}
+	return idle, last, s.db.Translate(err)
+}
+
+// whereIdle selects the users without a session, without a login and an order since the given time, and without an order
+// that is unfinished.
+func whereIdle(db *gorm.DB, since time.Time) *gorm.DB {
+	return db.Where("deleted_at IS NULL AND updated_at < ?", since).
+		Where("NOT EXISTS (SELECT 1 FROM sessions s WHERE s.user_id = users.id)").
+		Where("NOT EXISTS (SELECT 1 FROM voucher_orders o WHERE o.user_id = users.id AND (o.created_at >= ? OR o.status IN ?))",
+			since, []domain.OrderStatus{domain.OrderPendingPayment, domain.OrderPaid, domain.OrderRefunding})
+}
+
+// SessionsOf implements domain.PersonalStore.
+func (s *Store) SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]domain.SessionRecord, error) {
+	var rows []domain.SessionRecord
+	err := s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id = ? AND id > ?", userID, after).Order("id").Limit(limit).Find(&rows).Error
+	return rows, s.db.Translate(err)
+}
+
+// LoginCodesOf implements domain.PersonalStore.
+func (s *Store) LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]domain.LoginCodeRecord, error) {
+	var rows []domain.LoginCodeRecord
+	err := s.db.Reader(ctx).Model(&loginRequestRow{}).Where("phone = ? AND login_id > ?", phone, after).Order("login_id").Limit(limit).Find(&rows).Error
+	return rows, s.db.Translate(err)
+}
+
+// SecondFactorsOf implements domain.PersonalStore.
+func (s *Store) SecondFactorsOf(ctx context.Context, userID int64) ([]time.Time, error) {
+	var enrolled []time.Time
+	err := s.db.Reader(ctx).Model(&secondFactorRow{}).Where("user_id = ?", userID).Pluck("enrolled_at", &enrolled).Error
+	return enrolled, s.db.Translate(err)
+}

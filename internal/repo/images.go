@@ -1,0 +1,50 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/domain"
+	"seckill/internal/picture"
+)
+
+type imageRow struct {
+	ID        string `gorm:"primaryKey"`
+	Width     int
+	Height    int
+	JPEG      []byte `gorm:"column:jpeg"`
+	CreatedAt time.Time
+}
+
+func (imageRow) TableName() string { return "images" }
+
+// AddPicture implements picture.Store.
+func (s *Store) AddPicture(ctx context.Context, p *picture.Picture) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		row := imageRow(*p)
+		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
+	})
+}
+
+// Picture implements picture.Store.
+func (s *Store) Picture(ctx context.Context, id string) (picture.Picture, error) {
+	var row imageRow
+	err := s.db.Reader(ctx).Where("id = ?", id).Take(&row).Error
+	return picture.Picture(row), s.db.Translate(err)
+}
+
+// requireImage returns an *domain.InvalidError unless id is empty or that of a stored picture. Pictures are never deleted.
+func requireImage(tx *gorm.DB, id string) error {
+	if id == "" {
+		return nil
+	}
+	err := tx.Session(&gorm.Session{}).Select("id").Where("id = ?", id).Take(&imageRow{}).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return domain.Invalid("image_id", "is not the id of an uploaded picture")
+	}
+	return err
+}

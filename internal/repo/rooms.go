@@ -1,0 +1,424 @@
+package repo
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// The rows of the tables. They do not leave this package.
+
+type roomRow struct {
+	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
+	Joined    uint32
+	Size      uint32
+	Seed      []byte
+	StartedAt *time.Time
+}
+
+func (roomRow) TableName() string { return "rooms" }
+
+type placeRow struct {
+	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
+	UserID    int64 `gorm:"primaryKey;autoIncrement:false"`
+	Number    uint32
+	JoinedAt  time.Time
+	Behind    bool // all others, because the user had a pass before and did not buy
+}
+
+// noPlace is the number of a user who has left a place, but keeps what it says about the next one.
+const noPlace = math.MaxUint32
+
+// lost reports whether the user needs another place. number is that of a place that is over, or -1.
+func (r *placeRow) lost(number int64) bool { return r.Number == noPlace || int64(r.Number) == number }
+
+func (placeRow) TableName() string { return "room_places" }
+
+type roomEventRow struct {
+	VoucherID int64  `gorm:"primaryKey;autoIncrement:false"`
+	Seq       uint32 `gorm:"primaryKey;autoIncrement:false"`
+	Kind      int8
+	At        time.Time
+	ExpiresAt *time.Time
+	Present   int
+	Bought    int `gorm:"->"` // counted by the transactions of the orders
+	Data      []byte
+}
+
+func (roomEventRow) TableName() string { return "room_log" }
+
+// JoinRoom implements entry.RoomStore. The row of the room is locked, so numbers have no gaps and the size of the lobby
+// is exact.
+func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error) {
+	var numbers []uint32
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		room, err := lockRoom(tx, voucherID)
+		if err != nil {
+			return err
+		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		users := make([]int64, len(requests))
+		for i := range requests {
+			users[i] = requests[i].UserID
+		}
+		var found []placeRow
+		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
+			return err
+		}
+		places := make(map[int64]placeRow, len(found))
+		for _, p := range found {
+			places[p.UserID] = p
+		}
+		var lost []placeRow
+		for _, r := range requests {
+			if p, has := places[r.UserID]; has && p.lost(r.Lost) {
+				lost = append(lost, p)
+			}
+		}
+		bought, err := boughtSince(tx, voucherID, lost)
+		if err != nil {
+			return err
+		}
+
+		numbers = make([]uint32, len(requests))
+		joined := room.Joined
+		var added []placeRow
+		var behind []uint32
+		for i, r := range requests {
+			p, has := places[r.UserID]
+			lost := has && p.lost(r.Lost)
+			if !has || lost {
+				p = placeRow{VoucherID: voucherID, UserID: r.UserID, Number: joined, JoinedAt: now, Behind: lost && !bought[r.UserID]}
+				joined++
+				places[r.UserID] = p
+				added = append(added, p)
+				if p.Behind {
+					behind = append(behind, p.Number)
+				}
+			}
+			numbers[i] = p.Number
+		}
+		if len(added) == 0 {
+			return nil
+		}
+
+		err = tx.Clauses(clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"number", "joined_at", "behind"})}).Create(&added).Error
+		if err != nil {
+			return err
+		}
+		if len(behind) > 0 {
+			e := domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomBehind, At: now, Numbers: behind}
+			if err := appendEvent(tx, e); err != nil {
+				return err
+			}
+		}
+		return tx.Model(&room).Update("joined", joined).Error
+	})
+	return numbers, err
+}
+
+// lockRoom locks the row of a room, and creates it if necessary.
+func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
+	var room roomRow
+	err := tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
+	if !errors.Is(err, gorm.ErrRecordNotFound) {
+		return room, err
+	}
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&roomRow{VoucherID: voucherID}).Error; err != nil {
+		return room, err
+	}
+	return room, tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
+}
+
+// StartRoom implements entry.RoomStore. It reads the begin of the sale itself, under the lock of the room: an admin may
+// just have postponed it.
+func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		room, err := lockRoom(tx, voucherID)
+		if err != nil || room.StartedAt != nil {
+			return err
+		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		var begun int64
+		err = tx.Table("seckill_vouchers").Where("voucher_id = ? AND begin_at <= ?", voucherID, now).Count(&begun).Error
+		if err != nil || begun == 0 {
+			return err
+		}
+		return tx.Model(&room).Updates(map[string]any{"seed": seed[:], "size": room.Joined, "started_at": now}).Error
+	})
+}
+
+// LeaveRoom implements entry.RoomStore.
+func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		if _, err := lockRoom(tx, voucherID); err != nil {
+			return err
+		}
+		type key struct {
+			user   int64
+			number uint32
+		}
+		left := make(map[key]domain.RoomPlace, len(places))
+		users := make([]int64, len(places))
+		for i, p := range places {
+			left[key{p.UserID, p.Number}] = p
+			users[i] = p.UserID
+		}
+		var found []placeRow
+		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
+			return err
+		}
+		// A user with another number has a newer place, or has left before.
+		found = slices.DeleteFunc(found, func(p placeRow) bool {
+			_, leaves := left[key{p.UserID, p.Number}]
+			return !leaves
+		})
+		bought, err := boughtSince(tx, voucherID, found)
+		if err != nil {
+			return err
+		}
+
+		var gone []int64
+		var unused []int64
+		var numbers []uint32
+		for _, p := range found {
+			place := left[key{p.UserID, p.Number}]
+			used := bought[p.UserID] || place.Bought
+			// The event takes a waiting place out of the line, and frees the unit of a pass.
+			if !place.Over || place.Pass && !used {
+				numbers = append(numbers, p.Number)
+			}
+			if !used && (place.Over || p.Behind) {
+				unused = append(unused, p.UserID)
+			} else {
+				gone = append(gone, p.UserID)
+			}
+		}
+
+		of := func(users []int64) *gorm.DB {
+			return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
+		}
+		if len(gone) > 0 {
+			if err := of(gone).Delete(&placeRow{}).Error; err != nil {
+				return err
+			}
+		}
+		if len(unused) > 0 {
+			if err := of(unused).Update("number", uint32(noPlace)).Error; err != nil {
+				return err
+			}
+		}
+		if len(numbers) == 0 {
+			return nil
+		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		return appendEvent(tx, domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomLeft, At: now, Numbers: numbers})
+	})
+}
+
+// boughtSince returns which users of the places have placed an order of the sale since they joined, whatever became of
+// it.
+func boughtSince(tx *gorm.DB, voucherID int64, places []placeRow) (map[int64]bool, error) {
+	bought := make(map[int64]bool, len(places))
+	if len(places) == 0 {
+		return bought, nil
+	}
+
+	joined := make(map[int64]time.Time, len(places))
+	users := make([]int64, len(places))
+	for i, p := range places {
+		joined[p.UserID] = p.JoinedAt
+		users[i] = p.UserID
+	}
+	var orders []struct {
+		UserID    int64
+		CreatedAt time.Time
+	}
+	err := tx.Table("voucher_orders").Select("user_id", "created_at").Where("user_id IN ? AND voucher_id = ?", users, voucherID).
+		Scan(&orders).Error
+	for _, o := range orders {
+		bought[o.UserID] = bought[o.UserID] || !o.CreatedAt.Before(joined[o.UserID])
+	}
+	return bought, err
+}
+
+// appendEvent stores an event with the next sequence number, in a transaction that has locked the room.
+func appendEvent(tx *gorm.DB, e domain.RoomEvent) error {
+	err := tx.Raw("SELECT COALESCE(MAX(seq), 0) + 1 FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&e.Seq).Error
+	if err != nil {
+		return err
+	}
+	row := newRoomEventRow(&e)
+	return tx.Create(&row).Error
+}
+
+// Admit implements entry.RoomStore.
+func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		if _, err := lockRoom(tx, e.VoucherID); err != nil {
+			return err
+		}
+		var last uint32
+		if err := tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&last).Error; err != nil {
+			return err
+		}
+		if last != e.Seq-1 {
+			return domain.ErrInvalidState
+		}
+		row := newRoomEventRow(&e)
+		return tx.Create(&row).Error
+	})
+}
+
+// maxEvents bounds the events of one read.
+const maxEvents = 500
+
+// Rooms implements entry.RoomStore. The purchases are read before the stock: an order that is placed in between makes
+// the room look fuller, so that no pass is given too much.
+func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([]domain.Room, time.Time, error) {
+	db := s.db.Reader(ctx)
+	now, err := s.db.Now(db)
+	if err != nil {
+		return nil, now, s.db.Translate(err)
+	}
+	bought, err := readBought(db, after)
+	if err != nil {
+		return nil, now, s.db.Translate(err)
+	}
+
+	ids := slices.Collect(maps.Keys(after))
+	var rows []struct {
+		Room  roomRow `gorm:"embedded"`
+		Stock int64
+	}
+	err = db.Model(&roomRow{}).Select("rooms.*, s.stock").Joins("JOIN seckill_vouchers s ON s.voucher_id = rooms.voucher_id").
+		Where("rooms.voucher_id IN ?", ids).Scan(&rows).Error
+	if err != nil {
+		return nil, now, s.db.Translate(err)
+	}
+
+	rooms := make([]domain.Room, 0, len(rows))
+	for i := range rows {
+		row := &rows[i].Room
+		room := domain.Room{
+			VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: rows[i].Stock, Bought: bought[row.VoucherID],
+		}
+		if row.StartedAt != nil {
+			room.StartedAt = *row.StartedAt
+			copy(room.Seed[:], row.Seed)
+		}
+		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
+			return nil, now, s.db.Translate(err)
+		}
+		rooms = append(rooms, room)
+	}
+	return rooms, now, nil
+}
+
+// readBought returns the purchases of each room by admission, from the cursor's on.
+func readBought(db *gorm.DB, after map[int64]domain.RoomCursor) (map[int64]map[uint32]int, error) {
+	all := make(map[int64]map[uint32]int, len(after))
+	for id, cursor := range after {
+		var rounds []roomEventRow
+		err := db.Select("seq", "bought").Where("voucher_id = ? AND seq >= ? AND bought > 0", id, cursor.Round).Find(&rounds).Error
+		if err != nil {
+			return nil, err
+		}
+		all[id] = make(map[uint32]int, len(rounds))
+		for _, r := range rounds {
+			all[id][r.Seq] = r.Bought
+		}
+	}
+	return all, nil
+}
+
+// readEvents returns the next events of a room.
+func readEvents(db *gorm.DB, voucherID int64, after uint32) ([]domain.RoomEvent, error) {
+	var rows []roomEventRow
+	err := db.Where("voucher_id = ? AND seq > ?", voucherID, after).Order("seq").Limit(maxEvents).Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	var events []domain.RoomEvent
+	for i := range rows {
+		e, err := rows[i].event()
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// PurgePlaces implements entry.RoomStore.
+func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
+	db := s.db.Reader(ctx)
+	now, err := s.db.Now(db)
+	if err != nil {
+		return 0, s.db.Translate(err)
+	}
+	var rows []placeRow
+	err = db.Select("p.voucher_id, p.user_id").Table("rooms r").
+		Joins("JOIN seckill_vouchers s ON s.voucher_id = r.voucher_id AND s.end_at < ?", now.Add(-domain.PlaceLife)).
+		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id").Limit(sqldb.PurgeBatch).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return 0, s.db.Translate(err)
+	}
+	err = s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Delete(&rows).Error })
+	return len(rows), err
+}
+
+// PlacesOf implements domain.PersonalStore. There are few rooms, and the place of a user is found by its primary key.
+func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([]domain.PlaceRecord, error) {
+	var places []domain.PlaceRecord
+	err := s.db.Reader(ctx).Select("p.voucher_id, p.number, p.joined_at").Table("rooms r").
+		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id AND p.user_id = ?", userID).
+		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit).Scan(&places).Error
+	return places, s.db.Translate(err)
+}
+
+func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
+	row := roomEventRow{VoucherID: e.VoucherID, Seq: e.Seq, Kind: int8(e.Kind), At: e.At, Present: e.Present, Data: []byte{}}
+	if !e.ExpiresAt.IsZero() {
+		row.ExpiresAt = &e.ExpiresAt
+	}
+	for _, n := range e.Numbers {
+		row.Data = binary.AppendUvarint(row.Data, uint64(n))
+	}
+	return row
+}
+
+func (r *roomEventRow) event() (domain.RoomEvent, error) {
+	e := domain.RoomEvent{VoucherID: r.VoucherID, Seq: r.Seq, Kind: domain.RoomEventKind(r.Kind), At: r.At, Present: r.Present}
+	if r.ExpiresAt != nil {
+		e.ExpiresAt = *r.ExpiresAt
+	}
+	for data := r.Data; len(data) > 0; {
+		n, size := binary.Uvarint(data)
+		if size <= 0 || n > 1<<32-1 {
+			return e, fmt.Errorf("room_log: event %d of voucher %d cannot be read", r.Seq, r.VoucherID)
+		}
+		e.Numbers, data = append(e.Numbers, uint32(n)), data[size:]
+	}
+	return e, nil
+}

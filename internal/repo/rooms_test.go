@@ -1,0 +1,338 @@
+package repo
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+	"seckill/test/dbtest"
+)
+
+// onEachWithSale runs a test on every database, with the sale of voucher 1.
+func onEachWithSale(t *testing.T, fn func(t *testing.T, s *Store)) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		access := sqldb.Access{DB: db}
+		require.NoError(t, access.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers "+
+			"(voucher_id, initial_stock, stock, begin_at, end_at, created_at, updated_at) VALUES (1, 9, 9, ?, ?, ?, ?)",
+			now, now, now, now).Error)
+		fn(t, newStore(db))
+	})
+}
+
+// room reads the room of voucher 1.
+func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
+	t.Helper()
+	rooms, now, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
+	require.NoError(t, err)
+	require.Len(t, rooms, 1, "voucher 3 has no room")
+	return rooms[0], now
+}
+
+// Numbers are dense and unique, and a user has one place, however many servers join users at once.
+func TestJoinRoom(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
+		require.NoError(t, err)
+		require.Empty(t, rooms)
+		const users, servers = 40, 4
+		var (
+			mu     sync.Mutex
+			places = map[int64]uint32{}
+			wg     sync.WaitGroup
+		)
+		for range servers {
+			wg.Go(func() {
+				for _, i := range rand.Perm(users) {
+					batch := []domain.PlaceRequest{{UserID: int64(i) + 1, Lost: -1}, {UserID: int64(i)/2 + 1, Lost: -1}, {UserID: int64(i) + 1, Lost: -1}}
+					numbers, err := s.JoinRoom(t.Context(), 1, batch)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for j, n := range numbers {
+						if had, ok := places[batch[j].UserID]; ok && had != n {
+							t.Errorf("user %d has the places %d and %d", batch[j].UserID, had, n)
+						}
+						places[batch[j].UserID] = n
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		taken := map[uint32]bool{}
+		for _, n := range places {
+			require.Less(t, n, uint32(users))
+			taken[n] = true
+		}
+		require.Len(t, taken, users)
+		r, _ := room(t, s, 0)
+		require.Equal(t, domain.Room{VoucherID: 1, Joined: users, Stock: 9, Bought: map[uint32]int{}}, r)
+	})
+}
+
+// The lobby is exactly those who joined before the start, even if others join at the same time.
+func TestStartRoom(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		var wg sync.WaitGroup
+		for user := range int64(30) {
+			wg.Go(func() {
+				if _, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: -1}}); err != nil {
+					t.Error(err)
+				}
+				if user%10 == 5 {
+					if err := s.StartRoom(t.Context(), 1, [32]byte{byte(user)}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		r, now := room(t, s, 0)
+		require.Equal(t, uint32(30), r.Joined)
+		require.Positive(t, r.Size)
+		require.Contains(t, []byte{5, 15, 25}, r.Seed[0])
+		require.WithinDuration(t, now, r.StartedAt, time.Minute)
+		before := r
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{99}))
+		r, _ = room(t, s, 0)
+		require.Equal(t, before, r, "a second start changes nothing")
+	})
+}
+
+// Admissions and departures have the sequence numbers 1, 2, 3 and so on; of two servers that admit, one does.
+func TestRoomEvents(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		_, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: -1}})
+		require.NoError(t, err)
+		admitted := domain.RoomEvent{
+			VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Minute), Present: 3, Numbers: []uint32{2, 0, 1<<32 - 1},
+		}
+		outcomes := make([]error, 4)
+		var wg sync.WaitGroup
+		for i := range outcomes {
+			wg.Go(func() { outcomes[i] = s.Admit(ctx, admitted) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range outcomes {
+			if err == nil {
+				won++
+			} else {
+				require.ErrorIs(t, err, domain.ErrInvalidState)
+			}
+		}
+		require.Equal(t, 1, won)
+		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}, {UserID: 12, Number: 7}, {UserID: 99, Number: 1}}))
+		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}}), "once more")
+		r, _ := room(t, s, 0)
+		require.Len(t, r.Events, 2)
+		require.Equal(t, admitted, r.Events[0])
+		require.Equal(t, []uint32{1}, r.Events[1].Numbers)
+		require.Equal(t, domain.RoomLeft, r.Events[1].Kind)
+		require.Equal(t, uint32(2), r.Events[1].Seq)
+		r, _ = room(t, s, 1)
+		require.Len(t, r.Events, 1)
+		require.ErrorIs(t, s.Admit(ctx, domain.RoomEvent{VoucherID: 1, Seq: 5, Kind: domain.RoomAdmitted, At: now}), domain.ErrInvalidState)
+
+		numbers, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{3, 4, 2}, numbers, "a lost place, one that was left, and another place than the lost one")
+		numbers, err = s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{3}, numbers)
+	})
+}
+
+func TestDamagedEvent(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		_, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}})
+		require.NoError(t, err)
+		require.NoError(t, s.Admit(t.Context(), domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, Numbers: []uint32{300}}))
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
+		_, _, err = s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
+		require.ErrorContains(t, err, "cannot be read")
+	})
+}
+
+func TestPurgePlaces(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		requests := make([]domain.PlaceRequest, sqldb.PurgeBatch+1)
+		for i := range requests {
+			requests[i] = domain.PlaceRequest{UserID: int64(i) + 1, Lost: -1}
+		}
+		_, err := s.JoinRoom(ctx, 1, requests)
+		require.NoError(t, err)
+		_, err = s.JoinRoom(ctx, 2, requests[:2])
+		require.NoError(t, err)
+		end := func(voucherID int64, ago time.Duration) {
+			require.NoError(t, s.db.Writer(ctx).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, "+
+				"updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, time.Now().UTC().Add(-ago), now, now).Error)
+		}
+		require.NoError(t, s.db.Writer(ctx).Exec("DELETE FROM seckill_vouchers").Error)
+		end(1, domain.PlaceLife+time.Minute)
+		end(2, domain.PlaceLife-time.Minute)
+		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
+			n, err := s.PurgePlaces(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		var left int64
+		require.NoError(t, s.db.Reader(ctx).Model(&placeRow{}).Count(&left).Error)
+		require.Equal(t, int64(2), left)
+		r, _ := room(t, s, 0)
+		require.Equal(t, uint32(len(requests)), r.Joined)
+	})
+}
+
+// The event of leaving names the places that wait and the valid passes that have not bought, each once: a pass counts
+// once, and so does a unit.
+func TestLeavingAfterPurchase(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		const (
+			bought, unused, earlier, waiting, ghost, queued, expired = 0, 1, 2, 3, 4, 5, 6
+		)
+		takePlace(t, s, earlier, time.Now().Add(-time.Hour))
+		for user := range int64(7) {
+			require.Equal(t, uint32(user), join(t, s, user, -1))
+		}
+		takePlace(t, s, bought, time.Now().Add(time.Minute))
+		takePlace(t, s, ghost, time.Now().Add(time.Minute))
+		for range 2 {
+			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+				{UserID: bought, Number: bought, Over: true, Pass: true},
+				{UserID: unused, Number: unused, Over: true, Pass: true},
+				{UserID: earlier, Number: earlier},
+				{UserID: waiting, Number: waiting},
+				{UserID: ghost, Number: ghost}, // has bought with an earlier pass, and waits
+				{UserID: queued, Number: queued, Over: true, Pass: true, Bought: true},
+				{UserID: expired, Number: expired, Over: true},
+			}))
+		}
+		r, _ := room(t, s, 0)
+		require.Len(t, r.Events, 1, "a repetition stores nothing")
+		require.ElementsMatch(t, []uint32{unused, earlier, waiting, ghost}, r.Events[0].Numbers)
+
+		for i, user := range []int64{bought, earlier, waiting, ghost, queued} {
+			require.Equal(t, uint32(7+i), join(t, s, user, -1))
+		}
+		r, _ = room(t, s, 1)
+		require.Empty(t, r.Events, "new places, at the end of the line")
+		for i, user := range []int64{unused, expired} {
+			require.Equal(t, uint32(12+i), join(t, s, user, -1))
+		}
+		r, _ = room(t, s, 1)
+		require.Len(t, r.Events, 2)
+		require.Equal(t, domain.RoomBehind, r.Events[0].Kind, "behind all others")
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
+		r, _ = room(t, s, 3)
+		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+			{UserID: waiting, Number: 9}, {UserID: waiting, Number: waiting},
+		}))
+		r, _ = room(t, s, 3)
+		require.Len(t, r.Events, 1, "beside one of the present place")
+		require.Equal(t, []uint32{9}, r.Events[0].Numbers)
+	})
+}
+
+// The next place of a user who had a pass and did not buy is behind all others, however the turn ended, until the user
+// buys, whatever becomes of the order.
+func TestUnusedPassGoesBehind(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		const expired, left, bought = 0, 1, 2
+		for user := range int64(3) {
+			join(t, s, user, -1)
+		}
+		takePlace(t, s, bought, time.Now().Add(time.Minute))
+		leave := func(number uint32, over bool) {
+			t.Helper()
+			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: number, Over: over, Pass: over}}))
+		}
+		behind := func(after uint32) (numbers []uint32) {
+			t.Helper()
+			r, _ := room(t, s, after)
+			for _, e := range r.Events {
+				if e.Kind == domain.RoomBehind {
+					numbers = append(numbers, e.Numbers...)
+				}
+			}
+			return numbers
+		}
+
+		leave(left, true)
+		leave(left, false) // another server, which has not read the admission
+		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{
+			{UserID: expired, Lost: expired}, {UserID: left, Lost: -1}, {UserID: bought, Lost: bought}, {UserID: 9, Lost: -1},
+		})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{3, 4, 5, 6}, numbers)
+		require.Equal(t, []uint32{3, 4}, behind(1))
+
+		leave(4, false) // waits behind all others
+		require.Equal(t, uint32(7), join(t, s, left, -1))
+		require.Equal(t, []uint32{7}, behind(2))
+		takePlace(t, s, left, time.Now().Add(time.Minute))
+		require.Equal(t, uint32(8), join(t, s, left, 7))
+		require.Equal(t, []uint32{7}, behind(2), "the user has bought")
+	})
+}
+
+// Purchases are counted by admission, from the cursor on.
+func TestRoomsCountPurchases(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		join(t, s, 1, -1)
+		for seq := range uint32(3) {
+			e := domain.RoomEvent{VoucherID: 1, Seq: seq + 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Hour)}
+			require.NoError(t, s.Admit(t.Context(), e))
+		}
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET bought = 10 * seq WHERE seq <> 2").Error)
+		for from, want := range map[uint32]map[uint32]int{1: {1: 10, 3: 30}, 2: {3: 30}, 4: {}} {
+			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: 3, Round: from}})
+			require.NoError(t, err)
+			require.Equal(t, want, rooms[0].Bought)
+		}
+	})
+}
+
+// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago.
+func TestPostponedRoomDoesNotStart(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		join(t, s, 1, -1)
+		begin := func(at time.Time) {
+			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET begin_at = ?", at.UTC()).Error)
+		}
+		begin(time.Now().Add(time.Hour))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{7}))
+		r, _ := room(t, s, 0)
+		require.Zero(t, r.StartedAt)
+		begin(time.Now().Add(-time.Hour))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{8}))
+		r, _ = room(t, s, 0)
+		require.Equal(t, byte(8), r.Seed[0])
+	})
+}
+
+// join returns the number of a user's place.
+func join(t *testing.T, s *Store, user, lost int64) uint32 {
+	t.Helper()
+	numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}})
+	require.NoError(t, err)
+	return numbers[0]
+}
+
+// takePlace stores a cancelled order of a user.
+func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders "+
+		"(id, user_id, voucher_id, status, amount, created_at, expires_at, updated_at) VALUES (?, ?, 1, 4, 1, ?, ?, ?)",
+		user+1, user, at.UTC(), now, now).Error)
+}

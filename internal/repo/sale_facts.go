@@ -1,0 +1,183 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+)
+
+// SaleFacts implements service.ReconcileStore.
+func (s *Store) SaleFacts(
+	ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince,
+) (domain.SaleFacts, error) {
+	var f domain.SaleFacts
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+		f = domain.SaleFacts{VoucherID: voucherID}
+		var err error
+		f.Voucher, err = findVoucher(tx, voucherID)
+		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
+			return err
+		}
+		if f.Additions, err = stockAdditions(tx, voucherID); err != nil {
+			return err
+		}
+		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
+			return err
+		}
+		if err := readActiveOrders(tx, &f, most); err != nil {
+			return err
+		}
+		if f.Settled, err = storedIDs(tx, voucherID, inFlight); err != nil {
+			return err
+		}
+		return readNamed(tx, &f, since)
+	})
+	return f, s.db.Translate(err)
+}
+
+// sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
+func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
+	err = ofVoucher(tx, voucherID).Where("status IN ?", domain.ActiveStatuses()).
+		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", domain.LevelDigits).Row().Scan(&active, &sum)
+	return active, sum, err
+}
+
+func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
+	return tx.Session(&gorm.Session{}).Table("voucher_orders").Where("voucher_id = ?", voucherID)
+}
+
+// readActiveOrders reads the active orders, unless there are more than most.
+func readActiveOrders(tx *gorm.DB, f *domain.SaleFacts, most int) error {
+	if f.Active > int64(most) {
+		f.TooMany = true
+		return nil
+	}
+	f.Holders = make([]domain.Holder, 0, f.Active)
+	var slotless []domain.Holder
+	err := eachActive(tx, f.VoucherID, func(h domain.Holder, noSlot bool) {
+		f.Holders = append(f.Holders, h)
+		if noSlot {
+			slotless = append(slotless, h)
+		}
+	})
+	oldestFirst := func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
+	slices.SortFunc(f.Holders, oldestFirst) // sorted here, at no cost for the database
+	slices.SortFunc(slotless, oldestFirst)
+	addNamed(&f.BadSlots, slotless...)
+	return err
+}
+
+func addNamed(n *domain.Named, hs ...domain.Holder) {
+	n.Count += int64(len(hs))
+	n.Orders = append(n.Orders, hs[:min(len(hs), domain.MaxNamed-len(n.Orders))]...)
+}
+
+// storedIDs returns those ids that belong to orders of the voucher.
+func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
+	for len(ids) > 0 && err == nil {
+		n := min(len(ids), idsPerQuery)
+		var some []int64
+		err = ofVoucher(tx, voucherID).Where("id IN ?", ids[:n]).Pluck("id", &some).Error
+		found = append(found, some...)
+		ids = ids[n:]
+	}
+	return found, err
+}
+
+// readNamed reads the orders that need attention, and the last ones that returned their unit.
+func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) error {
+	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", domain.ActiveStatuses())
+	queries := []struct {
+		into  *domain.Named
+		where *gorm.DB
+		order string
+	}{
+		{&f.BadSlots, inactive.Session(&gorm.Session{}).Where("slot IS NOT NULL"), "id"},
+		{&f.Returned, inactive, "id DESC"},
+		{&f.Expired, overdue(tx, f.VoucherID, domain.OrderPendingPayment, "expires_at", since.Expired), "id"},
+		{&f.Refunding, overdue(tx, f.VoucherID, domain.OrderRefunding, "updated_at", since.Refunding), "id"},
+	}
+	for _, q := range queries {
+		if q.where == nil {
+			continue
+		}
+
+		where := q.where.Session(&gorm.Session{})
+		var n int64
+		if err := where.Count(&n).Error; err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		var first []domain.Holder
+		if err := where.Select("id AS order_id", "user_id").Order(q.order).Limit(domain.MaxNamed).Scan(&first).Error; err != nil {
+			return err
+		}
+		addNamed(q.into, first...)
+		q.into.Count += n - int64(len(first))
+	}
+	return nil
+}
+
+// overdue returns the orders in a status since a time, or nil if the time is zero.
+func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column string, since time.Time) *gorm.DB {
+	if since.IsZero() {
+		return nil
+	}
+	return ofVoucher(tx, voucherID).Where("status = ? AND "+column+" < ?", status, since)
+}
+
+// OrderFacts implements service.ReconcileStore.
+func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error) {
+	var facts []domain.OrderFact
+	for len(ids) > 0 {
+		n := min(len(ids), idsPerQuery)
+		var rows []struct {
+			ID, UserID int64
+			Status     domain.OrderStatus
+		}
+		err := ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
+		if err != nil {
+			return nil, s.db.Translate(err)
+		}
+		for _, r := range rows {
+			facts = append(facts, domain.OrderFact{
+				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: r.Status.Active(),
+			})
+		}
+		ids = ids[n:]
+	}
+	return facts, nil
+}
+
+// Sales implements service.ReconcileStore.
+func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
+	q := s.db.Reader(ctx).Table("seckill_vouchers")
+	if !endAfter.IsZero() {
+		q = q.Where("end_at > ?", endAfter)
+	}
+	q = q.Session(&gorm.Session{})
+
+	if err := q.Count(&all).Error; err != nil {
+		return nil, 0, s.db.Translate(err)
+	}
+	err = q.Order("voucher_id DESC").Limit(most).Pluck("voucher_id", &ids).Error
+	return ids, all, s.db.Translate(err)
+}
+
+// OrphanVouchers returns the ids of vouchers that have active orders but no sale.
+func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
+	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
+			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
+			domain.ActiveStatuses()).Scan(&ids).Error
+	})
+	return ids, s.db.Translate(err)
+}

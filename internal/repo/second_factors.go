@@ -1,0 +1,113 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+type secondFactorRow struct {
+	UserID     int64 `gorm:"primaryKey;autoIncrement:false"`
+	Secret     []byte
+	LastStep   int64
+	EnrolledAt time.Time
+}
+
+func (secondFactorRow) TableName() string { return "second_factors" }
+
+// confirmFactor calls confirm with the user's second factor, and stores the factor after an accepted password.
+func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, error) {
+	var row secondFactorRow
+	err := tx.Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return confirm(u.user(), nil)
+	}
+	if err != nil {
+		return false, err
+	}
+	factor := auth.SecondFactor{Secret: row.Secret, LastStep: row.LastStep}
+	confirmed, err := confirm(u.user(), &factor)
+	if err != nil || !confirmed {
+		return false, err
+	}
+	used := tx.Model(&row).Where("last_step < ?", factor.LastStep).
+		Updates(map[string]any{"last_step": factor.LastStep, "secret": factor.Secret})
+	if used.Error == nil && used.RowsAffected == 0 {
+		return false, domain.ErrWrongTOTP
+	}
+	return true, used.Error
+}
+
+// Enroll implements auth.AdminStore.
+func (s *Store) Enroll(
+	ctx context.Context, newcomer domain.User, seal func(userID int64) []byte, now, keepUntil time.Time,
+) (domain.User, error) {
+	var u userRow
+	err := s.db.Write(ctx, func(tx *gorm.DB) (err error) {
+		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
+			return err
+		}
+		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
+			return err
+		}
+		return tx.Create(&secondFactorRow{UserID: u.ID, Secret: seal(u.ID), EnrolledAt: now}).Error
+	})
+	return u.user(), err
+}
+
+// RemoveAdmin implements auth.AdminStore.
+func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error) {
+	var u userRow
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		u = userRow{}
+		if err := tx.Where("phone = ?", phone).Take(&u).Error; err != nil {
+			return err
+		}
+		return setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
+	})
+	return u.user(), err
+}
+
+// setRole changes the role of a user, deletes their second factor and ends their sessions.
+func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
+	u.Role, u.UpdatedAt = string(role), now
+	if err := tx.Select("role", "updated_at").Updates(u).Error; err != nil {
+		return err
+	}
+	if err := tx.Where("user_id = ?", u.ID).Delete(&secondFactorRow{}).Error; err != nil {
+		return err
+	}
+	var sessions []string
+	if err := tx.Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", u.ID).Pluck("id", &sessions).Error; err != nil {
+		return err
+	}
+	return revokeAll(tx, sessions, now, keepUntil)
+}
+
+// Admins implements auth.AdminStore.
+func (s *Store) Admins(ctx context.Context, phones []string) ([]domain.Admin, error) {
+	r := s.db.Reader(ctx)
+	var users []userRow
+	if err := r.Where("role <> ? OR phone IN ?", domain.RoleBuyer, phones).Order("id").Find(&users).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	var factors []secondFactorRow
+	if err := r.Find(&factors).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	enrolled := map[int64]secondFactorRow{}
+	for _, f := range factors {
+		enrolled[f.UserID] = f
+	}
+	admins := make([]domain.Admin, len(users))
+	for i := range users {
+		admins[i] = domain.Admin{User: users[i].user(), EnrolledAt: enrolled[users[i].ID].EnrolledAt, Factor: enrolled[users[i].ID].Secret}
+	}
+	return admins, nil
+}

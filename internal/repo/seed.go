@@ -1,0 +1,65 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+)
+
+// seedPhone returns the phone of the i-th load-test user. No real number begins with 100, so these users cannot log in.
+func seedPhone(i int) string { return fmt.Sprintf("100%08d", i) }
+
+// seedBatch is the number of rows per INSERT, far below the number of bound variables that SQLite allows.
+const seedBatch = 500
+
+// SeedUsers ensures that n load-test users exist and opens a session for each, which ends at expires. It returns the
+// identities in the order of the users. Later calls reuse the users.
+func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([]auth.Identity, error) {
+	ids := make([]auth.Identity, 0, n)
+	for from := 0; from < n; from += seedBatch {
+		batch, err := s.seedUsers(ctx, from, min(from+seedBatch, n), now, expires)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, batch...)
+	}
+	return ids, nil
+}
+
+func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]auth.Identity, error) {
+	var ids []auth.Identity
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		phones := make([]string, 0, to-from)
+		users := make([]userRow, 0, to-from)
+		for i := from; i < to; i++ {
+			phones = append(phones, seedPhone(i))
+			users = append(users, newUserRow(&domain.User{
+				Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: domain.RoleBuyer, CreatedAt: now,
+			}))
+		}
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
+			return err
+		}
+		var stored []userRow
+		if err := tx.Where("phone IN ?", phones).Order("phone").Find(&stored).Error; err != nil {
+			return err
+		}
+		ids = make([]auth.Identity, len(stored))
+		sessions := make([]sessionRow, len(stored))
+		for i, u := range stored {
+			sess := auth.Session{
+				ID: auth.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
+			}
+			sessions[i] = newSessionRow(&sess)
+			ids[i] = auth.Identity{UserID: u.ID, SessionID: sess.ID, Role: domain.RoleBuyer}
+		}
+		return tx.Create(&sessions).Error
+	})
+	return ids, err
+}

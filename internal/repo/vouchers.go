@@ -1,0 +1,391 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// CreateVoucher implements service.VoucherStore.
+func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
+	return writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		if err := requireImage(tx, v.ImageID); err != nil {
+			return 0, err
+		}
+		if err := insertVoucher(tx, v); err != nil {
+			return 0, err
+		}
+		return v.ID, writeAudit(tx, domain.AuditEntry{At: v.CreatedAt, Actor: by, Action: domain.ActionCreateVoucher, VoucherID: v.ID})
+	})
+}
+
+// insertVoucher stores the voucher and its sale, and sets v.ID and v.Sale.ChangedAt.
+func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
+	row := newVoucherRow(v)
+	if err := tx.Create(&row).Error; err != nil {
+		return err
+	}
+	v.ID = row.ID
+	if v.Sale == nil {
+		return nil
+	}
+	v.Sale.ChangedAt = v.UpdatedAt
+	sale := saleRow{
+		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
+		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
+		PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
+		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}
+	sale.setEntry(&v.Sale.Entry)
+	return tx.Create(&sale).Error
+}
+
+// checkDraw returns domain.ErrRoomDrawn if the sale has a waiting room whose draw forbids the change. It locks the room,
+// so that it cannot start meanwhile, but only for a change that matters: purchases wait for the transaction.
+func (s *Store) checkDraw(tx *gorm.DB, voucherID int64, before, after *domain.Sale) error {
+	sameWindow := after.BeginAt.Equal(before.BeginAt) && after.EndAt.Equal(before.EndAt)
+	if sameWindow && after.Entry.Mode == before.Entry.Mode {
+		return nil
+	}
+
+	var room struct{ StartedAt *time.Time }
+	err := tx.Table("rooms").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("started_at").Scan(&room).Error
+	if err != nil || room.StartedAt == nil {
+		return err
+	}
+	now, err := s.db.Now(tx)
+	if err != nil {
+		return err
+	}
+	return domain.CheckDrawn(*room.StartedAt, before, after, now)
+}
+
+// ChangeVoucher implements service.VoucherStore. It does not write the stock, which orders change concurrently.
+func (s *Store) ChangeVoucher(
+	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+) (domain.Voucher, error) {
+	var v domain.Voucher
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		var err error
+		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
+			return err
+		}
+		before := v
+		if v.Sale != nil {
+			sale := *v.Sale
+			before.Sale = &sale
+		}
+		detail, err := change(&v)
+		if err == nil && v.ImageID != before.ImageID {
+			err = requireImage(tx, v.ImageID)
+		}
+		if err == nil && v.Sale != nil {
+			err = s.checkDraw(tx, id, before.Sale, v.Sale)
+		}
+		if err != nil {
+			return err
+		}
+		err = writeAudit(tx, domain.AuditEntry{
+			At: v.UpdatedAt, Actor: by, Action: domain.ActionChangeVoucher, VoucherID: id, Detail: detail,
+		})
+		if err != nil {
+			return err
+		}
+		row := newVoucherRow(&v)
+		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
+			return err
+		}
+		v.Sale.ChangedAt = v.UpdatedAt
+		sale := saleRow{
+			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
+			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
+		}
+		sale.setEntry(&v.Sale.Entry)
+		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
+	})
+	return v, err
+}
+
+// ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
+func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
+	var v domain.Voucher
+	err := writeOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
+		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
+		if err := tx.Create(&change).Error; err != nil {
+			return 0, err
+		}
+		err := writeAudit(tx, domain.AuditEntry{
+			At: c.At, Actor: c.By, Action: domain.ActionChangeStock, VoucherID: c.VoucherID,
+			Detail: fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
+		})
+		if err != nil {
+			return 0, err
+		}
+		res := tx.Model(&saleRow{}).
+			Where("voucher_id = ? AND stock + ? BETWEEN 0 AND ?", c.VoucherID, c.Delta, int64(domain.MaxStock)).
+			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": c.At})
+		if res.Error != nil {
+			return 0, res.Error
+		}
+		if v, err = findVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
+			err = domain.ErrInvalidState
+		}
+		return c.VoucherID, err
+	})
+	return v, err
+}
+
+// ChangeRoom implements service.VoucherStore.
+func (s *Store) ChangeRoom(
+	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
+) (domain.Voucher, error) {
+	var v domain.Voucher
+	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		var err error
+		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
+			return 0, err
+		}
+		if v.Sale == nil {
+			return 0, domain.ErrInvalidState
+		}
+		before := v.Sale.Entry
+		if err := ch.Apply(&v.Sale.Entry); err != nil {
+			return 0, err
+		}
+		v.Sale.ChangedAt = at
+		sale := saleRow{VoucherID: id, UpdatedAt: at}
+		sale.setEntry(&v.Sale.Entry)
+		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
+			return 0, err
+		}
+		action := domain.ActionChangeRoom
+		if ch.Revoke {
+			action = domain.ActionRevokePasses
+		}
+		return id, writeAudit(tx, domain.AuditEntry{
+			At: at, Actor: by, Action: action, VoucherID: id, Detail: before.Changes(v.Sale.Entry),
+		})
+	})
+	return v, err
+}
+
+// Voucher implements service.VoucherStore.
+func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
+	var v domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		v, err = findVoucher(tx, id)
+		return err
+	})
+	return v, s.db.Translate(err)
+}
+
+// Vouchers implements service.SaleLoader.
+func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		if vouchers, err = withSales(withShops(tx, ids)); err != nil {
+			return err
+		}
+		return markEndedUnpaid(tx, vouchers)
+	})
+	return vouchers, s.db.Translate(err)
+}
+
+// withShops selects vouchers with the names of their shops, of which their offers consist.
+func withShops(tx *gorm.DB, ids []int64) *gorm.DB {
+	return tx.Model(&voucherRow{}).Select("vouchers.*, COALESCE(shops.name, '') AS shop_name").
+		Joins("LEFT JOIN shops ON shops.id = vouchers.shop_id").Where("vouchers.id IN ?", ids)
+}
+
+// presentOffers returns the offers of vouchers as they are now, by voucher id.
+func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, error) {
+	var rows []voucherRow
+	if err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+
+	offers := make(map[int64]*domain.Offer, len(rows))
+	for i := range rows {
+		offers[rows[i].ID] = rows[i].voucher(nil).Offer
+	}
+	return offers, nil
+}
+
+// markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It is read with the stock, so that a snapshot
+// with a unit that an unpaid order has returned also has the mark. Sales without a limit cost nothing.
+func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
+	limited := map[int64]*domain.Sale{}
+	var ids []int64
+	for i := range vouchers {
+		if sale := vouchers[i].Sale; sale != nil && sale.MaxUnpaid() > 0 {
+			limited[vouchers[i].ID] = sale
+			ids = append(ids, vouchers[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	// A scalar subquery, because it ends at the first order of a sale: an optimizer may turn EXISTS into a join that
+	// reads all of them.
+	const query = `SELECT s.voucher_id, (SELECT 1 FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND o.status = ? LIMIT 1) AS ended
+		FROM seckill_vouchers s WHERE s.voucher_id IN ?`
+	var rows []struct {
+		VoucherID int64
+		Ended     *int
+	}
+	err := tx.Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
+	for _, r := range rows {
+		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
+	}
+	return err
+}
+
+// NewestVouchers implements service.SaleLoader.
+func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		vouchers, err = withSales(tx.Order("id DESC").Limit(most))
+		return err
+	})
+	return vouchers, s.db.Translate(err)
+}
+
+// findVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
+func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
+	var row voucherRow
+	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
+	db = db.Session(&gorm.Session{})
+	if err := db.Take(&row, id).Error; err != nil {
+		return domain.Voucher{}, err
+	}
+	if domain.VoucherType(row.Type) == domain.VoucherNormal {
+		return row.voucher(nil), nil
+	}
+	var sale saleRow
+	if err := db.Select(saleColumns).Take(&sale, id).Error; err != nil {
+		return domain.Voucher{}, err
+	}
+	return row.voucher(&sale), nil
+}
+
+// ListVouchers implements service.VoucherStore.
+func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
+	var vouchers []domain.Voucher
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		vouchers, err = withSales(selected(tx, f))
+		return err
+	})
+	return vouchers, s.db.Translate(err)
+}
+
+// selected returns the query of a list.
+func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
+	q := tx.Model(&voucherRow{}).Select("vouchers.*").
+		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
+		Order("vouchers.id DESC").Limit(f.Page.Limit)
+	if f.Page.Before > 0 {
+		q = q.Where("vouchers.id < ?", f.Page.Before)
+	}
+	if f.ShopID > 0 {
+		q = q.Where("vouchers.shop_id = ?", f.ShopID)
+	}
+	switch {
+	case f.Status != 0:
+		q = q.Where("vouchers.status = ?", f.Status)
+	case f.State == domain.StateEnded: // an expired voucher counts as ended
+		q = q.Where("vouchers.status IN ?", []domain.VoucherStatus{domain.VoucherOn, domain.VoucherExpired})
+	default:
+		q = q.Where("vouchers.status = ?", domain.VoucherOn)
+	}
+	if f.Lasts {
+		q = q.Where("s.voucher_id IS NULL OR s.end_at > ?", f.Now)
+	}
+	return inState(q, f.State, f.Now)
+}
+
+const (
+	// searchedTitles bounds the vouchers that a search by title reads, and titlesAtOnce those of one query.
+	searchedTitles = 10_000
+	titlesAtOnce   = 1000
+)
+
+// VouchersByTitle implements service.SearchStore. It searches the newest vouchers only, and not in SQL: the collations of the
+// databases differ, and some find every emoji for each.
+func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) ([]int64, error) {
+	contains := domain.Finder(text)
+	var ids []int64
+	before := int64(math.MaxInt64)
+	for range searchedTitles / titlesAtOnce {
+		var rows []voucherRow
+		err := s.db.Reader(ctx).Select("id", "title").Where("id < ?", before).Order("id DESC").Limit(titlesAtOnce).Find(&rows).Error
+		if err != nil {
+			return nil, s.db.Translate(err)
+		}
+
+		for i := range rows {
+			before = rows[i].ID
+			if !contains(rows[i].Title) {
+				continue
+			}
+			if ids = append(ids, before); len(ids) == most {
+				return ids, nil
+			}
+		}
+		if len(rows) < titlesAtOnce {
+			break
+		}
+	}
+	return ids, nil
+}
+
+// inState adds the condition of a sale state. It must match domain.Voucher.State.
+func inState(q *gorm.DB, state domain.SaleState, now time.Time) *gorm.DB {
+	switch state {
+	case domain.StateUpcoming:
+		return q.Where("s.begin_at > ?", now)
+	case domain.StateOnSale:
+		return q.Where("s.voucher_id IS NULL OR (s.begin_at <= ? AND s.end_at > ? AND s.stock > 0)", now, now)
+	case domain.StateSoldOut:
+		return q.Where("s.begin_at <= ? AND s.end_at > ? AND s.stock = 0", now, now)
+	case domain.StateEnded:
+		return q.Where("vouchers.status <> ? OR s.end_at <= ?", domain.VoucherOn, now)
+	}
+	return q
+}
+
+// withSales reads the vouchers that a query selects, and their sales with another one. Both must see the same state: a change
+// of a price and of a time to pay takes effect at once.
+func withSales(q *gorm.DB) ([]domain.Voucher, error) {
+	var rows []voucherRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	var sales []saleRow
+	if len(ids) > 0 {
+		tx := q.Session(&gorm.Session{NewDB: true})
+		if err := tx.Select(saleColumns).Find(&sales, ids).Error; err != nil {
+			return nil, err
+		}
+	}
+
+	byID := make(map[int64]*saleRow, len(sales))
+	for i := range sales {
+		byID[sales[i].VoucherID] = &sales[i]
+	}
+	vouchers := make([]domain.Voucher, len(rows))
+	for i := range rows {
+		vouchers[i] = rows[i].voucher(byID[rows[i].ID])
+	}
+	return vouchers, nil
+}
