@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -38,7 +37,7 @@ type DeadLetter struct {
 
 // deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
 type deadLetterID struct {
-	shard   schema.Shard
+	shard   Shard
 	ms, seq uint64
 }
 
@@ -60,10 +59,10 @@ func parseDeadLetterID(text string) (deadLetterID, error) {
 	s, err := strconv.ParseUint(parts[0], 10, 8)
 	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
 	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
-	if err != nil || errMs != nil || errSeq != nil || s >= uint64(schema.Shards) {
+	if err != nil || errMs != nil || errSeq != nil || s >= uint64(Shards) {
 		return deadLetterID{}, domain.ErrNotFound
 	}
-	return deadLetterID{shard: schema.Shard(s), ms: ms, seq: seq}, nil
+	return deadLetterID{shard: Shard(s), ms: ms, seq: seq}, nil
 }
 
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
@@ -79,9 +78,9 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 		}
 		end = &id
 	}
-	cmds := make([]*redis.XMessageSliceCmd, schema.Shards)
+	cmds := make([]*redis.XMessageSliceCmd, Shards)
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range schema.Shards {
+		for s := range Shards {
 			cmds[s] = p.XRevRangeN(ctx, s.Dead(), pageStart(end, s), "-", int64(limit))
 		}
 		return nil
@@ -94,9 +93,9 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 
 // CountDeadLetters returns the number of dead letters of all shards. Error: domain.ErrUnavailable.
 func (g *Gate) CountDeadLetters(ctx context.Context) (n int64, err error) {
-	cmds := make([]*redis.IntCmd, schema.Shards)
+	cmds := make([]*redis.IntCmd, Shards)
 	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range schema.Shards {
+		for s := range Shards {
 			cmds[s] = p.XLen(ctx, s.Dead())
 		}
 		return nil
@@ -133,7 +132,7 @@ func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, Dea
 
 // pageStart returns the upper bound, for XREVRANGE, of the dead letters of a shard that follow end from newest to
 // oldest.
-func pageStart(end *deadLetterID, s schema.Shard) string {
+func pageStart(end *deadLetterID, s Shard) string {
 	switch {
 	case end == nil:
 		return "+"
@@ -176,7 +175,7 @@ func newDeadLetter(id deadLetterID, m redis.XMessage) DeadLetter {
 		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
 	}
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
-	if a, err := schema.ParseRow(values["row"]); err == nil {
+	if a, err := parseRow(values["row"]); err == nil {
 		d.Admission, d.Fields = &a, admissionFields(&a)
 		return d
 	}
@@ -240,7 +239,7 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys,
 	k := keysIn(id.shard, a.VoucherID)
 	for {
 		answer, err := g.run(ctx, replayScript, k.list(id.shard.Failed(a.UserID)), id.entry(),
-			a.OrderID, a.UserID, a.Limit, schema.Row(&a)).Text()
+			a.OrderID, a.UserID, a.Limit, formatRow(&a)).Text()
 		if err != nil {
 			return unavailable(err, "replay dead letter %s", id)
 		}
@@ -253,7 +252,7 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys,
 		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) || len(segments) == 1 {
 			return err
 		}
-		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[schema.Shard]int64{id.shard: 1})
+		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[Shard]int64{id.shard: 1})
 		if lendErr != nil {
 			return lendErr
 		}

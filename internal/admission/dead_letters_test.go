@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
@@ -121,7 +120,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 		g := newGate(rdb)
 		var want []string
 		for ms := 3; ms > 0; ms-- { // equal times in several shards
-			for _, s := range []schema.Shard{15, 7, 0} {
+			for _, s := range []Shard{15, 7, 0} {
 				id := fmt.Sprintf("%d-0", ms)
 				want = append(want, fmt.Sprintf("%d-%s", s, id))
 			}

@@ -55,6 +55,8 @@
 //
 // # Outcomes
 //
-// [Gate.Settle] publishes outcomes to the instances with waiting buyers. Package tracking receives them and reads
-// tickets; each Gate embeds a [tracking.Tracker].
+// Any process can read the ticket of an admission that is not an order ([Tracker.Ticket]). The process with the waiting
+// buyer also receives the outcome as a message ([Tracker.Expect]): each process subscribes to its own channel
+// ([Tracker.Run]), to which [Gate.Settle] publishes outcomes. Messages may be lost, so a waiting buyer also polls the
+// ticket ([OutcomeWaiter.Wait]). All waiting buyers share these reads. Each Gate embeds a [Tracker].
 package admission

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -16,7 +15,7 @@ var errMixedRows = errors.New("admission: the entry has rows of several vouchers
 // vouchers; the gate writes no such entry.
 func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	text, _ := fields["rows"].(string)
-	as, err := schema.ParseRows(text)
+	as, err := parseRows(text)
 	if err != nil {
 		return domain.StreamEntry{}, err
 	}

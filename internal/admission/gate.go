@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/tracking"
 	"seckill/internal/domain"
 )
 
@@ -39,7 +38,7 @@ type Config struct {
 // Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
 // share the data in Redis. Errors of Redis are wrapped in domain.ErrUnavailable.
 type Gate struct {
-	*tracking.Tracker
+	*Tracker
 	cfg Config
 
 	mu     sync.Mutex
@@ -60,7 +59,7 @@ func New(cfg Config) *Gate {
 		cfg.Log = slog.Default()
 	}
 	g := &Gate{
-		cfg: cfg, Tracker: tracking.New(cfg.Redis, cfg.Instance, cfg.Log), loads: map[loadKey]*backgroundLoad{},
+		cfg: cfg, Tracker: newTracker(cfg.Redis, cfg.Instance, cfg.Log), loads: map[loadKey]*backgroundLoad{},
 	}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g

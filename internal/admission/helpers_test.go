@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
@@ -276,13 +275,13 @@ func requireTickets(t testing.TB, g *Gate, voucherID int64) {
 		want := []string{}
 		for _, e := range g.cfg.Redis.XRange(t.Context(), k.shard.Stream(), "-", "+").Val() {
 			rows, _ := e.Values["rows"].(string)
-			want = append(want, strings.Split(rows, schema.RowSeparator)...)
+			want = append(want, strings.Split(rows, rowSeparator)...)
 		}
 		got := []string{}
 		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.Queued()).Result()
 		require.NoError(t, err)
 		for user, rows := range tickets {
-			for row := range strings.SplitSeq(rows, schema.RowSeparator) {
+			for row := range strings.SplitSeq(rows, rowSeparator) {
 				require.Equal(t, user, strings.Fields(row)[1])
 				got = append(got, row)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -103,8 +102,8 @@ func (i *inspection) readBuyers(ctx context.Context, k gateKeys, most int) error
 
 func (i *inspection) readTickets(ctx context.Context, k gateKeys) error {
 	return i.gate.scan(ctx, k.shard.Queued(), func(_, rows string) {
-		for row := range strings.SplitSeq(rows, schema.RowSeparator) {
-			if a, err := schema.ParseRow(row); err == nil && a.VoucherID == i.voucherID {
+		for row := range strings.SplitSeq(rows, rowSeparator) {
+			if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
 				i.view.Tickets = append(i.view.Tickets, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 			}
 		}
@@ -130,7 +129,7 @@ func (i *inspection) readDeadLetters(ctx context.Context, k gateKeys) error {
 	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, k.shard.Dead(), "+", "-", inspectDeadLetters).Result()
 	for _, m := range found {
 		row, _ := m.Values["row"].(string)
-		if a, err := schema.ParseRow(row); err == nil && a.VoucherID == i.voucherID {
+		if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
 			i.view.Letters = append(i.view.Letters, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 		}
 	}
@@ -163,7 +162,7 @@ func (g *Gate) scan(ctx context.Context, key string, visit func(field, value str
 
 // entries calls visit for the entries of a shard's stream after the entry last (empty: for all), which it reads in
 // pages. It returns the id of the last entry visited, or last if there was none.
-func (g *Gate) entries(ctx context.Context, s schema.Shard, last string, visit func(redis.XMessage)) (string, error) {
+func (g *Gate) entries(ctx context.Context, s Shard, last string, visit func(redis.XMessage)) (string, error) {
 	for {
 		page, err := g.cfg.Redis.XRangeN(ctx, s.Stream(), after(last), "+", streamPage).Result()
 		if err != nil {

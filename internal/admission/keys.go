@@ -2,16 +2,14 @@ package admission
 
 import (
 	"fmt"
-
-	"seckill/internal/admission/schema"
 )
 
 // Group is the consumer group of the streams. common.lua repeats it.
 const Group = "workers"
 
 // shardOf returns the shard with the keys of a voucher's first segment, which is the only one by default.
-func shardOf(voucherID int64) schema.Shard {
-	return schema.Shard(uint64(voucherID) % uint64(schema.Shards)) //nolint:gosec // only the remainder matters
+func shardOf(voucherID int64) Shard {
+	return Shard(uint64(voucherID) % uint64(Shards)) //nolint:gosec // only the remainder matters
 }
 
 // home returns the segment, below n, in which a user's orders of a voucher are kept. It must never change. The user ids
@@ -31,19 +29,19 @@ type gateKeys struct {
 	loading string // string: the token of the running load
 	notes   string // list: changes of the gate during a load
 	loans   string // hash: epoch, to:<shard>, from:<shard>; see segments.go
-	shard   schema.Shard
+	shard   Shard
 }
 
 // segmentsOf returns the keys of the n segments of a voucher, which are in consecutive shards.
 func segmentsOf(voucherID int64, n int) []gateKeys {
 	all := make([]gateKeys, n)
 	for i := range all {
-		all[i] = keysIn((shardOf(voucherID)+schema.Shard(i))%schema.Shards, voucherID)
+		all[i] = keysIn((shardOf(voucherID)+Shard(i))%Shards, voucherID)
 	}
 	return all
 }
 
-func keysIn(s schema.Shard, voucherID int64) gateKeys {
+func keysIn(s Shard, voucherID int64) gateKeys {
 	prefix := s.Gate(voucherID)
 	return gateKeys{
 		stock: prefix + "stock", buyers: prefix + "buyers", meta: s.Meta(voucherID),
@@ -61,32 +59,32 @@ func (k gateKeys) list(more ...string) []string {
 }
 
 // Streams returns the keys of the streams of admissions, one per shard.
-func Streams() []string { return keyPerShard(schema.Shard.Stream) }
+func Streams() []string { return keyPerShard(Shard.Stream) }
 
 // DeadStreams returns the keys of the streams of dead letters, in the order of Streams.
-func DeadStreams() []string { return keyPerShard(schema.Shard.Dead) }
+func DeadStreams() []string { return keyPerShard(Shard.Dead) }
 
 // QueuedTickets returns the keys of the hashes of queued tickets, in the order of Streams.
-func QueuedTickets() []string { return keyPerShard(schema.Shard.Queued) }
+func QueuedTickets() []string { return keyPerShard(Shard.Queued) }
 
-func keyPerShard(key func(schema.Shard) string) []string {
-	keys := make([]string, schema.Shards)
-	for s := range schema.Shards {
+func keyPerShard(key func(Shard) string) []string {
+	keys := make([]string, Shards)
+	for s := range Shards {
 		keys[s] = key(s)
 	}
 	return keys
 }
 
-var streamShards = func() map[string]schema.Shard {
-	all := map[string]schema.Shard{}
-	for s := range schema.Shards {
+var streamShards = func() map[string]Shard {
+	all := map[string]Shard{}
+	for s := range Shards {
 		all[s.Stream()] = s
 	}
 	return all
 }()
 
 // shardOfStream returns the shard of one of the Streams.
-func shardOfStream(stream string) (schema.Shard, error) {
+func shardOfStream(stream string) (Shard, error) {
 	if s, ok := streamShards[stream]; ok {
 		return s, nil
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -131,15 +130,15 @@ func entriesOf(reply any) []redis.XMessage {
 func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
 	inStream, ticketed := map[string]bool{}, map[string]bool{}
 	for _, as := range queue {
-		for _, row := range schema.Rows(as) {
+		for _, row := range formatRows(as) {
 			inStream[row] = true
 		}
 	}
 	type ticket struct{ user, row string }
 	var suspects []ticket // without an entry in queue
 	err := l.gate.scan(ctx, l.keys.shard.Queued(), func(user, rows string) {
-		for row := range strings.SplitSeq(rows, schema.RowSeparator) {
-			a, err := schema.ParseRow(row)
+		for row := range strings.SplitSeq(rows, rowSeparator) {
+			a, err := parseRow(row)
 			switch {
 			case inStream[row]:
 				ticketed[row] = true
@@ -157,7 +156,7 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 			return err
 		}
 		for _, as := range later {
-			for _, row := range schema.Rows(as) {
+			for _, row := range formatRows(as) {
 				inStream[row] = true
 			}
 		}
@@ -180,7 +179,7 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed map[string]bool) error {
 	var missing []any // entry, user and row of each
 	for entry, as := range queue {
-		for i, row := range schema.Rows(as) {
+		for i, row := range formatRows(as) {
 			if !ticketed[row] {
 				missing = append(missing, entry, as[i].UserID, row)
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
@@ -38,7 +37,7 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 	// Another entry may have its id.
 	require.NoError(t, rdb.Del(ctx, inHand.Stream).Err())
 	require.NoError(t, rdb.XAdd(ctx, &redis.XAddArgs{
-		Stream: inHand.Stream, ID: inHand.Entry, Values: []string{"rows", schema.Row(&domain.Admission{OrderID: 3, UserID: 12, VoucherID: voucher})},
+		Stream: inHand.Stream, ID: inHand.Entry, Values: []string{"rows", formatRow(&domain.Admission{OrderID: 3, UserID: 12, VoucherID: voucher})},
 	}).Err())
 	_, err = started.Confirm(ctx, inHand)
 	require.ErrorIs(t, err, domain.ErrNotFound)
@@ -117,7 +116,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 	db.generations[voucher] = 0
 	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
 	require.Zero(t, entries(t, g)[0].Admissions[0].Generation)
-	row := schema.Row(&domain.Admission{OrderID: 1, UserID: 10, VoucherID: voucher})
+	row := formatRow(&domain.Admission{OrderID: 1, UserID: 10, VoucherID: voucher})
 	p, err := g.Parse(Streams()[voucher], "1-1", map[string]any{"rows": row})
 	require.NoError(t, err)
 	require.Zero(t, p.Admissions[0].Generation)

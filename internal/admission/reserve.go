@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
@@ -107,7 +106,7 @@ func reserveKeys(k gateKeys, buyers []domain.Admission) []string {
 
 // reserveArgs passes numbers by pointer: converting each value to an interface would allocate.
 func (g *Gate) reserveArgs(w domain.Window, buyers []domain.Admission) []any {
-	rows := schema.Rows(buyers)
+	rows := formatRows(buyers)
 	args := make([]any, 0, 3+4*len(buyers))
 	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog)
 	for i := range buyers {

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
@@ -46,8 +45,8 @@ type segment struct {
 	loading bool // a load runs
 	level   Level
 	epoch   string
-	to      map[schema.Shard]int64 // the totals lent to other segments in this epoch
-	from    map[schema.Shard]int64 // the totals that other segments have lent to this one, as far as it received them
+	to      map[Shard]int64 // the totals lent to other segments in this epoch
+	from    map[Shard]int64 // the totals that other segments have lent to this one, as far as it received them
 }
 
 // readSegments reads segments concurrently. With domain.ErrGateBroken it returns those that could be read; the other
@@ -81,7 +80,7 @@ func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (se
 		return s, err
 	}
 	s.loading, s.epoch = loads.Val() > 0, loans.Val()["epoch"]
-	s.to, s.from = map[schema.Shard]int64{}, map[schema.Shard]int64{}
+	s.to, s.from = map[Shard]int64{}, map[Shard]int64{}
 	for field, text := range loans.Val() {
 		direction, other, found := strings.Cut(field, ":")
 		at, errShard := strconv.Atoi(other)
@@ -90,9 +89,9 @@ func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (se
 			continue // the epoch
 		}
 		if direction == "to" {
-			s.to[schema.Shard(at)] = units
+			s.to[Shard(at)] = units
 		} else {
-			s.from[schema.Shard(at)] = units
+			s.from[Shard(at)] = units
 		}
 	}
 	return s, nil
@@ -139,7 +138,7 @@ func settled(all []segment) bool {
 // first. Otherwise a unit that returns to another segment would be offered although the gate as a whole has none, and
 // again after each order that fails for it.
 // Errors: domain.ErrGateCold, ErrUnavailable (also if ctx ends before a running load).
-func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need map[schema.Shard]int64) (bool, error) {
+func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need map[Shard]int64) (bool, error) {
 	all, err := g.readSegments(ctx, voucherID, keys)
 	if err != nil {
 		return false, err
@@ -307,7 +306,7 @@ func isShortage(err error) bool {
 // each home refused as sold out.
 func (g *Gate) reserveHomes(
 	ctx context.Context, voucherID int64, segments []gateKeys, w domain.Window, as []domain.Admission, open []int, results []error,
-) map[schema.Shard]int64 {
+) map[Shard]int64 {
 	homes := make([][]int, len(segments))
 	for _, i := range open {
 		at := home(as[i].UserID, len(segments))
@@ -332,7 +331,7 @@ func (g *Gate) reserveHomes(
 		})
 	}
 	deciding.Wait()
-	need := map[schema.Shard]int64{}
+	need := map[Shard]int64{}
 	for _, i := range open {
 		if isShortage(results[i]) {
 			need[segments[home(as[i].UserID, len(segments))].shard]++

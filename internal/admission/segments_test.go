@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
@@ -51,7 +50,7 @@ func usersOf(segment, segments, count int) (users []int64) {
 
 func TestHomesAreEven(t *testing.T) {
 	for _, step := range []int64{1, 16, 1 << 32} {
-		counts := make([]int, schema.Shards)
+		counts := make([]int, Shards)
 		for i := range int64(16_000) {
 			counts[home(1+i*step, len(counts))]++
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -112,11 +111,11 @@ func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) (keys
 			args = append(args, &a.OrderID, &a.UserID)
 			switch {
 			case end.Again:
-				args = append(args, "retry", "", schema.Row(a))
+				args = append(args, "retry", "", formatRow(a))
 			case end.Dead != "":
-				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "dead", end.Dead, schema.Row(a))
+				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "dead", end.Dead, formatRow(a))
 			case end.Failed != "":
-				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "rejected", end.Failed, schema.Row(a))
+				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "rejected", end.Failed, formatRow(a))
 			default:
 				args = append(args, "committed")
 			}

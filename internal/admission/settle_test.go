@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/tracking"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
@@ -186,7 +185,7 @@ func TestSettlePublishesOutcomes(t *testing.T) {
 		g, _ := withStock(t, rdb, 5)
 		a, b := admission(1, 10), admission(2, 11)
 		a.ReplyTo, b.ReplyTo = t.Name(), t.Name() // channels are not separated by database number
-		channel := rdb.Subscribe(t.Context(), strings.TrimSuffix(tracking.OutcomeChannels, "*")+t.Name())
+		channel := rdb.Subscribe(t.Context(), strings.TrimSuffix(OutcomeChannels, "*")+t.Name())
 		defer channel.Close()
 		_, err := channel.Receive(t.Context()) // the subscription is confirmed
 		require.NoError(t, err)

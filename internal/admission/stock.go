@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -195,5 +194,5 @@ func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys,
 	if err != nil || first.Stock >= units {
 		return true, err
 	}
-	return g.lend(ctx, voucherID, segments, map[schema.Shard]int64{segments[0].shard: units - first.Stock})
+	return g.lend(ctx, voucherID, segments, map[Shard]int64{segments[0].shard: units - first.Stock})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/tracking"
+	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
@@ -131,7 +131,7 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	var subscribed atomic.Int64 // the masters of a cluster are queried concurrently
 	count := func(ctx context.Context, rdb redis.UniversalClient) error {
-		channels, err := rdb.PubSubChannels(ctx, tracking.OutcomeChannels).Result()
+		channels, err := rdb.PubSubChannels(ctx, admission.OutcomeChannels).Result()
 		subscribed.Add(int64(len(channels)))
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/schema"
+	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/rush"
 	"seckill/test/e2e/rig"
@@ -58,7 +58,7 @@ func TestCounterMasterDown(t *testing.T) {
 				id := p.Sale(t, 100)
 				n, err := strconv.ParseInt(id, 10, 64)
 				require.NoError(t, err)
-				if masterOf((schema.Shard(n) % schema.Shards).Gate(n)) != node.Addr {
+				if masterOf((admission.Shard(n) % admission.Shards).Gate(n)) != node.Addr {
 					return id
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/schema"
+	"seckill/internal/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -29,7 +29,7 @@ func TestOpenSlot(t *testing.T) {
 	rdb := cluster.Client(t)
 	n, err := strconv.ParseInt(sale, 10, 64)
 	require.NoError(t, err)
-	key := (schema.Shard(n) % schema.Shards).Gate(n)
+	key := (admission.Shard(n) % admission.Shards).Gate(n)
 	slot := rdb.ClusterKeySlot(t.Context(), key).Val()
 	source, err := rdb.MasterForKey(t.Context(), key)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package tracking
+package admission
 
 import (
 	"context"
@@ -9,18 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
 
-func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
-}
-
-func newTracker(t *testing.T, rdb redis.UniversalClient) *Tracker {
-	tracker := New(rdb, t.Name(), slog.New(slog.DiscardHandler))
+func startTracker(t *testing.T, rdb redis.UniversalClient) *Tracker {
+	tracker := newTracker(rdb, t.Name(), slog.New(slog.DiscardHandler))
 	t.Cleanup(tracker.Close)
 	return tracker
 }
@@ -32,7 +27,7 @@ func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcom
 // channels are not separated by database number.
 func listening(t *testing.T, rdb *redis.Client) *Tracker {
 	t.Helper()
-	tracker := newTracker(t, rdb)
+	tracker := startTracker(t, rdb)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- tracker.Run(ctx) }()
@@ -80,7 +75,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 
 // Wait finds the outcome by its checks if the message is lost, and continues after an error of a check.
 func TestWaitPollsWithoutMessages(t *testing.T) {
-	tracker := newTracker(t, nil)
+	tracker := startTracker(t, nil)
 	e := tracker.Expect(1)
 	defer e.Close()
 	checks := 0
@@ -99,7 +94,7 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 }
 
 func TestWaitReturnsContextError(t *testing.T) {
-	e := newTracker(t, nil).Expect(1)
+	e := startTracker(t, nil).Expect(1)
 	defer e.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -112,7 +107,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		tracker := newTracker(t, nil)
+		tracker := startTracker(t, nil)
 		e := tracker.Expect(1)
 		tracker.deliver("1")
 		o, err := e.Wait(ctx, never)
@@ -123,7 +118,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 
 func TestRunFailsAfterClientIsClosed(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		tracker := newTracker(t, rdb)
+		tracker := startTracker(t, rdb)
 		ended := make(chan error)
 		go func() { ended <- tracker.Run(t.Context()) }()
 		require.Eventually(t, func() bool {
@@ -136,7 +131,7 @@ func TestRunFailsAfterClientIsClosed(t *testing.T) {
 }
 
 func TestCloseRemovesExpectation(t *testing.T) {
-	tracker := newTracker(t, nil)
+	tracker := startTracker(t, nil)
 	a, b := tracker.Expect(1), tracker.Expect(1)
 	a.Close()
 	a.Close()

@@ -1,6 +1,4 @@
-// Package schema defines the data that the admission gate and the tracking of its admissions share in Redis: the shards
-// with their keys, and the format of an admission.
-package schema
+package admission
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package tracking
+package admission
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 )
 
@@ -33,7 +32,7 @@ func (t *Tracker) Ticket(ctx context.Context, userID, orderID int64) (domain.Tic
 
 // Remember notes that the orders of a voucher were admitted in a shard, so that the first call of Ticket for one of
 // them need not search all shards.
-func (t *Tracker) Remember(voucherID int64, s schema.Shard, orders ...domain.Holder) {
+func (t *Tracker) Remember(voucherID int64, s Shard, orders ...domain.Holder) {
 	t.tickets.remember(ticketPlace{voucherID, s}, orders...)
 }
 
@@ -47,10 +46,10 @@ func first(cmd *redis.SliceCmd) string {
 // Error: domain.ErrUnavailable.
 func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
 	user := strconv.FormatInt(userID, 10)
-	var queued [schema.Shards]*redis.SliceCmd
-	var failed [schema.Shards]*redis.MapStringStringCmd
+	var queued [Shards]*redis.SliceCmd
+	var failed [Shards]*redis.MapStringStringCmd
 	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range schema.Shards {
+		for s := range Shards {
 			queued[s], failed[s] = p.HMGet(ctx, s.Queued(), user), p.HGetAll(ctx, s.Failed(userID))
 		}
 		return nil
@@ -60,7 +59,7 @@ func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, e
 	}
 	var tickets []domain.Ticket
 	places := map[int64]ticketPlace{} // by order id
-	for s := range schema.Shards {
+	for s := range Shards {
 		waiting, err := queuedTickets(first(queued[s]))
 		if err != nil {
 			return nil, err
@@ -136,7 +135,7 @@ func queuedTickets(rows string) ([]domain.Ticket, error) {
 	if rows == "" {
 		return nil, nil
 	}
-	as, err := schema.ParseRows(rows)
+	as, err := parseRows(rows)
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
@@ -156,7 +155,7 @@ func failedTicket(text string) (domain.Ticket, error) {
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
 	}
-	a, err := schema.ParseRow(row)
+	a, err := parseRow(row)
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}

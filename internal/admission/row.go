@@ -1,4 +1,4 @@
-package schema
+package admission
 
 import (
 	"encoding/base64"
@@ -17,8 +17,8 @@ import (
 // of a sampled request, after a "+" the round of the pass of a waiting room, after a "~" the sale's own time to pay in seconds,
 // and after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
 
-// RowSeparator separates the rows of an entry, and the rows of a user.
-const RowSeparator = "\n"
+// rowSeparator separates the rows of an entry, and the rows of a user.
+const rowSeparator = "\n"
 
 // appendRow appends the row of an admission. It omits the queue position if that is 0: then a script assigns it.
 func appendRow(b []byte, a *domain.Admission) []byte {
@@ -57,11 +57,11 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 	return strconv.AppendInt(b, a.Place, 10)
 }
 
-// Row returns the row of an admission.
-func Row(a *domain.Admission) string { return string(appendRow(nil, a)) }
+// formatRow returns the row of an admission.
+func formatRow(a *domain.Admission) string { return string(appendRow(nil, a)) }
 
-// Rows returns the rows of admissions. They share one string, so that it takes few allocations.
-func Rows(as []domain.Admission) []string {
+// formatRows returns the rows of admissions. They share one string, so that it takes few allocations.
+func formatRows(as []domain.Admission) []string {
 	const typicalRow = 64 // bytes
 	text, ends := make([]byte, 0, typicalRow*len(as)), make([]int, len(as))
 	for i := range as {
@@ -76,9 +76,9 @@ func Rows(as []domain.Admission) []string {
 	return rows
 }
 
-// ParseRow parses the row of an admission, even one of an earlier release, which wrote neither a currency nor a queue
+// parseRow parses the row of an admission, even one of an earlier release, which wrote neither a currency nor a queue
 // position.
-func ParseRow(row string) (domain.Admission, error) {
+func parseRow(row string) (domain.Admission, error) {
 	var a domain.Admission
 	var limit, ms, seconds, round int64
 	rest := row
@@ -155,11 +155,11 @@ func cutOffer(text string) (rest string, id domain.OfferID, err error) {
 	return rest, id, err
 }
 
-// ParseRows parses rows, of which there must be at least one.
-func ParseRows(text string) ([]domain.Admission, error) {
-	as := make([]domain.Admission, 0, 1+strings.Count(text, RowSeparator))
-	for row := range strings.SplitSeq(text, RowSeparator) {
-		a, err := ParseRow(row)
+// parseRows parses rows, of which there must be at least one.
+func parseRows(text string) ([]domain.Admission, error) {
+	as := make([]domain.Admission, 0, 1+strings.Count(text, rowSeparator))
+	for row := range strings.SplitSeq(text, rowSeparator) {
+		a, err := parseRow(row)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package tracking
+package admission
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/internal/loop"
 )
@@ -48,7 +47,7 @@ type ticketReader struct {
 // ticketPlace is where a ticket is kept.
 type ticketPlace struct {
 	voucherID int64
-	shard     schema.Shard
+	shard     Shard
 }
 
 // ticketRequest is a caller's request for a ticket.
@@ -154,15 +153,15 @@ func (t *ticketReader) read(requests []*ticketRequest) {
 func (r *ticketRequest) completed() bool { return r.ticket.OrderID != 0 || r.err != nil }
 
 // shards returns the shards that may have the ticket.
-func (r *ticketRequest) shards() []schema.Shard {
+func (r *ticketRequest) shards() []Shard {
 	if r.place != (ticketPlace{}) {
-		return []schema.Shard{r.place.shard}
+		return []Shard{r.place.shard}
 	}
 	return allShards
 }
 
-var allShards = func() (all []schema.Shard) {
-	for s := range schema.Shards {
+var allShards = func() (all []Shard) {
+	for s := range Shards {
 		all = append(all, s)
 	}
 	return all
@@ -170,12 +169,12 @@ var allShards = func() (all []schema.Shard) {
 
 // readQueued completes requests for queued admissions.
 func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest) error {
-	inShard := map[schema.Shard][]*ticketRequest{}
+	inShard := map[Shard][]*ticketRequest{}
 	lines := map[ticketPlace]*redis.SliceCmd{}
 	type page struct {
 		requests []*ticketRequest
 		rows     *redis.SliceCmd
-		shard    schema.Shard
+		shard    Shard
 	}
 	var pages []page
 	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -212,7 +211,7 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 }
 
 // find completes the request if the rows of its user in a shard contain the order.
-func (r *ticketRequest) find(s schema.Shard, rows string) {
+func (r *ticketRequest) find(s Shard, rows string) {
 	tickets, err := queuedTickets(rows)
 	if err != nil {
 		r.err = err

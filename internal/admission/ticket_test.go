@@ -1,4 +1,4 @@
-package tracking
+package admission
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission/schema"
 	"seckill/internal/domain"
 	"seckill/test/testenv"
 )
 
 // queued returns a queued admission with the first queue position.
-func queued(order, user, voucher int64) domain.Admission {
+func queuedTicket(order, user, voucher int64) domain.Admission {
 	return domain.Admission{
 		OrderID: order, UserID: user, VoucherID: voucher, Limit: 1, Amount: 100, Currency: "CNY",
 		At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Place: 1,
@@ -26,16 +25,16 @@ func queued(order, user, voucher int64) domain.Admission {
 }
 
 // store stores the ticket of a user's only queued admission in a shard, in the format of the gate.
-func store(t *testing.T, rdb *redis.Client, s schema.Shard, a domain.Admission) {
+func store(t *testing.T, rdb *redis.Client, s Shard, a domain.Admission) {
 	t.Helper()
-	require.NoError(t, rdb.HSet(t.Context(), s.Queued(), a.UserID, schema.Row(&a)).Err())
+	require.NoError(t, rdb.HSet(t.Context(), s.Queued(), a.UserID, formatRow(&a)).Err())
 	require.NoError(t, rdb.HSet(t.Context(), s.Meta(a.VoucherID), "line", 1, "queued", 1).Err())
 }
 
 // storeFailed stores the ticket of a failed admission, in the format of the gate.
-func storeFailed(t *testing.T, rdb *redis.Client, s schema.Shard, a domain.Admission, at time.Time) {
+func storeFailed(t *testing.T, rdb *redis.Client, s Shard, a domain.Admission, at time.Time) {
 	t.Helper()
-	text := "sold_out " + strconv.FormatInt(at.UnixMilli(), 10) + " " + schema.Row(&a)
+	text := "sold_out " + strconv.FormatInt(at.UnixMilli(), 10) + " " + formatRow(&a)
 	require.NoError(t, rdb.HSet(t.Context(), s.Failed(a.UserID), a.OrderID, text).Err())
 }
 
@@ -72,13 +71,13 @@ func (c *counted) count(cmds ...redis.Cmder) {
 func TestWaitingBuyersShareReads(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	const n, voucher = 5000, 7
-	tracker, rows := newTracker(t, rdb), make([]any, 0, 2*n)
+	tracker, rows := startTracker(t, rdb), make([]any, 0, 2*n)
 	for id := range int64(n) {
-		a := queued(id+1, id+1, voucher)
-		rows = append(rows, a.UserID, schema.Row(&a))
+		a := queuedTicket(id+1, id+1, voucher)
+		rows = append(rows, a.UserID, formatRow(&a))
 		tracker.Remember(voucher, voucher, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 	}
-	shard := schema.Shard(voucher)
+	shard := Shard(voucher)
 	require.NoError(t, rdb.HSet(t.Context(), shard.Queued(), rows...).Err())
 	require.NoError(t, rdb.HSet(t.Context(), shard.Meta(voucher), "line", n, "queued", n).Err())
 	hook := &counted{}
@@ -116,11 +115,11 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 // The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
 func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		store(t, rdb, 7, queued(1, 10, 7))
-		store(t, rdb, 8, queued(2, 10, 8))
-		tracker, hook := newTracker(t, rdb), &counted{}
+		store(t, rdb, 7, queuedTicket(1, 10, 7))
+		store(t, rdb, 8, queuedTicket(2, 10, 8))
+		tracker, hook := startTracker(t, rdb), &counted{}
 		rdb.AddHook(hook)
-		for _, want := range []int64{int64(schema.Shards) + 1, 2, 2} { // commands
+		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
 			hook.commands.Store(0)
 			ticket, err := tracker.Ticket(t.Context(), 10, 2)
 			require.NoError(t, err)
@@ -128,8 +127,8 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 			require.NotNil(t, ticket.Ahead)
 			require.Equal(t, want, hook.commands.Load())
 		}
-		require.NoError(t, rdb.HDel(t.Context(), schema.Shard(8).Queued(), "10").Err())
-		storeFailed(t, rdb, 8, queued(2, 10, 8), time.Now())
+		require.NoError(t, rdb.HDel(t.Context(), Shard(8).Queued(), "10").Err())
+		storeFailed(t, rdb, 8, queuedTicket(2, 10, 8), time.Now())
 		ticket, err := tracker.Ticket(t.Context(), 10, 2)
 		require.NoError(t, err)
 		require.Equal(t, "sold_out", ticket.Failed)
@@ -140,13 +139,13 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 
 func TestTicketsOfAllShards(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		tracker := newTracker(t, rdb)
-		a, b, failed, at := queued(1, 10, 7), queued(2, 10, 8), queued(3, 10, 9), time.UnixMilli(1000).UTC()
+		tracker := startTracker(t, rdb)
+		a, b, failed, at := queuedTicket(1, 10, 7), queuedTicket(2, 10, 8), queuedTicket(3, 10, 9), time.UnixMilli(1000).UTC()
 		for i, admission := range []domain.Admission{a, b} {
 			admission.ReplyTo = "here" // is not part of a ticket
-			store(t, rdb, schema.Shard(7+i), admission)
+			store(t, rdb, Shard(7+i), admission)
 		}
-		store(t, rdb, 7, queued(4, 11, 7)) // another user's
+		store(t, rdb, 7, queuedTicket(4, 11, 7)) // another user's
 		storeFailed(t, rdb, 9, failed, at)
 		var first int64
 		want := []domain.Ticket{
@@ -156,7 +155,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, tickets)
 
-		for order, key := range map[int64]string{4: schema.Shard(8).Queued(), 5: schema.Shard(7).Failed(10)} {
+		for order, key := range map[int64]string{4: Shard(8).Queued(), 5: Shard(7).Failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
 			_, err = tracker.Ticket(t.Context(), 10, order)
 			require.Error(t, err)
@@ -170,7 +169,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 
 // After Close, the tracker starts no reads.
 func TestCloseEndsReads(t *testing.T) {
-	tracker := newTracker(t, nil)
+	tracker := startTracker(t, nil)
 	tracker.Close()
 	_, err := tracker.Ticket(t.Context(), 1, 1)
 	require.ErrorIs(t, err, domain.ErrUnavailable)

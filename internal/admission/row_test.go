@@ -1,4 +1,4 @@
-package schema
+package admission
 
 import (
 	"testing"
@@ -23,12 +23,12 @@ func TestParseRowRejectsMalformedRows(t *testing.T) {
 		"a short request key":       "1 10 7 1 100 1000 EUR here#AAAA",
 		"a request key of no bytes": "1 10 7 1 100 1000 EUR here#!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
 	} {
-		_, err := ParseRow(row)
+		_, err := parseRow(row)
 		require.Error(t, err, name)
 	}
 }
 
-// Rows of earlier releases have no currency and no queue position.
+// formatRows of earlier releases have no currency and no queue position.
 func TestParseRow(t *testing.T) {
 	want := domain.Admission{
 		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
@@ -39,7 +39,7 @@ func TestParseRow(t *testing.T) {
 		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
 	} {
 		want.Currency, want.ReplyTo = c.currency, c.replyTo
-		a, err := ParseRow(c.row)
+		a, err := parseRow(c.row)
 		require.NoError(t, err)
 		require.Equal(t, want, a)
 	}
@@ -67,10 +67,10 @@ func TestRowsRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	rows := Rows(as)
+	rows := formatRows(as)
 	for i := range as {
-		require.Equal(t, rows[i], Row(&as[i]))
-		parsed, err := ParseRows(rows[i] + RowSeparator + rows[0])
+		require.Equal(t, rows[i], formatRow(&as[i]))
+		parsed, err := parseRows(rows[i] + rowSeparator + rows[0])
 		require.NoError(t, err)
 		require.Equal(t, []domain.Admission{as[i], as[0]}, parsed)
 	}
