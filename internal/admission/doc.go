@@ -46,8 +46,8 @@
 // is still in the stream is in the present gate, and is committed under its generation; any other is dropped.
 //
 // A gate has all admissions if it was loaded in the present replication history of its server, which ends when the
-// server restarts or another one takes over. Otherwise it refuses nobody as sold out until it is loaded again
-// (domain.ErrGateLacking), but admits buyers while it has units. Without permission for the command INFO such a loss is
+// server restarts or another one takes over. Otherwise it admits buyers while it has units, and answers domain.ErrGateLacking
+// instead of sold out until it is loaded again. Without permission for the command INFO such a loss is
 // not noticed; that of the whole gate is.
 //
 // A server that still uses an old master, which another one has replaced, finds its gate complete and its generation

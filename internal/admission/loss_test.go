@@ -78,8 +78,8 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 	}
 }
 
-// After a failover, the new master may not have the last admissions of the old one. It admits buyers, but refuses nobody
-// as sold out until it is loaded.
+// After a failover, the new master may not have the last admissions of the old one. It admits buyers, but answers
+// ErrGateLacking instead of sold out until it is loaded.
 func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	ctx := t.Context()

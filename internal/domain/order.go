@@ -99,7 +99,7 @@ type Order struct {
 	Ahead   *int64
 	OfferID OfferID // of what was bought; zero if another program or an earlier release placed the order
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
-	// exist, and where an order is not shown to anybody.
+	// exist, and in code that shows no order.
 	Offer *Offer
 }
 

@@ -45,8 +45,8 @@ func (e *env) replace(v voucherView, says boughtView) {
 	}).want(http.StatusOK)
 }
 
-// TestOrderKeepsWhatWasBought: the voucher is changed and taken down, and its shop renamed, after the sale. Whoever sees the
-// order sees what was bought.
+// TestOrderKeepsWhatWasBought: after the sale the voucher is changed and taken down, and its shop renamed. Every view of the
+// order shows what was bought.
 func TestOrderKeepsWhatWasBought(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {

@@ -21,7 +21,7 @@ type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded,
 	// ErrOverloaded (the queue is full) or ErrGateLacking (no unit is left). An order id that is already admitted is
-	// admitted again without any change. Nobody is admitted without an order id.
+	// admitted again without any change. A purchase without an order id gets no unit.
 	// The error is ErrGateCold or ErrUnavailable; then there are no results.
 	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
 	// Load ensures that the gate of a voucher is loaded, and has all admissions.

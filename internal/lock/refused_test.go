@@ -68,7 +68,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 	requireCount(t, latch, 1)
 }
 
-// aclUser returns a client of a new Redis user, who may use all keys of locks, and what the rules add.
+// aclUser returns a client of a new Redis user with access to all keys of locks. The rules add to its rights.
 func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
 	t.Helper()
 	args := append([]any{"acl", "setuser", "locker", "reset", "on", ">secret", "~*", "+@all"}, rules...)
@@ -76,7 +76,7 @@ func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
 	return server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" })
 }
 
-// TestUserWithoutChannels: a Redis user who may use no channel, the default for new users since Redis 7, can use every lock.
+// TestUserWithoutChannels: a Redis user without access to channels, the default since Redis 7, can use every lock.
 // Releases are executed completely, and waiters acquire when they recheck.
 func TestUserWithoutChannels(t *testing.T) {
 	t.Parallel()

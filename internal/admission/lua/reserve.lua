@@ -50,7 +50,8 @@ local function find_keyed_order(record, user, key, request)
   return order, earlier == request
 end
 
-local no_unit -- the refusal of buyers for whom no unit is left
+-- The answer when no unit is left, once it is known.
+local no_unit
 local units = tonumber(redis.call('GET', STOCK))
 local free_tickets = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
 local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
