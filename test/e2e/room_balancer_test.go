@@ -16,11 +16,10 @@ import (
 	"seckill/test/e2e/rig"
 )
 
-// balancer sends each request to the next of its servers, so a purchase always reaches another server than the answer
-// with the pass.
+// balancer sends each request of a client to the server after that of the client's last one, so a purchase always reaches
+// another server than the answer with the pass.
 type balancer struct {
 	servers []atomic.Pointer[rig.Server]
-	turn    atomic.Int64
 	// forgiven counts the requests that were repeated, because a server had stopped or was not ready.
 	forgiven atomic.Int64
 }
@@ -33,18 +32,21 @@ func newBalancer(servers ...*rig.Server) *balancer {
 	return b
 }
 
-func (b *balancer) next() *rig.Server {
-	turn := b.turn.Add(1)
-	return b.servers[turn%int64(len(b.servers))].Load()
+// from returns a client's next servers, the first of which is that of a number.
+func (b *balancer) from(turn int) (next func() *rig.Server) {
+	return func() *rig.Server {
+		turn++
+		return b.servers[turn%len(b.servers)].Load()
+	}
 }
 
 // program waits in the room of a sale and buys as soon as it has a pass. It returns the code of the answer that ended its
 // wait: "bought" or an error.
-func (b *balancer) program(ctx context.Context, token, sale string) string {
+func (b *balancer) program(ctx context.Context, next func() *rig.Server, token, sale string) string {
 	method := http.MethodPost
 	ticket := ""
 	for ctx.Err() == nil {
-		a, err := b.next().Entry(ctx, method, token, sale, ticket)
+		a, err := next().Entry(ctx, method, token, sale, ticket)
 		switch {
 		case err != nil || a.Busy():
 			b.forgiven.Add(1)
@@ -53,7 +55,7 @@ func (b *balancer) program(ctx context.Context, token, sale string) string {
 		case a.Code != "":
 			return a.Code
 		case a.Pass != "":
-			return b.buy(ctx, token, sale, a.Pass)
+			return b.buy(ctx, next, token, sale, a.Pass)
 		}
 		method = http.MethodGet
 		ticket = a.Ticket
@@ -63,9 +65,9 @@ func (b *balancer) program(ctx context.Context, token, sale string) string {
 }
 
 // buy buys a unit with a pass. A purchase whose answer was lost may have its order.
-func (b *balancer) buy(ctx context.Context, token, sale, pass string) string {
+func (b *balancer) buy(ctx context.Context, next func() *rig.Server, token, sale, pass string) string {
 	for ctx.Err() == nil {
-		_, err := b.next().PlaceWithPass(ctx, token, sale, pass)
+		_, err := next().PlaceWithPass(ctx, token, sale, pass)
 		refusal, refused := errors.AsType[*rush.Problem](err)
 		switch {
 		case err == nil, refused && refusal.Code == "duplicate_order":
@@ -86,9 +88,9 @@ func (b *balancer) run(t *testing.T, tokens []string, sale string, meanwhile fun
 	var mu sync.Mutex
 	counts := map[string]int{}
 	var programs sync.WaitGroup
-	for _, token := range tokens {
+	for i, token := range tokens {
 		programs.Go(func() {
-			code := b.program(ctx, token, sale)
+			code := b.program(ctx, b.from(i), token, sale)
 			mu.Lock()
 			defer mu.Unlock()
 			counts[code]++
