@@ -122,6 +122,11 @@ in_sync() { # SERVICE
 	redis "$1" info replication | grep ^master_link_status:up >/dev/null
 }
 
+# fail_over_to asks until it is done: a Sentinel that has just started refuses while it does not know the replica well enough.
+fail_over_to() { # SERVICE
+	master_is "$1" || { redis sentinel-1 -p 26379 sentinel failover seckill; return 1; }
+}
+
 sentinels_agree() {
 	redis sentinel-1 -p 26379 sentinel ckquorum seckill | grep '^OK 3 ' >/dev/null
 }
@@ -212,8 +217,8 @@ buy $plain 13800000005 201
 
 step "the way back"
 eventually "three Sentinels would agree" sentinels_agree
-redis sentinel-1 -p 26379 sentinel failover seckill
-eventually "redis is the master" master_is redis
+eventually "redis is in sync" in_sync redis
+eventually "redis is the master" fail_over_to redis
 eventually "it has the role" has_role redis master
 eventually "the other one is the replica" has_role redis-replica slave
 expect "what it keeps for a restart" "" "$(docker compose exec -T redis grep ^replicaof /data/redis.conf || true)"
