@@ -47,8 +47,8 @@
 //
 // A gate has all admissions if it was loaded in the present replication history of its server, which ends when the
 // server restarts or another one takes over. Otherwise it admits buyers while it has units, and answers domain.ErrGateLacking
-// instead of sold out until it is loaded again. Without permission for the command INFO such a loss is
-// not noticed; that of the whole gate is.
+// instead of sold out until it is loaded again. Without permission for the command INFO it is not loaded, and answers
+// domain.ErrUnavailable instead of sold out.
 //
 // A server that still uses an old master, which another one has replaced, finds its gate complete and its generation
 // outdated. It does not raise the generation: its admissions are lost, too.

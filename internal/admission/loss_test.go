@@ -104,6 +104,18 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 	require.Equal(t, db.generations[voucher], generation)
 }
 
+// Without the command INFO a gate cannot know that its server has lost admissions.
+func TestNobodyIsSoldOutWithoutInfo(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	ctx := t.Context()
+	g, db := withStock(t, rdb, 1)
+	require.NoError(t, rdb.Do(ctx, "ACL", "SETUSER", "default", "-info").Err())
+
+	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
+	require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(2, 11)))
+	require.ErrorIs(t, g.Load(ctx, voucher, db), domain.ErrUnavailable)
+}
+
 // The gate of an earlier version has no generation, and so have its entries. They count as those of generation 0, which
 // a sale has until its first load by this version.
 func TestGateOfEarlierVersion(t *testing.T) {

@@ -28,11 +28,12 @@ local function server_time_ms()
   return string.format('%s%03d', t[1], math.floor(tonumber(t[2]) / 1000))
 end
 
--- Returns the id of the server's replication history, or "" without permission to read it. A server that restarts, or
--- becomes the master, begins a new one.
+-- Returns the id of the server's replication history, or false without permission to read it. A server that restarts, or
+-- becomes the master, begins a new one. The embedded server has none: its history is "".
 local function server_history()
-  local known, info = pcall(redis.call, 'INFO', 'replication')
-  return known and string.match(info, 'master_replid:(%w+)') or ''
+  local info = redis.pcall('INFO', 'replication')
+  if type(info) == 'string' then return string.match(info, 'master_replid:(%w+)') or '' end
+  return string.find(info.err, 'is not supported', 1, true) and ''
 end
 
 -- Returns whether the gate has all admissions of its generation. It may lack some if another server has taken over since

@@ -11,6 +11,10 @@
 --   "taken"   the load has begun
 --   "loaded"  the gate is loaded, and is not the one to be replaced
 --   "busy"    another load is running
+-- Without permission to read the history it changes nothing and returns an error.
+local history = server_history()
+if not history then return redis.error_reply('ERR a load needs permission for the command INFO') end
+
 local whole = loaded and has_all_admissions()
 whole = whole and tonumber(redis.call('HGET', META, 'generation')) <= tonumber(ARGV[4])
 local answer = whole and 'taken' or 'fence'
@@ -19,4 +23,4 @@ if whole and (redis.call('HGET', META, 'built') or '0') ~= ARGV[3] then
 elseif ARGV[2] ~= '0' and not redis.call('SET', LOADING, ARGV[1], 'NX', 'PX', ARGV[2]) then
   answer = 'busy'
 end
-return {answer, server_history()}
+return {answer, history}
