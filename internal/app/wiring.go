@@ -104,11 +104,12 @@ func newServer(e *Env, b backends) (*server, error) {
 
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
-	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
+	stats := &saleStats{salestats.NewCounters(cfg.OrderLane != "queue")}
 	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, b.store, committer.Commit, m, stats, movedOrders.publish)
 	m.registry.MustRegister(queue.NewLagCollector(workers))
-	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
+	history := &salestats.RedisHistory{Redis: b.rdb, Instance: gate.Instance()}
+	monitor := newSaleMonitor(cfg.OrderLane, stats, history, saleSubscribers, b.store, gate, workers, log)
 
 	mode := newLane(e, b, ids, gate, workers, m, stats)
 	if cfg.OrderLane != "queue" {
@@ -166,7 +167,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Sales: b.store, Now: now}, Failures: b.store, Notices: b.store, Reconciler: reconciler,
-		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
+		Counters: stats.counters, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
 		CursorKeys: b.secrets.Derive("cursors"),
 		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
@@ -191,7 +192,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		revoked.Run, retention.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
-		stats.send, stats.receive, monitor.Run, loop.Task{Name: "purge payment notices", Every: time.Hour, Log: log, Run: purgeNotices}.Loop,
+		monitor.Run, loop.Task{Name: "purge payment notices", Every: time.Hour, Log: log, Run: purgeNotices}.Loop,
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	if provider.remote != nil {

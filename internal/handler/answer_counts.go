@@ -13,16 +13,16 @@ import (
 const outcomeKey = "outcome"
 
 // countAnswers returns a middleware that counts the answers to buyers by voucher and outcome for the live statistics.
-// It must be the first of its route, so that the measured time covers the whole request. aggregator may be nil.
-func countAnswers(aggregator *salestats.Aggregator) gin.HandlerFunc {
-	if aggregator == nil {
+// It must be the first of its route, so that the measured time covers the whole request. counters may be nil.
+func countAnswers(counters *salestats.Counters) gin.HandlerFunc {
+	if counters == nil {
 		return func(*gin.Context) {}
 	}
 	return func(c *gin.Context) {
 		start := time.Now()
 		c.Next()
 		if id, ok := parseID(c.Param("id")); ok && c.Writer.Status() != statusClientGone {
-			aggregator.CountAnswer(id, answerOf(c), time.Since(start))
+			counters.CountAnswer(id, answerOf(c), time.Since(start))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -214,9 +215,9 @@ func newEnv(t testing.TB, options ...option) *env {
 		Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
-	aggregator, monitor := e.newMonitor(s.store, queue)
+	counters, monitor := e.newMonitor(s.store, queue)
 	cfg := handler.Config{
-		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
+		Counters: counters, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
@@ -281,15 +282,18 @@ func (e *env) leaks() (found []string) {
 }
 
 // newMonitor starts the monitor of the live statistics.
-func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Aggregator, *salestats.Monitor) {
+func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleSubscribers = salestats.NewSubscribers()
-	aggregator, lane := salestats.NewAggregator("test", !queued), "lock"
+	counters, lane := salestats.NewCounters(!queued), "lock"
 	if queued {
 		lane = "queue"
 	}
+	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(e.t).Addr()})
+	e.t.Cleanup(func() { _ = rdb.Close() })
 	cfg := salestats.MonitorConfig{
-		Store: store, Aggregator: aggregator, Subscribers: e.saleSubscribers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
+		Store: store, Counters: counters, History: &salestats.RedisHistory{Redis: rdb, Instance: "test"},
+		Subscribers: e.saleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),
 	}
 	if gate, ok := queue.(testGate); ok {
 		cfg.Level = gate.Level
@@ -299,7 +303,7 @@ func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*sale
 	var running sync.WaitGroup
 	running.Go(func() { monitor.Run(ctx) })
 	e.t.Cleanup(func() { cancel(); running.Wait() })
-	return aggregator, monitor
+	return counters, monitor
 }
 
 // login logs a phone in with a new code.

@@ -45,7 +45,7 @@ type Config struct {
 	PaymentList     PaymentLister
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
-	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
+	Counters        *salestats.Counters    // counts the answers to buyers; nil: no counts
 	Monitor         *salestats.Monitor     // live statistics of sales
 	SaleSubscribers *salestats.Subscribers // of sales
 	RoomSubscribers *salestats.Subscribers // of the waiting rooms of sales
@@ -92,7 +92,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
 	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
-	press := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Aggregator)}
+	press := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Counters)}
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {

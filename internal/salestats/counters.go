@@ -1,11 +1,21 @@
+// Package salestats provides live statistics of sales over all server processes, and notifies subscribers of changes.
 package salestats
 
 import (
-	"math/rand/v2"
-	"sync/atomic"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"seckill/internal/domain"
+)
+
+const (
+	// maxSales bounds the vouchers that are counted, at 1.5 KiB each.
+	maxSales = 256
+	// uncountedAfter is the time after the last count at which a voucher is no longer counted, so that another one can be.
+	uncountedAfter = time.Minute
 )
 
 var (
@@ -27,11 +37,14 @@ type Outcome uint8
 // OutcomeInternal is the outcome "internal", which stands for unknown ones too.
 const OutcomeInternal = Outcome(len(outcomeNames) - 1)
 
-// lastProvingExistence is "entry_required".
-const lastProvingExistence = Outcome(6)
-
 // provesExistence reports whether a request with an invented voucher ID cannot have this outcome.
-func (o Outcome) provesExistence() bool { return o <= lastProvingExistence }
+func (o Outcome) provesExistence() bool {
+	switch outcomeNames[o] {
+	case "ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "unpaid_limit", "entry_required":
+		return true
+	}
+	return false
+}
 
 var outcomesByName = func() map[string]Outcome {
 	m := make(map[string]Outcome, len(outcomeNames))
@@ -49,6 +62,98 @@ func OutcomeOf(code string) Outcome {
 	return OutcomeInternal
 }
 
+// Counters count what happens to the sales on this process. A voucher is counted only after an answer that proves that it
+// exists, so invented IDs do not use memory. Counters are safe for concurrent use.
+type Counters struct {
+	stored bool
+
+	mu    sync.Mutex
+	sales map[int64]*counted
+}
+
+// counted are the counts of a voucher since they were last taken.
+type counted struct {
+	counts
+
+	last time.Time // when there were counts
+}
+
+// NewCounters returns counters. stored reports that an answer "ok" stands for a stored order, which is the case in every
+// lane but queue.
+func NewCounters(stored bool) *Counters {
+	return &Counters{stored: stored, sales: map[int64]*counted{}}
+}
+
+// CountAnswer counts one answer to a buyer and its latency.
+func (c *Counters) CountAnswer(voucherID int64, outcome Outcome, took time.Duration) {
+	c.count(voucherID, outcome.provesExistence(), func(n *counts) {
+		n.answers[outcome]++
+		n.latency[latencyBucket(took)]++
+		if c.stored && outcome == 0 {
+			n.settled[0]++
+		}
+	})
+}
+
+// CountSettled counts a settled admission. reason is empty for a stored order, else the reason why there is none.
+// Unknown reasons are not counted.
+func (c *Counters) CountSettled(voucherID int64, reason string) {
+	if reason == "" {
+		reason = "ok"
+	}
+	i := slices.Index(settledNames[:], reason)
+	if i < 0 {
+		return
+	}
+	c.count(voucherID, true, func(n *counts) { n.settled[i]++ })
+}
+
+// CountBatch counts a transaction that committed rows orders of a voucher. A transaction that committed none is not
+// counted.
+func (c *Counters) CountBatch(voucherID int64, rows int) {
+	if rows == 0 {
+		return
+	}
+	c.count(voucherID, true, func(n *counts) {
+		n.batches++
+		n.rows += uint64(rows) //nolint:gosec // hundreds
+	})
+}
+
+func (c *Counters) count(voucherID int64, exists bool, add func(*counts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	n := c.sales[voucherID]
+	if n == nil {
+		if !exists || len(c.sales) >= maxSales {
+			return
+		}
+		n = &counted{}
+		c.sales[voucherID] = n
+	}
+	add(&n.counts)
+}
+
+// take returns the counts since the last call, by voucher.
+func (c *Counters) take(now time.Time) map[int64]*counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	taken := map[int64]*counts{}
+	for id, n := range c.sales {
+		switch {
+		case n.counts != (counts{}):
+			all := n.counts
+			taken[id] = &all
+			*n = counted{last: now}
+		case now.Sub(n.last) > uncountedAfter:
+			delete(c.sales, id)
+		}
+	}
+	return taken
+}
+
 // counts is what happened to a voucher in some time, on one process or on all.
 type counts struct {
 	answers       [len(outcomeNames)]uint64
@@ -57,25 +162,103 @@ type counts struct {
 	latency       [latencyBuckets]uint64
 }
 
-func (c *counts) add(d *counts) {
-	for i, n := range d.answers {
-		c.answers[i] += n
+// The names of counts in Redis. Those of answers, settled admissions and latencies have a suffix.
+const (
+	answersPrefix = "answer:"
+	settledPrefix = "settled:"
+	latencyPrefix = "latency:"
+	batchesName   = "batches"
+	rowsName      = "rows"
+)
+
+// each calls f for each positive count, with its name in Redis.
+func (c *counts) each(f func(name string, n uint64)) {
+	add := func(name string, n uint64) {
+		if n > 0 {
+			f(name, n)
+		}
 	}
-	for i, n := range d.settled {
-		c.settled[i] += n
+	for i, n := range c.answers {
+		add(answersPrefix+outcomeNames[i], n)
 	}
-	for i, n := range d.latency {
-		c.latency[i] += n
+	for i, n := range c.settled {
+		add(settledPrefix+settledNames[i], n)
 	}
-	c.batches += d.batches
-	c.rows += d.rows
+	for i, n := range c.latency {
+		add(latencyPrefix+strconv.Itoa(i), n)
+	}
+	add(batchesName, c.batches)
+	add(rowsName, c.rows)
 }
 
-func (c *counts) second() Second {
-	return Second{
-		Answers: byName(outcomeNames[:], c.answers[:]), Settled: byName(settledNames[:], c.settled[:]),
-		Batches: c.batches, Rows: c.rows, P50: c.quantile(0.5), P99: c.quantile(0.99),
+// add adds a count with a name in Redis. It ignores names that this version does not have.
+func (c *counts) add(name, value string) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil {
+		return
 	}
+
+	switch name {
+	case batchesName:
+		c.batches += n
+		return
+	case rowsName:
+		c.rows += n
+		return
+	}
+	if answer, found := strings.CutPrefix(name, answersPrefix); found {
+		if i := slices.Index(outcomeNames[:], answer); i >= 0 {
+			c.answers[i] += n
+		}
+	}
+	if reason, found := strings.CutPrefix(name, settledPrefix); found {
+		if i := slices.Index(settledNames[:], reason); i >= 0 {
+			c.settled[i] += n
+		}
+	}
+	if bucket, found := strings.CutPrefix(name, latencyPrefix); found {
+		if i, err := strconv.Atoi(bucket); err == nil && i >= 0 && i < latencyBuckets {
+			c.latency[i] += n
+		}
+	}
+}
+
+// Second is what happened to a voucher in one second, or in total since At.
+type Second struct {
+	At       time.Time
+	Answers  map[string]uint64 // responses to buyers by outcome: an error code of the API, "ok" or "replayed"
+	Settled  map[string]uint64 // "ok" is a stored order, in every lane; other reasons occur in lane queue only
+	Batches  uint64            // transactions of the lanes batch and queue that committed orders
+	Rows     uint64            // orders that these transactions committed
+	P50, P99 time.Duration     // latency of the responses, within 10 %; 0 without responses
+	Level    Level
+}
+
+// Level is what was left at the end of a second: units in the database, units in the gate, and QueueLag.Unsettled.
+// Unknown values are nil.
+type Level struct{ Stock, Gate, Lag *int64 }
+
+func (c *counts) second(at time.Time) Second {
+	return Second{
+		At:      at.UTC(),
+		Answers: byName(outcomeNames[:], c.answers[:]),
+		Settled: byName(settledNames[:], c.settled[:]),
+		Batches: c.batches,
+		Rows:    c.rows,
+		P50:     c.quantile(0.5),
+		P99:     c.quantile(0.99),
+	}
+}
+
+// byName returns the positive counts.
+func byName(names []string, counts []uint64) map[string]uint64 {
+	m := map[string]uint64{}
+	for i, n := range counts {
+		if n > 0 {
+			m[names[i]] = n
+		}
+	}
+	return m
 }
 
 // quantile returns the latency that the given part of the responses did not exceed, or 0 if there were none.
@@ -90,65 +273,4 @@ func (c *counts) quantile(part float64) time.Duration {
 		}
 	}
 	return 0
-}
-
-// counterShards is the number of processors that can count at once without contention for a cache line.
-const counterShards = 8
-
-// counter counts what happens to a voucher on this process between two flushes. Counting takes no lock and does not
-// allocate.
-type counter struct{ shards [counterShards]counterShard }
-
-type counterShard struct {
-	dirty         atomic.Bool // there is something to flush
-	answers       [len(outcomeNames)]atomic.Uint32
-	settled       [len(settledNames)]atomic.Uint32
-	batches, rows atomic.Uint32
-	latency       [latencyBuckets]atomic.Uint32
-	_             [64]byte // keeps two shards off one cache line
-}
-
-func (c *counter) shard() *counterShard {
-	s := &c.shards[rand.Uint32()%counterShards] //nolint:gosec // any will do
-	return s
-}
-
-// markDirty must be called after the increments, so that the next flush contains them.
-func (s *counterShard) markDirty() {
-	if !s.dirty.Load() {
-		s.dirty.Store(true)
-	}
-}
-
-func (c *counter) countAnswer(outcome Outcome, took time.Duration) {
-	s := c.shard()
-	s.answers[outcome].Add(1)
-	s.latency[latencyBucket(took)].Add(1)
-	s.markDirty()
-}
-
-// flush moves the counts since the last flush into total, and reports whether there were any.
-func (c *counter) flush(total *counts) (found bool) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		if !s.dirty.Load() {
-			continue
-		}
-		s.dirty.Store(false) // before the reads, so that a concurrent increment marks the shard again
-		found = true
-		flushAll(total.answers[:], s.answers[:])
-		flushAll(total.settled[:], s.settled[:])
-		flushAll(total.latency[:], s.latency[:])
-		total.batches += uint64(s.batches.Swap(0))
-		total.rows += uint64(s.rows.Swap(0))
-	}
-	return found
-}
-
-func flushAll(into []uint64, from []atomic.Uint32) {
-	for i := range from {
-		if from[i].Load() > 0 {
-			into[i] += uint64(from[i].Swap(0))
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 	"seckill/internal/reconcile"
 )
 
@@ -22,6 +23,8 @@ var (
 const (
 	countTimeout = 2 * time.Minute
 	redisTimeout = 300 * time.Millisecond
+	// historyTimeout bounds a read or a report of the counters.
+	historyTimeout = 2 * time.Second
 	// staleAfter is the age up to which the last stock is shown while newer reads fail.
 	staleAfter = 5 * time.Second
 	// firstCountWait bounds the wait of a new subscriber for the first count of the orders.
@@ -59,20 +62,26 @@ type QueueLag struct {
 	DeadLetters int64
 }
 
+// history keeps what the processes report about the sales. RedisHistory is one.
+type history interface {
+	add(ctx context.Context, reports map[int64]*report, now time.Time) error
+	read(ctx context.Context, voucherID int64, after, now time.Time) (reading, error)
+}
+
 // MonitorConfig configures a Monitor.
 type MonitorConfig struct {
 	Store       MonitorStore
-	Aggregator  *Aggregator
+	Counters    *Counters // of this process
+	History     history
 	Subscribers *Subscribers // of sales; notified once a second
 	Lane        string
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
-	Level   func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
-	Lag     func(ctx context.Context) (QueueLag, error)
-	Publish func(message []byte) // sends to the other processes; must not block
-	Log     *slog.Logger
+	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
+	Lag   func(ctx context.Context) (QueueLag, error)
+	Log   *slog.Logger
 }
 
-// Monitor provides the current statistics of sales. For each watched sale one goroutine per process polls the database,
+// Monitor provides the current statistics of sales, with the counts of all processes. For each watched sale one goroutine per process polls the database,
 // whatever the number of subscribers. Sales that are not watched are not polled. It is safe for concurrent use.
 type Monitor struct {
 	cfg   MonitorConfig
@@ -133,7 +142,7 @@ type SaleStats struct {
 	Voucher   domain.Voucher
 	At        time.Time
 	Lane      string
-	Instances int       // running processes
+	Instances int       // processes that have reported lately, including this one
 	Added     int64     // units added since the sale was published
 	Gate      *int64    // units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer
 	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
@@ -154,32 +163,64 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 	return m
 }
 
-// Run works until ctx ends. At each full second it publishes the counts of this process and starts the polls that are
-// due. Half a second later it closes the second and notifies the subscribers. It returns when no poll runs.
+// Run works until ctx ends, and returns when no poll runs. Once a second it reports the counts of this process and, at
+// another time of the second, starts the polls that are due and notifies the subscribers. So a delay of either does not
+// move counts to another second.
 func (m *Monitor) Run(ctx context.Context) {
-	const half = time.Second / 2
-	for {
-		now := time.Now()
-		next := now.Truncate(half).Add(half)
-		select {
-		case <-ctx.Done():
-			m.mu.Lock()
-			m.stopped = true
-			m.mu.Unlock()
-			m.stop()
-			m.polls.Wait()
-			return
-		case <-time.After(next.Sub(now)):
+	var reports sync.WaitGroup
+	reports.Go(func() {
+		for waitForPart(ctx, reportAt) {
+			m.report(ctx)
 		}
-		if next.Nanosecond() == 0 {
-			if message := m.cfg.Aggregator.flush(next); message != nil {
-				m.cfg.Publish(message)
-			}
-			m.pollWatched()
-			continue
-		}
-		m.cfg.Aggregator.rotate(next, m.level)
+	})
+	for waitForPart(ctx, notifyAt) {
+		m.pollWatched()
 		m.cfg.Subscribers.NotifyAll()
+	}
+
+	m.mu.Lock()
+	m.stopped = true
+	m.mu.Unlock()
+	m.stop()
+	m.polls.Wait()
+	reports.Wait()
+}
+
+// When in a second something happens.
+const (
+	notifyAt = time.Second / 4
+	reportAt = 3 * time.Second / 4
+)
+
+// waitForPart waits until the next second has the given part. It reports whether ctx has not ended before.
+func waitForPart(ctx context.Context, part time.Duration) bool {
+	now := time.Now()
+	next := now.Truncate(time.Second).Add(part)
+	if !next.After(now) {
+		next = next.Add(time.Second)
+	}
+	return loop.Sleep(ctx, next.Sub(now)) == nil
+}
+
+// report reports what this process has counted since the last report, and what is left of the watched sales. What cannot
+// be stored is not reported again, since it may be stored already.
+func (m *Monitor) report(ctx context.Context) {
+	now := time.Now()
+	reports := map[int64]*report{}
+	for id, c := range m.cfg.Counters.take(now) {
+		reports[id] = &report{counts: *c}
+	}
+	for id, level := range m.levels() {
+		if reports[id] == nil {
+			reports[id] = &report{}
+		}
+		reports[id].level = level
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	if err := m.cfg.History.add(ctx, reports, now); err != nil {
+		m.cfg.Log.DebugContext(ctx, "cannot report sale statistics", slog.Any("err", err))
 	}
 }
 
@@ -197,23 +238,24 @@ func (m *Monitor) pollWatched() {
 	}
 }
 
-// level returns what is left of a sale, as far as a recent poll read it.
-func (m *Monitor) level(voucherID int64) Level {
+// levels returns what is left of the watched sales, as far as a recent poll read it.
+func (m *Monitor) levels() map[int64]Level {
 	m.mu.Lock()
-	s := m.sales[voucherID]
-	m.mu.Unlock()
-	if s == nil {
-		return Level{}
+	defer m.mu.Unlock()
+
+	levels := map[int64]Level{}
+	for id, s := range m.sales {
+		stock, at, err := s.stock.last()
+		if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
+			continue
+		}
+		l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
+		if stock.lag != nil {
+			l.Lag = &stock.lag.Unsettled
+		}
+		levels[id] = l
 	}
-	stock, at, err := s.stock.last()
-	if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
-		return Level{}
-	}
-	l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
-	if stock.lag != nil {
-		l.Lag = &stock.lag.Unsettled
-	}
-	return l
+	return levels
 }
 
 // Stats returns the statistics of a sale, with the seconds later than after, and marks the sale as watched. If after is
@@ -247,17 +289,30 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		defer cancel()
 		_ = await(waitCtx, ordersCounted) // without a count the statistics report that it runs
 	}
-	stats := SaleStats{
-		Voucher: stock.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Aggregator.instances(), Added: stock.added, Gate: stock.gate(), Queue: stock.lag,
-	}
+	stats := SaleStats{Voucher: stock.voucher, Lane: m.cfg.Lane, Added: stock.added, Gate: stock.gate(), Queue: stock.lag}
 	stats.checkOrders(s.orders.last())
 	if m.cfg.Level != nil {
 		stats.checkGate(&stock)
 	}
-	now := time.Now()
-	stats.At = domain.Moment(now)
-	stats.Totals, stats.Seconds = m.cfg.Aggregator.read(voucherID, after, now)
+	m.readHistory(ctx, &stats, after)
 	return stats, nil
+}
+
+// readHistory fills in what the processes have reported. While Redis does not answer, that is nothing.
+func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time) {
+	now := time.Now()
+	s.At = domain.Moment(now)
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+
+	r, err := m.cfg.History.read(ctx, s.Voucher.ID, after, now)
+	if err != nil {
+		m.cfg.Log.DebugContext(ctx, "cannot read the counters of a sale", slog.Any("err", err))
+		r.total.At = s.At
+	}
+	s.Instances = max(r.instances, 1)
+	s.Totals = r.total
+	s.Seconds = r.seconds
 }
 
 // watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls

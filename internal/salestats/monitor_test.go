@@ -48,6 +48,17 @@ func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error
 	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
 }
 
+// noHistory is a history without Redis.
+type noHistory struct{}
+
+func (noHistory) add(context.Context, map[int64]*report, time.Time) error {
+	return domain.ErrUnavailable
+}
+
+func (noHistory) read(context.Context, int64, time.Time, time.Time) (reading, error) {
+	return reading{}, domain.ErrUnavailable
+}
+
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return domain.ErrUnavailable
@@ -59,7 +70,7 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		store := &monitorStore{}
 		cfg := MonitorConfig{
-			Store: store, Aggregator: NewAggregator("here", true), Subscribers: NewSubscribers(), Lane: "lock", Publish: func([]byte) {},
+			Store: store, Counters: NewCounters(true), History: noHistory{}, Subscribers: NewSubscribers(), Lane: "lock",
 			Log: slog.New(slog.DiscardHandler),
 		}
 		if change != nil {
@@ -119,7 +130,7 @@ func TestStockIsShownWhileRedisHangs(t *testing.T) {
 			s, err := m.Stats(t.Context(), 7, time.Now())
 			require.NoError(t, err)
 			require.Nil(t, s.Gate)
-			require.NotNil(t, m.level(7).Stock, "the current second has no stock")
+			require.NotNil(t, m.levels()[7].Stock, "the current second has no stock")
 			time.Sleep(time.Second)
 		}
 	})

@@ -1,0 +1,142 @@
+package salestats
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/test/testenv"
+)
+
+func TestHistory(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *redis.Client){
+		"seconds and processes add up": secondsAddUp, "each second once": eachSecondOnce, "instances": instances,
+	} {
+		t.Run(name, func(t *testing.T) { testenv.EachRedis(t, test) })
+	}
+}
+
+// secondsAddUp counts on two processes, which report meanwhile. The totals contain all counts, and so do the seconds.
+func secondsAddUp(t *testing.T, rdb *redis.Client) {
+	const workers, each = 8, 2000
+	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
+	counters := [2]*Counters{NewCounters(true), NewCounters(true)}
+	reportAll := func() {
+		for i, h := range processes {
+			reports := map[int64]*report{}
+			for id, c := range counters[i].take(time.Now()) {
+				reports[id] = &report{counts: *c}
+			}
+			require.NoError(t, h.add(t.Context(), reports, time.Now()))
+		}
+	}
+
+	var counting sync.WaitGroup
+	for w := range workers {
+		counting.Go(func() {
+			for i := range each {
+				counters[w%2].CountAnswer(7, Outcome(i%2), time.Millisecond)
+				counters[w%2].CountSettled(7, domain.ReasonDuplicate)
+				counters[w%2].CountBatch(7, 3)
+			}
+		})
+	}
+	for range 10 {
+		reportAll()
+	}
+	counting.Wait()
+	reportAll()
+
+	want := map[string]uint64{"ok": workers * each / 2, "sold_out": workers * each / 2}
+	var r reading
+	require.Eventually(t, func() bool { // the last second is not over yet
+		var err error
+		r, err = processes[0].read(t.Context(), 7, time.Time{}, time.Now())
+		require.NoError(t, err)
+		sum := map[string]uint64{}
+		for _, s := range r.seconds {
+			for name, n := range s.Answers {
+				sum[name] += n
+			}
+		}
+		return fmt.Sprint(sum) == fmt.Sprint(want)
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, want, r.total.Answers)
+	require.Equal(t, map[string]uint64{"ok": workers * each / 2, "duplicate_order": workers * each}, r.total.Settled)
+	require.EqualValues(t, workers*each, r.total.Batches)
+	require.EqualValues(t, 3*workers*each, r.total.Rows)
+	require.InEpsilon(t, time.Millisecond, r.total.P99, 0.1)
+	require.Equal(t, 2, r.instances)
+}
+
+// eachSecondOnce: even seconds without reports, and the last two minutes only.
+func eachSecondOnce(t *testing.T, rdb *redis.Client) {
+	h := &RedisHistory{Redis: rdb, Instance: "a"}
+	ctx := t.Context()
+	server, err := rdb.Time(ctx).Result()
+	require.NoError(t, err)
+	now := time.Now()
+	left := int64(5)
+	one := &report{level: Level{Stock: &left}}
+	one.counts.answers[0] = 1
+	reports, totals := historyKeys(7)
+
+	r, err := h.read(ctx, 7, time.Time{}, now)
+	require.NoError(t, err)
+	require.Empty(t, r.seconds)
+	require.Equal(t, domain.Moment(now).UTC(), r.total.At)
+
+	require.NoError(t, h.add(ctx, map[int64]*report{7: one}, now))
+	require.Positive(t, rdb.PTTL(ctx, reports).Val())
+	require.Positive(t, rdb.PTTL(ctx, totals).Val())
+	at := server.Add(-10 * time.Second) // the entry of ten seconds ago
+	require.NoError(t, rdb.Del(ctx, reports).Err())
+	require.NoError(t, rdb.XAdd(ctx, &redis.XAddArgs{Stream: reports, ID: strconv.FormatInt(at.UnixMilli(), 10), Values: []any{
+		"answer:ok", 1, "stock", 5, "answer:of another version", 1, "latency:100000", 1, "batches", "x",
+	}}).Err())
+	require.NoError(t, rdb.HSet(ctx, totals, "since", now.Add(-time.Hour).UnixMilli()).Err())
+
+	r, err = h.read(ctx, 7, time.Time{}, now)
+	require.NoError(t, err)
+	require.Len(t, r.seconds, historySeconds)
+	for i, s := range r.seconds[1:] {
+		require.Equal(t, r.seconds[i].At.Add(time.Second), s.At)
+		if s.At.Unix() != at.Unix() {
+			require.Empty(t, s.Answers)
+			continue
+		}
+		require.Equal(t, map[string]uint64{"ok": 1}, s.Answers)
+		require.Empty(t, s.Settled, "an admission is not a stored order")
+		require.Equal(t, &left, s.Level.Stock)
+	}
+
+	some, err := h.read(ctx, 7, r.seconds[100].At, now)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(some.seconds), len(r.seconds[101:]))
+	require.Equal(t, r.seconds[101:], some.seconds[:len(r.seconds[101:])])
+	some, err = h.read(ctx, 7, now.Add(time.Hour), now)
+	require.NoError(t, err)
+	require.Empty(t, some.seconds)
+}
+
+// instances: a process without counts reports as well, and one without reports is not counted.
+func instances(t *testing.T, rdb *redis.Client) {
+	a, b := &RedisHistory{Redis: rdb, Instance: "a"}, &RedisHistory{Redis: rdb, Instance: "b"}
+	now := time.Now()
+	count := func(now time.Time) int {
+		r, err := a.read(t.Context(), 8, time.Time{}, now)
+		require.NoError(t, err)
+		return r.instances
+	}
+	require.NoError(t, a.add(t.Context(), nil, now))
+	require.NoError(t, b.add(t.Context(), nil, now.Add(5*time.Second)))
+	require.Equal(t, 2, count(now.Add(5*time.Second)))
+	require.NoError(t, b.add(t.Context(), nil, now.Add(instanceTimeout+time.Second)))
+	require.Equal(t, 1, count(now.Add(instanceTimeout+time.Second)))
+}
