@@ -247,3 +247,124 @@ func TestEndedContextAndClosedClient(t *testing.T) {
 		require.False(t, errors.Is(err, ErrExhausted) || errors.Is(err, ErrClock))
 	})
 }
+
+// idAt composes an id as described in the package documentation.
+func idAt(t time.Time, sequence int64) int64 {
+	return (t.Unix()-Epoch)*(1<<32) + sequence
+}
+
+func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		ctx := t.Context()
+		const high = 5 * skipAhead
+		require.NoError(t, rdb.Set(ctx, noonKey, high, time.Hour).Err())
+		c.set(noon.AddDate(0, 0, 1)) // the collision is detected after midnight
+		require.NoError(t, g.Skip(ctx, idAt(noon, 1)))
+		require.Greater(t, rdb.TTL(ctx, noonKey).Val(), 47*time.Hour)
+		require.EqualValues(t, 1, next(t, g)&math.MaxUint32)
+		c.set(noon)
+		require.Equal(t, idAt(noon, high+1), next(t, g))
+
+		require.NoError(t, g.Skip(ctx, idAt(noon, math.MaxUint32-skipAhead)))
+		_, err := g.Next(ctx)
+		require.ErrorIs(t, err, ErrExhausted)
+		require.ErrorIs(t, g.Skip(ctx, idAt(noon, math.MaxUint32-skipAhead+1)), ErrExhausted)
+	})
+}
+
+// If a thousand buyers collide at once, the counter jumps once.
+func TestConcurrentSkipsJumpOnce(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := newGenerator(t, rdb)
+		ctx := t.Context()
+		taken, err := g.NextN(ctx, 1000)
+		require.NoError(t, err)
+		var group errgroup.Group
+		group.SetLimit(64)
+		for _, id := range taken {
+			group.Go(func() error { return g.Skip(ctx, id) })
+		}
+		require.NoError(t, group.Wait())
+		require.Equal(t, idAt(noon, 1000+skipAhead+1), next(t, g))
+	})
+}
+
+// A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip: after each loss, an
+// order has an id after at most one more Skip.
+func TestSkipAfterLossesWithinSecond(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := newGenerator(t, rdb)
+		ctx := t.Context()
+		issued, err := g.NextN(ctx, 1000)
+		require.NoError(t, err)
+		orders := map[int64]bool{issued[0]: true}
+
+		for losses := 1; losses <= 3; losses++ {
+			require.NoError(t, rdb.FlushDB(ctx).Err())
+			id := next(t, g)
+			require.Equal(t, issued[0], id)
+
+			skips := 0
+			for ; orders[id]; skips++ {
+				require.NoError(t, g.Skip(ctx, id))
+				id = next(t, g)
+			}
+			require.LessOrEqual(t, skips, losses)
+			require.Greater(t, id, issued[len(issued)-1])
+			orders[id] = true
+		}
+
+		require.Greater(t, rdb.TTL(ctx, noonKey).Val(), 47*time.Hour)
+	})
+}
+
+func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
+	t.Helper()
+	g, err := New(rdb, "order", WithClock(func() time.Time { return noon }), WithGuard())
+	require.NoError(t, err)
+	return g
+}
+
+func TestGuardedCounter(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		id := next(t, newGuarded(t, rdb))
+		require.Equal(t, noon, Time(id))
+		counted, err := rdb.Get(ctx, noonKey).Int64()
+		require.NoError(t, err)
+		require.Equal(t, idAt(noon, counted), id, "the sequence is the counter")
+		for _, key := range rdb.Keys(ctx, "*").Val() { // miniredis has no run id
+			require.Greater(t, rdb.TTL(ctx, key).Val(), 47*time.Hour, key)
+		}
+
+		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
+		_, err = newGuarded(t, rdb).Next(ctx)
+		require.ErrorContains(t, err, noonKey)
+		require.Equal(t, "garbage", rdb.Get(ctx, noonKey).Val())
+	})
+}
+
+// Redis restarts without its last numbers, as from an append-only file that was not synced.
+func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	ctx, g := t.Context(), newGuarded(t, rdb)
+	first := next(t, g)
+	kept := rdb.Get(ctx, noonKey).Val()
+	run := rdb.Get(ctx, "{"+noonKey+"}:run").Val()
+	require.Len(t, run, 40)
+	last, err := g.NextN(ctx, 1000)
+	require.NoError(t, err)
+	require.Equal(t, first+1000, last[999], "no gap while nothing is lost")
+
+	server.Kill()
+	require.NoError(t, server.Restart())
+	require.NoError(t, rdb.Set(ctx, noonKey, kept, 0).Err())
+	require.NoError(t, rdb.Set(ctx, "{"+noonKey+"}:run", run, 0).Err())
+	fresh := next(t, newGuarded(t, rdb))
+	require.Greater(t, fresh, last[999])
+	require.Equal(t, fresh+1, next(t, g))
+}

@@ -156,6 +156,9 @@ func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
 		c.set(midnight.Add(-reserveAhead))
 		require.NoError(t, g.Reserve(ctx))
 		require.EqualValues(t, 2, rdb.DBSize(ctx).Val())
+		require.NoError(t, rdb.FlushDB(ctx).Err())
+		require.NoError(t, g.Reserve(ctx))
+		require.EqualValues(t, 2, rdb.DBSize(ctx).Val(), "a lost counter may return the numbers of its block again")
 		down.lasts.Store(true)
 		for _, at := range []time.Duration{-1, 0, 1, -2} { // seconds from midnight
 			c.set(midnight.Add(at * time.Second))
@@ -187,23 +190,9 @@ func TestReservedIDsAfterClockGoesBack(t *testing.T) {
 	})
 }
 
-// A lost counter may return the numbers of a block again.
-func TestReserveReplacesBlockOfLostCounter(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, c := t.Context(), &clock{t: noon}
-		g, down := reserving(t, rdb, c)
-		require.NoError(t, rdb.Set(ctx, noonKey, 500_000, 0).Err())
-		require.NoError(t, g.Reserve(ctx))
-		require.NoError(t, rdb.FlushDB(ctx).Err())
-		require.NoError(t, g.Reserve(ctx))
-		require.Equal(t, strconv.Itoa(reserveSize), rdb.Get(ctx, noonKey).Val())
-		down.lasts.Store(true)
-		require.Equal(t, idAt(noon, 1), next(t, g))
-	})
-}
-
-// TestReservedIDsAreUnique is a walk with three generators whose connections fail, while the clock jumps.
-func TestReservedIDsAreUnique(t *testing.T) {
+// TestGuardedIDsAreUnique is a walk with three generators whose connections fail, while Redis loses its data and the clock
+// jumps.
+func TestGuardedIDsAreUnique(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const generators = 3
 		var conns [generators]*redis.Client
@@ -211,12 +200,13 @@ func TestReservedIDsAreUnique(t *testing.T) {
 		for i := range generators {
 			conns[i], outages[i] = failingClient(t, rdb)
 		}
+
 		rapid.Check(t, func(t *rapid.T) {
 			ctx, c, seen := context.Background(), &clock{t: noon}, map[int64]bool{}
 			require.NoError(t, rdb.FlushDB(ctx).Err())
 			var all [generators]*Generator
 			start := func(i int) {
-				g, err := New(conns[i], "order", WithClock(c.now))
+				g, err := New(conns[i], "order", WithClock(c.now), WithGuard())
 				require.NoError(t, err)
 				all[i] = g
 			}
@@ -224,6 +214,7 @@ func TestReservedIDsAreUnique(t *testing.T) {
 				outages[i].lasts.Store(false)
 				start(i)
 			}
+
 			which := rapid.IntRange(0, generators-1)
 			t.Repeat(map[string]func(*rapid.T){
 				"ids": func(t *rapid.T) {
@@ -236,12 +227,13 @@ func TestReservedIDsAreUnique(t *testing.T) {
 						seen[id] = true
 					}
 				},
-				"reserve": func(t *rapid.T) { _ = all[which.Draw(t, "generator")].Reserve(ctx) },
+				"reserve":          func(t *rapid.T) { _ = all[which.Draw(t, "generator")].Reserve(ctx) },
+				"restart":          func(t *rapid.T) { start(which.Draw(t, "generator")) },
+				"Redis is flushed": func(*rapid.T) { require.NoError(t, rdb.FlushDB(ctx).Err()) },
 				"outage begins or ends": func(t *rapid.T) {
 					o := outages[which.Draw(t, "generator")]
 					o.lasts.Store(!o.lasts.Load())
 				},
-				"restart": func(t *rapid.T) { start(which.Draw(t, "generator")) },
 				"clock jumps": func(t *rapid.T) {
 					seconds := rapid.SampledFrom([]int{-1, 0, 1, 12*60*60 - 1, 12 * 60 * 60}).Draw(t, "seconds from noon")
 					c.set(noon.Add(time.Duration(seconds) * time.Second))
