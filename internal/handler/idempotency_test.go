@@ -251,6 +251,10 @@ func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
 		"off sale": func(e *env, v voucherView, _ client) {
 			e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		},
+		"sale ended": func(e *env, v voucherView, _ client) {
+			e.admin().patch(v.adminPath(), map[string]any{"end_at": e.clock.now()}).want(http.StatusOK)
+			e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
+		},
 		"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
 		"cancelled": func(_ *env, v voucherView, mine client) {
 			for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {

@@ -222,6 +222,13 @@ func TestQueuedOrdersInLists(t *testing.T) {
 		_, all := walk[orderView](buyer, "/api/v1/orders", limit)
 		assert.Equal(t, want, statuses(all), "limit %d", limit)
 	}
+
+	queries := 0
+	e.store.fail(func() error { queries++; return nil })
+	buyer.get("/api/v1/orders").want(http.StatusOK)
+	e.store.fail(nil)
+	assert.LessOrEqual(t, queries, 3, "no query for each ticket")
+
 	for _, status := range []string{"queued", "failed", "pending_payment"} {
 		var some []string
 		for _, w := range want {

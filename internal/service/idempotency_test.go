@@ -143,38 +143,6 @@ func answerWith(a domain.Answer, runs *atomic.Int64) func(context.Context, *doma
 	return func(context.Context, *domain.Claim) domain.Answer { runs.Add(1); return a }
 }
 
-func TestStoredAnswersAreReplayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var runs atomic.Int64
-		seen := &keyOutcomes{}
-		keys := newKeys(newMemKeys(), seen)
-		r := domain.KeyedRequest{UserID: 1, Key: "k", Fingerprint: [32]byte{1}}
-		a, replayed, err := keys.Do(t.Context(), r, answerWith(retryAnswer, &runs))
-		require.NoError(t, err)
-		require.Equal(t, retryAnswer, a)
-		require.False(t, replayed)
-		a, replayed, err = keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
-		require.NoError(t, err)
-		require.Equal(t, doneAnswer, a, "a transient answer is not stored")
-		require.False(t, replayed)
-		a, replayed, err = keys.Do(t.Context(), r, answerWith(retryAnswer, &runs))
-		require.NoError(t, err)
-		require.Equal(t, doneAnswer, a)
-		require.True(t, replayed)
-		other := r
-		other.Fingerprint[0] = 2
-		_, _, err = keys.Do(t.Context(), other, answerWith(doneAnswer, &runs))
-		require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
-		require.EqualValues(t, 2, runs.Load())
-		other.UserID = 2
-		_, replayed, err = keys.Do(t.Context(), other, answerWith(doneAnswer, &runs))
-		require.NoError(t, err)
-		require.False(t, replayed, "another user's key")
-		require.Equal(t, []string{"new", "takeover", "replayed", "mismatch", "new"}, seen.seen)
-		require.Empty(t, keys.running)
-	})
-}
-
 // In-flight duplicates get the answer of the run: in its process without a store call, elsewhere once it is stored.
 func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,40 +69,6 @@ func TestInFlightDuplicatesShareRun(t *testing.T) {
 	})
 }
 
-// After the end of the sale, a repeated request returns its order and a new one is refused. If the lookup fails, so
-// does the request.
-func TestReplayAfterSaleEnded(t *testing.T) {
-	key := domain.NewRequestKey("k", [32]byte{1})
-	for name, tc := range map[string]struct {
-		found    domain.Placed
-		err      error
-		want     error
-		replayed bool
-	}{
-		"placed":   {found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}, replayed: true},
-		"fresh":    {found: domain.Placed{Err: domain.ErrNotFound}, want: domain.ErrSaleEnded},
-		"mismatch": {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, want: domain.ErrIdempotencyMismatch, replayed: true},
-		"down":     {err: domain.ErrUnavailable, want: domain.ErrUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			st := &orderKeyStore{found: tc.found, err: tc.err}
-			orders := newOrders(t, openSale(1), 1, nil)
-			orders.cfg.Store, orders.cfg.Now = st, func() time.Time { return openSale(1).Sale.EndAt }
-			o, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-			if tc.want == nil {
-				require.NoError(t, err)
-				require.Equal(t, tc.found.Order, o)
-			} else {
-				require.ErrorIs(t, err, tc.want)
-			}
-			require.EqualValues(t, 1, st.lookups.Load())
-			_, err = orders.Place(t.Context(), 7, 1, 0)
-			require.ErrorIs(t, err, domain.ErrSaleEnded)
-			require.EqualValues(t, 1, st.lookups.Load(), "no lookup without a key")
-		})
-	}
-}
-
 // An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no
 // order is searched.
 func TestReplayAfterEndIsMovedBack(t *testing.T) {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,51 +55,6 @@ func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc, c
 	return NewOrders(cfg)
 }
 
-func TestPlacePassesPurchaseToLane(t *testing.T) {
-	var got domain.Purchase
-	orders := newOrders(t, openSale(1), 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
-		got = p
-		return domain.Order{ID: 9}, nil
-	})
-	o, err := orders.Place(t.Context(), 7, 1, 0)
-	require.NoError(t, err)
-	require.Equal(t, int64(9), o.ID)
-	require.WithinDuration(t, time.Now().Add(placeTimeout), got.Deadline, time.Minute)
-	got.Deadline = time.Time{}
-	sale := openSale(1).Sale
-	require.Equal(t, domain.Purchase{
-		UserID: 7, VoucherID: 1, Amount: 100, Limit: 1, At: testNow, ExpiresAt: testNow.Add(time.Minute),
-		Window: domain.Window{Begin: sale.BeginAt, End: sale.EndAt},
-	}, got)
-}
-
-// The end of the caller's context does not stop a purchase that has begun.
-func TestPlaceContinuesWithoutItsCaller(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	orders := newOrders(t, openSale(1), 1, func(laneCtx context.Context, _ domain.Purchase) (domain.Order, error) {
-		cancel()
-		return domain.Order{ID: 9}, laneCtx.Err()
-	})
-	_, err := orders.Place(ctx, 7, 1, 0)
-	require.NoError(t, err)
-}
-
-func TestPlaceLimitsPurchasesInFlight(t *testing.T) {
-	inside, leave := make(chan struct{}), make(chan struct{})
-	orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
-		inside <- struct{}{}
-		<-leave
-		return domain.Order{}, nil
-	})
-	done := make(chan error)
-	go func() { _, err := orders.Place(context.Background(), 1, 1, 0); done <- err }()
-	<-inside
-	_, err := orders.Place(t.Context(), 2, 1, 0)
-	require.ErrorIs(t, err, domain.ErrOverloaded)
-	close(leave)
-	require.NoError(t, <-done)
-}
-
 // After ErrSoldOut from the lane, further purchases are refused without it.
 func TestSoldOutIsCached(t *testing.T) {
 	calls := 0
@@ -144,3 +100,164 @@ func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 type noLimits struct{}
 
 func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }
+
+// moving is an order that moves from the queue to the store after its first read, as seen by movingStore and
+// movingQueue.
+type moving struct {
+	order  domain.Order
+	stored bool
+}
+
+func (m *moving) move() { m.stored = true }
+
+// noOffers is the part of a store whose offers are not known.
+type noOffers struct{ OrderStore }
+
+func (noOffers) AddOffers(context.Context, []domain.Order) error { return nil }
+
+type movingStore struct {
+	noOffers
+	*moving
+}
+
+type movingQueue struct {
+	ReservationStore
+	*moving
+}
+
+func (m movingStore) ListOrders(context.Context, domain.OrderFilter) ([]domain.Order, error) {
+	defer m.move()
+	if m.stored {
+		return []domain.Order{m.order}, nil
+	}
+	return nil, nil
+}
+
+func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
+	defer m.move()
+	if m.stored && slices.Contains(ids, m.order.ID) {
+		return []int64{m.order.ID}, nil
+	}
+	return nil, nil
+}
+
+func (m movingQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) {
+	defer m.move()
+	if m.stored {
+		return nil, nil
+	}
+	return []domain.Ticket{{Admission: domain.Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
+}
+
+// An order that is committed during List is in the list once, with its new status.
+func TestListDuringCommit(t *testing.T) {
+	for status, want := range map[domain.OrderStatus]int{0: 1, domain.OrderPendingPayment: 1, domain.OrderQueued: 0} {
+		m := &moving{order: domain.Order{ID: 3, VoucherID: 7, Status: domain.OrderPendingPayment}, stored: status == domain.OrderPendingPayment}
+		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
+		list, err := s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}})
+		require.NoError(t, err)
+		require.Len(t, list, want, "status %d", status)
+		for _, o := range list {
+			require.Equal(t, m.order, o)
+		}
+	}
+}
+
+// failingOrderStore is a store whose reads fail with err.
+type failingOrderStore struct {
+	noOffers
+	err   error
+	reads int
+}
+
+func (s *failingOrderStore) Order(context.Context, int64, int64) (domain.Order, error) {
+	s.reads++
+	return domain.Order{}, s.err
+}
+
+// queueWithTickets is a Queue with a ticket of every order.
+type queueWithTickets struct{ ReservationStore }
+
+func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (domain.Ticket, error) {
+	return domain.Ticket{Admission: domain.Admission{OrderID: orderID, UserID: userID}}, nil
+}
+
+// An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.
+func TestGetQueuedOrder(t *testing.T) {
+	db := &failingOrderStore{err: domain.ErrUnavailable}
+	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
+	_, err := s.Get(t.Context(), 7, 1)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	_, err = s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	db.err, db.reads = domain.ErrNotFound, 0
+	o, err := s.Get(t.Context(), 7, 1)
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+	o, err = s.Follow(t.Context(), 7, o)
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+	require.Equal(t, 1, db.reads, "following a queued order reads only its ticket")
+}
+
+// searched has a queued order of user 1 that is committed between two reads.
+type searched struct {
+	SearchStore
+	QueuedOrders
+
+	asked SearchQuery
+}
+
+var waitingOrder = domain.Order{ID: 3, UserID: 1, VoucherID: 7, Status: domain.OrderQueued}
+
+func (m *searched) Unstored(context.Context, domain.OrderFilter) ([]domain.Order, error) {
+	return []domain.Order{{ID: 5, UserID: 1, VoucherID: 8, Status: domain.OrderFailed}, waitingOrder}, nil
+}
+
+func (m *searched) FindOrders(_ context.Context, q SearchQuery) ([]domain.Order, error) {
+	m.asked = q
+	stored := waitingOrder
+	stored.Status = domain.OrderPendingPayment
+	return []domain.Order{{ID: 4, UserID: 1, VoucherID: 7}, stored}, nil
+}
+
+func (m *searched) Phones(context.Context, []int64) (map[int64]string, error) {
+	return map[int64]string{1: "13800000001"}, nil
+}
+
+// An order that is committed between the reads of the queue and of the store is found once, as it is stored.
+func TestFindDuringCommit(t *testing.T) {
+	m := &searched{}
+	s := &Search{Store: m, Live: m, FirstID: func(time.Time) int64 { return 1 }}
+	found, err := s.Find(t.Context(), SearchFilter{UserID: 1, Page: domain.Page{Limit: 3}})
+	require.NoError(t, err)
+	var ids []int64
+	for _, o := range found {
+		ids = append(ids, o.ID)
+		require.Equal(t, "13800000001", o.Phone)
+	}
+	require.Equal(t, []int64{5, 4, 3}, ids)
+	require.Equal(t, domain.OrderPendingPayment, found[2].Status)
+
+	found, err = s.Find(t.Context(), SearchFilter{UserID: 1, VoucherID: 8, Status: domain.OrderFailed, Page: domain.Page{Limit: 3}})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.EqualValues(t, 5, found[0].ID)
+}
+
+// The times of a search become a range of ids. It has the orders of a server whose clock was set by ten minutes: the id of an
+// order comes from that clock, and the time of an order of a waiting room from the database.
+func TestTimesBecomeIDs(t *testing.T) {
+	m := &searched{}
+	s := &Search{Store: m, Live: m, FirstID: time.Time.Unix}
+	from := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	to := from.Add(time.Hour)
+	const step = 10 * time.Minute
+
+	_, err := s.Find(t.Context(), SearchFilter{From: from, To: to, Page: domain.Page{Limit: 3}})
+	require.NoError(t, err)
+	require.LessOrEqual(t, m.asked.FirstID, from.Add(-step).Unix())
+	require.Greater(t, m.asked.FirstID, from.Add(-time.Hour).Unix(), "other orders are skipped")
+	require.Greater(t, m.asked.LastID, to.Add(step).Unix())
+	require.Less(t, m.asked.LastID, to.Add(time.Hour).Unix())
+}
