@@ -17,8 +17,6 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/handler"
-	"seckill/test/testenv"
 )
 
 const phone = "13800000001"
@@ -102,18 +100,6 @@ func TestLoginRefreshLogout(t *testing.T) {
 	again.get("/api/v1/me").want(http.StatusOK) // another session of the same user
 }
 
-// TestRefreshTokenReuseEndsSession: a refresh token that is used twice has been copied.
-func TestRefreshTokenReuseEndsSession(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-	e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-	c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-}
-
 func TestInvalidRefreshTokens(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -128,20 +114,6 @@ func TestInvalidRefreshTokens(t *testing.T) {
 	}
 	e.clock.advance(30 * 24 * time.Hour)
 	e.refresh(good).problem(http.StatusUnauthorized, "unauthenticated")
-}
-
-// TestLogoutReachesOtherInstances runs two servers on one database.
-func TestLogoutReachesOtherInstances(t *testing.T) {
-	t.Parallel()
-	one := newEnv(t)
-	two := newEnv(t, func(s *setup) { s.store = one.store })
-	c := one.login(phone)
-	two.as(c.token).get("/api/v1/me").want(http.StatusOK)
-	c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-	require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-	two.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	restarted := newEnv(t, func(s *setup) { s.store = one.store })
-	restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // TestLogoutEverywhere: it ends every session of the user, of both APIs and on all instances, and no other.
@@ -169,44 +141,8 @@ func TestLogoutEverywhere(t *testing.T) {
 	one.login(phone).get("/api/v1/me").want(http.StatusOK)
 }
 
-func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		for wrong, want := range map[int]int{4: http.StatusOK, 5: http.StatusUnauthorized, 6: http.StatusUnauthorized} {
-			t.Run(strconv.Itoa(wrong), func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db) // guesses are counted even without limits
-				e.sendCode(phone).want(http.StatusOK)
-				code := e.outbox.code(phone)
-				for range wrong {
-					e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
-				}
-				e.tryCode(phone, code).want(want)
-				e.clock.advance(time.Millisecond)
-				e.sendCode(phone).want(http.StatusOK)
-				e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK) // a new code allows new guesses
-			})
-		}
-	})
-}
-
-func TestLoginCodeExpires(t *testing.T) {
-	t.Parallel()
-	for after, want := range map[time.Duration]int{
-		2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
-	} {
-		t.Run(after.String(), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			e.sendCode(phone).want(http.StatusOK)
-			e.clock.advance(after)
-			e.tryCode(phone, e.outbox.code(phone)).want(want)
-		})
-	}
-}
-
-// Without a login id, the newest code of the address counts.
-func TestNewCodeReplacesTheOld(t *testing.T) {
+// Without a login id, the newest code of the address counts, for two minutes.
+func TestNewestCodeCounts(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.sendCode(phone).want(http.StatusOK)
@@ -216,14 +152,17 @@ func TestNewCodeReplacesTheOld(t *testing.T) {
 		e.sendCode(phone).want(http.StatusOK)
 	}
 	e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
+
+	e.clock.advance(2*time.Minute - time.Millisecond)
 	e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
+	e.sendCode(phone).want(http.StatusOK)
+	e.clock.advance(2 * time.Minute)
+	e.tryCode(phone, e.outbox.code(phone)).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 // Each login id has its own code and its own five guesses, and only its phone can use it.
 func TestCodesOfSeveralRequests(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		send := func() (id, code string) {
 			sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
 			assert.Equal(t, sentView{LoginID: sent.LoginID, ExpiresIn: 120, ResendAfter: 60}, sent)
@@ -245,6 +184,9 @@ func TestCodesOfSeveralRequests(t *testing.T) {
 		e.tryLogin("13800000002", code1, first).problem(http.StatusUnauthorized, "unauthenticated")
 		for _, id := range []string{"x", "ü😀", strings.ToLower(first)} {
 			e.tryLogin(phone, code1, id).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		for range 4 {
+			e.tryLogin(phone, otherCode(code1), first).problem(http.StatusUnauthorized, "unauthenticated")
 		}
 		e.tryLogin(phone, code1, first).want(http.StatusOK)
 		e.tryLogin(phone, code1, first).problem(http.StatusUnauthorized, "unauthenticated")
@@ -270,23 +212,6 @@ func TestCodeCooldown(t *testing.T) {
 	e.clock.advance(39*time.Second + 500*time.Millisecond)
 	e.sendCode("+86 138-0000-0001").want(http.StatusOK)
 	e.tryCode("0086"+phone, e.outbox.code(phone)).want(http.StatusOK)
-}
-
-func TestCodesPerDayAreLimited(t *testing.T) {
-	t.Parallel()
-	testenv.Full(t)
-	e := newEnv(t, func(s *setup) { s.limits = true })
-	var sent []time.Time
-	for range 48 * 12 {
-		if e.sendCode(phone).status == http.StatusOK {
-			sent = append(sent, e.clock.now())
-		}
-		e.clock.advance(5 * time.Minute)
-	}
-	require.GreaterOrEqual(t, len(sent), 6+2*4-1)
-	for i := range sent[10:] {
-		require.GreaterOrEqual(t, sent[i+10].Sub(sent[i]), 24*time.Hour, "more than 10 codes in a day")
-	}
 }
 
 func TestDemoModeReturnsCode(t *testing.T) {
@@ -370,20 +295,6 @@ func TestMessageOnItsWayCostsQuota(t *testing.T) {
 	}
 }
 
-func TestAdminRoutesRequireAdmin(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(1)
-	buyer, admin := e.buyer(1), e.admin()
-	before := e.dump()
-	buyer.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(http.StatusForbidden, "forbidden")
-	buyer.patch(v.adminPath(), map[string]string{"status": "off"}).problem(http.StatusForbidden, "forbidden")
-	buyer.bad().patch("/api/v1/admin/vouchers/x", "{").problem(http.StatusForbidden, "forbidden") // before any other check
-	assert.Equal(t, before, e.dump())
-	assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
-	admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
-}
-
 // TestRemovedAdminIsOut: an admin who is demoted, deleted, or taken off the configured phones cannot use a token that is
 // still valid, on any admin route. While the database is down, admin routes are unavailable.
 func TestRemovedAdminIsOut(t *testing.T) {
@@ -437,6 +348,7 @@ func TestRequestsPerCallerAreLimited(t *testing.T) {
 		{"logins", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "1"}, 120},
 		{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
 		{"orders", "/api/v1/vouchers/0/orders", nil, 200},
+		{"entries", "/api/v1/vouchers/0/entry", nil, 200},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -474,17 +386,4 @@ func TestRefreshLimitIsPerSession(t *testing.T) {
 		refresh("made up")
 	}
 	refresh(other).want(http.StatusOK)
-}
-
-// TestTrustedProxyForwardsAddress: behind a trusted proxy, each forwarded address has its own bucket.
-func TestTrustedProxyForwardsAddress(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) {
-		s.limits = true
-		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.0/24"} } // httptest's address
-	})
-	for i := range 150 {
-		e.guest().with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).
-			direct("POST", "/api/v1/auth/login", map[string]string{"phone": phone, "code": "000000"}).want(http.StatusUnauthorized)
-	}
 }

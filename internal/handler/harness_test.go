@@ -130,6 +130,12 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db option)) {
 	}
 }
 
+// eachEnv runs a parallel test in an environment on each database, as eachDatabase does.
+func eachEnv(t *testing.T, test func(t *testing.T, e *env), options ...option) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) { test(t, newEnv(t, append(options, db)...)) })
+}
+
 func opened(t testing.TB) func(*repo.Store, error) *faultyDB {
 	return func(store *repo.Store, err error) *faultyDB {
 		t.Helper()

@@ -122,9 +122,7 @@ func (b *bank) setResult(ref, status string) {
 // TestLostNoticeIsInquired: if every notice of a payment is lost, the provider's answer to a query takes its place. The
 // money moves once, whatever notices follow.
 func TestLostNoticeIsInquired(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db, overHTTP)
+	eachEnv(t, func(t *testing.T, e *env) {
 		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
 		ask := func() {
 			t.Helper()
@@ -167,15 +165,13 @@ func TestLostNoticeIsInquired(t *testing.T) {
 		assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
 		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
 		e.checkInvariants()
-	})
+	}, overHTTP)
 }
 
 // TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is
 // closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
 func TestOrderIsNotClosedOverPayment(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db, overHTTP)
+	eachEnv(t, func(t *testing.T, e *env) {
 		e.store.QueryBeforeClosing(payment.HTTPName)
 		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
 		v := e.sale(9)
@@ -215,14 +211,12 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 		require.Equal(t, 1, e.close())
 		require.Equal(t, "cancelled", lost.status(silent.Order))
 		e.checkInvariants()
-	})
+	}, overHTTP)
 }
 
 // TestRefundAllOrders: all paid orders of a sale that was taken off are refunded once, and no others.
 func TestRefundAllOrders(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		operator, v, other := e.staff("13900000002", domain.RoleOperator), e.sale(9), e.sale(9)
 		var orders []orderView
 		for n := range 3 {

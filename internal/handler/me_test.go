@@ -92,9 +92,7 @@ func TestExportKnowsAllTables(t *testing.T) {
 }
 
 func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		e.store.RecordEvents()
 		v, room := e.sale(10), e.sale(10)
 		authenticator := e.enroll("13800000001", domain.RoleOperator)
@@ -190,9 +188,7 @@ func TestExportsAreLimitedPerUser(t *testing.T) {
 }
 
 func TestDeletedAccount(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		two := newEnv(t, func(s *setup) { s.store = e.store })
 		v, second := e.sale(10), e.sale(10)
 		c := e.login(phone)

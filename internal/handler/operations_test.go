@@ -388,9 +388,7 @@ func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, er
 // TestOrderEvents: the events of an order are delivered in order, shown with their body and the last answer, and repeated
 // by an operator.
 func TestOrderEvents(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		e.store.RecordEvents()
 		r := &eventReceiver{}
 		sender := webhook.NewOutbox(webhook.OutboxConfig{

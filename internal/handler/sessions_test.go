@@ -159,30 +159,6 @@ func TestCopiedRefreshCookieEndsSession(t *testing.T) {
 	}
 }
 
-// TestSessionFromEarlierVersion: a session without a device keeps working after an upgrade. It is bound to the browser that
-// refreshes it next, and until then no browser can repeat a refresh.
-func TestSessionFromEarlierVersion(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	refresh := func(cookies ...*http.Cookie) answer {
-		return e.browser().withCookie(cookies...).post("/api/v1/auth/refresh", nil)
-	}
-	old := e.loginBrowser().cookie()
-	e.exec("UPDATE sessions SET device_hash = NULL, rotated_at = NULL")
-	upgraded := refresh(old).want(http.StatusOK)
-	token, device := upgraded.cookie(), upgraded.cookieNamed(deviceCookie)
-	assert.Equal(t, token.Value, refresh(old, device).want(http.StatusOK).cookie().Value, "repeated by the same browser")
-	owner := e.as(decode[loginView](refresh(token, device).want(http.StatusOK)).AccessToken)
-	owner.get("/api/v1/me").want(http.StatusOK)
-	refresh(token).problem(http.StatusUnauthorized, "unauthenticated") // another browser, within the grace
-	owner.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-
-	login := e.loginBrowser()
-	refresh(login.cookie(), login.cookieNamed(deviceCookie)).want(http.StatusOK)
-	e.exec("UPDATE sessions SET device_hash = NULL") // refreshed by a server of the earlier version
-	refresh(login.cookie()).problem(http.StatusUnauthorized, "unauthenticated")
-}
-
 // TestTossedCookieIsIgnored: over TLS a cookie without the prefix, which a sibling subdomain can set, does nothing. A
 // browser cannot use the session of a client without cookies either.
 func TestTossedCookieIsIgnored(t *testing.T) {

@@ -85,9 +85,7 @@ func TestVouchersAreCompressed(t *testing.T) {
 }
 
 func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		now := e.clock.now()
 		for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
 			for stock := range 2 {

@@ -382,21 +382,6 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	resumed.wantStatus("paid", "3000000000")
 }
 
-// TestEndedTokenOpensNoStream covers expired tokens and revoked sessions.
-func TestEndedTokenOpensNoStream(t *testing.T) {
-	t.Parallel()
-	r := newStreamRig(t)
-	c := r.one.login(r.phone)
-	c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-	expired := r.tokenFor(auth.NewSessionID(), time.Second)
-	r.one.clock.advance(time.Second)
-	for _, token := range []string{c.token, expired} {
-		for _, path := range []string{r.order.path(), r.room.path() + "/entry", r.sale.adminPath()} {
-			r.one.as(token).with("X-Entry-Ticket", r.ticket).get(path + "/events").want(http.StatusUnauthorized)
-		}
-	}
-}
-
 // TestSaleStreamEndsWithTheRole: an admin who is no longer one, or no longer exists, receives no further statistics.
 func TestSaleStreamEndsWithTheRole(t *testing.T) {
 	t.Parallel()

@@ -24,9 +24,7 @@ func withoutClock(a answer) map[string]any {
 }
 
 func TestCreateVoucher(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		admin := e.admin()
 		begin := e.clock.now().Add(time.Hour)
 		for name, tc := range map[string]struct {
@@ -99,9 +97,7 @@ func TestCreateVoucher(t *testing.T) {
 
 // TestListVouchers has one voucher for every state and two shops.
 func TestListVouchers(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *env) {
 		admin, now := e.admin(), e.clock.now()
 		window := func(begin, end time.Duration) func(map[string]any) {
 			return func(b map[string]any) {
@@ -176,22 +172,6 @@ func idsOf(vouchers []voucherView) []string {
 	return ids
 }
 
-func TestVoucherPages(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	admin := e.admin()
-	for range 7 {
-		admin.post("/api/v1/admin/vouchers", e.saleBody(1)).want(http.StatusCreated)
-	}
-	for limit, want := range map[int][]int{1: {1, 1, 1, 1, 1, 1, 1, 0}, 3: {3, 3, 1}, 7: {7, 0}, 8: {7}, 100: {7}} {
-		sizes, all := walk[voucherView](e.guest(), vouchersPath, limit)
-		assert.Equal(t, want, sizes)
-		assert.Equal(t, []string{"7", "6", "5", "4", "3", "2", "1"}, idsOf(all))
-	}
-	sizes, _ := walk[voucherView](e.guest(), vouchersPath+"?status=on_sale&shop_id=1", 4)
-	assert.Equal(t, []int{4, 3}, sizes)
-}
-
 func TestPatchVoucher(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -221,50 +201,6 @@ func TestPatchVoucher(t *testing.T) {
 		require.Equal(t, before, after, step.patch)
 		require.Equal(t, after, withoutClock(admin.get(v.path()).want(http.StatusOK)), "the answer is the stored voucher")
 	}
-}
-
-func TestUnpublishedSaleEnds(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
-	buyer.post(v.orders(), nil).want(http.StatusCreated) // caches the sale
-	admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-	e.buyer(2).post(v.orders(), nil).problem(http.StatusNotFound, "not_found")
-	assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
-	admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
-	e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
-}
-
-// TestUnpublishedVouchers: only admins see a voucher that is off. On every route it answers buyers and guests like one
-// that does not exist.
-func TestUnpublishedVouchers(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	admin, buyer, guest := e.admin(), e.buyer(1), e.guest()
-	shown := e.sale(5)
-	for _, mode := range []string{"open", "pass", "room"} {
-		off := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": mode} })
-		guest.get(off.path()).want(http.StatusOK) // cached
-		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		for _, path := range []string{off.path(), vouchersPath + "/4711"} {
-			guest.get(path).problem(http.StatusNotFound, "not_found")
-			e.as("made up").get(path).problem(http.StatusNotFound, "not_found")
-			buyer.get(path).problem(http.StatusNotFound, "not_found")
-			buyer.post(path+"/orders", nil).problem(http.StatusNotFound, "not_found")
-			buyer.post(path+"/entry", nil).problem(http.StatusNotFound, "not_found")
-		}
-		admin.get(off.path()).want(http.StatusOK)
-	}
-	for _, list := range []answer{
-		guest.get(vouchersPath), buyer.get(vouchersPath), guest.get(vouchersPath + "?status=ended"), guest.get(vouchersPath + "?status=expired"),
-	} {
-		for _, v := range decode[listView[voucherView]](list.want(http.StatusOK)).Items {
-			assert.Equal(t, shown.ID, v.ID)
-		}
-	}
-	guest.get(vouchersPath+"?status=off").problem(http.StatusUnauthorized, "unauthenticated")
-	buyer.get(vouchersPath+"?status=off").problem(http.StatusForbidden, "forbidden")
-	assert.Len(t, decode[listView[voucherView]](admin.get(vouchersPath+"?status=off").want(http.StatusOK)).Items, 3)
 }
 
 // TestReadsOfUnpublishedVouchersAreRecorded covers members of the staff with and without the permission. Requests of
