@@ -104,8 +104,6 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
 		allGood(t, found)
 		assert.Len(t, found, 1+len(MySQL{}.Group().Checks))
-		assert.Contains(t, found["database.version"].Found, map[testenv.Kind]string{testenv.MariaDB: "MariaDB", testenv.MySQL: "MySQL"}[kind])
-		assert.Contains(t, found["database.connections"].Found, "room for 10 servers of up to 48")
 		for _, f := range found {
 			assert.NotContains(t, f.Found+f.Change, "hunter2", "neither the password nor a grant with its hash is printed")
 		}
@@ -130,16 +128,13 @@ func TestMisconfiguredDatabase(t *testing.T) {
 			"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
 			"database.connections": Fail, "database.writable": Fail, "database.clock": Fail,
 		})
-		assert.Contains(t, found["database.clock"].Found, "behind")
 
 		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
 			"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)")
-		checks := "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED"
 		if kind == testenv.MySQL {
 			execute(t, pool, "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock NOT ENFORCED")
 		} else {
 			execute(t, pool, "SET GLOBAL check_constraint_checks = OFF")
-			checks = "check_constraint_checks"
 		}
 		m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
 		m.Pool.SetMaxOpenConns(55)
@@ -147,9 +142,6 @@ func TestMisconfiguredDatabase(t *testing.T) {
 		want(t, found, map[string]Status{
 			"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
 		})
-		assert.Contains(t, found["database.binlog"].Found, "STATEMENT")
-		assert.Contains(t, found["database.checks"].Change, checks)
-		assert.Contains(t, found["database.schema"].Found, "unknown to this program")
 	})
 }
 
@@ -246,24 +238,32 @@ func TestReplicationResult(t *testing.T) {
 	type values = map[string]string
 	galera := values{"wsrep_cluster_size": "3"}
 	source := values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1"}
-	for found, r := range map[string]Result{
-		"no replica is visible":                    replicationResult(0, values{}, values{}, values{}),
-		"another can return 404":                   replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "6"}),
-		"reads wait for them":                      replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "7"}),
-		"for 10000 ms":                             replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "10000"}, values{}),
-		"requests read orders that no replica has": replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_COMMIT"}, values{}),
-		"it refuses every order":                   replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "OFF"}, values{}, values{}),
-		"as safe as its disk":                      replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "ON"}, values{}, values{}),
-		"the other has no majority":                replicationResult(0, values{"wsrep_cluster_size": "2"}, values{}, values{"wsrep_sync_wait": "1"}),
-		"a majority has every":                     groupResult(3, values{"group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON"}),
-		"EVENTUAL: after a failover":               groupResult(3, values{"group_replication_consistency": "EVENTUAL"}),
-		"several primaries":                        groupResult(3, values{"group_replication_single_primary_mode": "OFF"}),
-		"a replication group of 2":                 groupResult(2, values{}),
-		"1 members of the":                         groupResult(1, values{}),
-		"2 replicas, asynchronous: a fa":           replicationResult(2, values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "0"}, values{}, values{}),
+	waits := func(point string) values {
+		return values{"rpl_semi_sync_source_wait_point": point, "rpl_semi_sync_source_timeout": "10000"}
+	}
+	for name, tc := range map[string]struct {
+		want Status
+		got  Result
+	}{
+		"no replica":                       {OK, replicationResult(0, values{}, values{}, values{})},
+		"Galera, reads do not wait":        {Warn, replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "6"})},
+		"Galera, reads wait":               {OK, replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "7"})},
+		"Galera, no majority":              {Fail, replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "OFF"}, values{}, values{})},
+		"Galera of one":                    {Warn, replicationResult(0, values{"wsrep_cluster_size": "1", "wsrep_ready": "ON"}, values{}, values{})},
+		"Galera of two":                    {Warn, replicationResult(0, values{"wsrep_cluster_size": "2"}, values{}, values{"wsrep_sync_wait": "1"})},
+		"semi-synchronous, for 10 s":       {OK, replicationResult(1, source, waits("AFTER_SYNC"), values{})},
+		"semi-synchronous, after commit":   {Warn, replicationResult(1, source, waits("AFTER_COMMIT"), values{})},
+		"semi-synchronous without clients": {Warn, replicationResult(2, values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "0"}, values{}, values{})},
+		"group, reads wait": {OK, groupResult(3, values{
+			"group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON",
+		})},
+		"group, eventual":          {Warn, groupResult(3, values{"group_replication_consistency": "EVENTUAL"})},
+		"group, several primaries": {Warn, groupResult(3, values{"group_replication_single_primary_mode": "OFF"})},
+		"group of two":             {Warn, groupResult(2, values{})},
+		"group of one":             {Fail, groupResult(1, values{})},
 	} {
-		require.Contains(t, r.Found, found)
-		require.Equal(t, r.Status != OK, r.Change != "", found)
+		assert.Equal(t, tc.want, tc.got.Status, "%s: %s", name, tc.got.Found)
+		assert.Equal(t, tc.got.Status != OK, tc.got.Change != "", name)
 	}
 }
 
@@ -285,106 +285,84 @@ func TestUnreachableDatabase(t *testing.T) {
 	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
 		db := kind.Start(t)
 		dsn := db.DSN(t)
-		reach := func(dsn string, limit time.Duration) Finding {
+		reach := func(dsn string, limit time.Duration) {
+			t.Helper()
 			found := examineWithin(t, limit, MySQL{Pool: dial(t, dsn), Instances: 1, Now: time.Now}.Group())
-			assert.Equal(t, Skipped, found["database.commit"].Status)
-			f := found["database.reachable"]
-			assert.Equal(t, Fail, f.Status)
-			assert.True(t, f.Unasked)
-			return f
+			want(t, found, map[string]Status{"database.reachable": Fail, "database.commit": Skipped})
+			assert.True(t, found["database.reachable"].Unasked)
+			assert.NotContains(t, found["database.reachable"].Found, "hunter2")
 		}
-		assert.Contains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Change, "user and password")
-		assert.NotContains(t, reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline).Found, "hunter2")
-		assert.Contains(t, reach(strings.Replace(dsn, "/seckill_test", "/no_such", 1), longDeadline).Change, "CREATE DATABASE")
+		reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline)
+		reach(strings.Replace(dsn, "/seckill_test", "/no_such", 1), longDeadline)
 		require.NoError(t, db.Pause())
-		assert.Contains(t, reach(dsn, deadline).Found, "hangs")
+		reach(dsn, deadline)
 		require.NoError(t, db.Resume())
 		db.Kill()
-		assert.Contains(t, reach(dsn, longDeadline).Found, "refused")
+		reach(dsn, longDeadline)
 	})
 }
 
-func TestOldDatabaseVersionsFail(t *testing.T) {
+// TestStatusPerSetting has the cases that no server of these tests can be in: other versions, other names of variables, and
+// limits of the account.
+func TestStatusPerSetting(t *testing.T) {
 	t.Parallel()
-	for text, status := range map[string]Status{
-		"8.4.10": OK, "8.0.16-log": OK, "8.0.15": Fail, "5.7.44": Fail, "9.7.0": OK,
-		"10.11.6-MariaDB-1": OK, "5.5.5-10.6.12-MariaDB": OK, "10.5.20-MariaDB": Fail, "11.4.2-MariaDB": OK,
-		"8.0.11-TiDB-v8.5.0": Fail, "8.4.0-TiDB-v9.0.0": Fail,
-	} {
+	version := func(text string) Result {
 		s := &mysqlServer{text: text}
 		s.maria, s.version = parseVersion(text)
-		r := s.checkVersion(t.Context())
-		assert.Equal(t, status, r.Status, text)
-		assert.Equal(t, strings.Contains(text, "TiDB"), strings.Contains(r.Found, "SKIP LOCKED is a plain read"), text)
+		return s.checkVersion(t.Context())
 	}
-}
-
-// MariaDB has other names or values for these variables.
-func TestVariablesOfMySQL(t *testing.T) {
-	t.Parallel()
-	s := func(variables ...string) *mysqlServer {
+	with := func(check func(*mysqlServer, context.Context) Result, variables ...string) Result {
+		pool := dial(t, "none@tcp(127.0.0.1:1)/none") // only the size of the pool matters
 		all := map[string]string{}
 		for i := 0; i < len(variables); i += 2 {
 			all[variables[i]] = variables[i+1]
 		}
-		return &mysqlServer{global: all, session: all}
+		return check(&mysqlServer{MySQL: MySQL{Pool: pool, Instances: 2}, global: all, session: all}, t.Context())
 	}
-	ctx := t.Context()
-	assert.Equal(t, OK, s("transaction_isolation", "READ-COMMITTED").checkIsolation(ctx).Status)
-	assert.Equal(t, Fail, s("transaction_isolation", "REPEATABLE-READ").checkIsolation(ctx).Status)
-	assert.Equal(t, Warn, s("innodb_doublewrite", "DETECT_ONLY").checkDoublewrite(ctx).Status)
-	assert.Equal(t, Skipped, s().checkDoublewrite(ctx).Status)
-	assert.Equal(t, Fail, s("read_only", "OFF", "super_read_only", "ON").checkWritable(ctx).Status)
-	assert.Equal(t, OK, s("read_only", "OFF", "super_read_only", "OFF", "innodb_force_recovery", "0").checkWritable(ctx).Status)
-	assert.Equal(t, OK, s("sql_mode", "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES").checkMode(ctx).Status)
-}
+	enforced := func(value string) Result { return (&mysqlServer{}).checkResult(value) }
+	isolation, doublewrite, writable, mode := (*mysqlServer).checkIsolation, (*mysqlServer).checkDoublewrite, (*mysqlServer).checkWritable, (*mysqlServer).checkMode
+	connections := (*mysqlServer).checkConnections
 
-func TestMaxUserConnections(t *testing.T) {
-	t.Parallel()
-	pool := dial(t, "none@tcp(127.0.0.1:1)/none") // only the size of the pool matters
-	s := &mysqlServer{MySQL: MySQL{Pool: pool, Instances: 2}, global: map[string]string{"max_connections": "1000"},
-		session: map[string]string{"max_user_connections": "90"}}
-	r := s.checkConnections(t.Context())
-	assert.Equal(t, Fail, r.Status)
-	assert.Contains(t, r.Change, "ALTER USER", "the limit is the account's")
-	assert.Contains(t, r.Change, "WITH MAX_USER_CONNECTIONS 106")
-	s.global["max_user_connections"] = "90"
-	assert.Contains(t, s.checkConnections(t.Context()).Change, "SET GLOBAL max_user_connections = 106")
-	s.session["max_user_connections"], s.global["max_connections"] = "0", "100"
-	assert.Contains(t, s.checkConnections(t.Context()).Change, "SET GLOBAL max_connections = 106")
-}
-
-// Some cases need another statement than the usual one.
-func TestAdviceFitsTheCase(t *testing.T) {
-	t.Parallel()
-	s := &mysqlServer{}
-	for enforced, change := range map[string]string{"": "ADD CONSTRAINT ck_stock", "NO": "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED"} {
-		r := s.checkResult(enforced)
-		assert.Equal(t, Fail, r.Status)
-		assert.Contains(t, r.Change, change)
+	for _, tc := range []struct {
+		want Status
+		got  Result
+	}{
+		{OK, version("8.4.10")},
+		{OK, version("8.0.16-log")},
+		{OK, version("9.7.0")},
+		{Fail, version("8.0.15")},
+		{Fail, version("5.7.44")},
+		{OK, version("10.11.6-MariaDB-1")},
+		{OK, version("5.5.5-10.6.12-MariaDB")},
+		{OK, version("11.4.2-MariaDB")},
+		{Fail, version("10.5.20-MariaDB")},
+		{Fail, version("8.0.11-TiDB-v8.5.0")},
+		{Fail, version("8.4.0-TiDB-v9.0.0")},
+		{OK, with(isolation, "transaction_isolation", "READ-COMMITTED")},
+		{Fail, with(isolation, "transaction_isolation", "REPEATABLE-READ")},
+		{Warn, with(doublewrite, "innodb_doublewrite", "DETECT_ONLY")},
+		{Skipped, with(doublewrite)},
+		{Fail, with(writable, "read_only", "ON")},
+		{Fail, with(writable, "read_only", "OFF", "super_read_only", "ON")},
+		{Fail, with(writable, "innodb_read_only", "ON")},
+		{Fail, with(writable, "innodb_force_recovery", "1")},
+		{OK, with(writable, "read_only", "OFF", "super_read_only", "OFF", "innodb_force_recovery", "0")},
+		{OK, with(mode, "sql_mode", "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES")},
+		{OK, with(connections, "max_connections", "1000", "max_user_connections", "0")},
+		{Fail, with(connections, "max_connections", "1000", "max_user_connections", "90")},
+		{Warn, with(connections, "max_connections", "100", "max_user_connections", "0")},
+		{OK, enforced("YES")},
+		{Fail, enforced("NO")},
+		{Fail, enforced("")},
+	} {
+		assert.Equal(t, tc.want, tc.got.Status, tc.got.Found)
+		assert.Equal(t, tc.want == Warn || tc.want == Fail, tc.got.Change != "", tc.got.Found)
 	}
-	assert.Equal(t, OK, s.checkResult("YES").Status)
-	for name, value := range map[string]string{"innodb_read_only": "ON", "innodb_force_recovery": "1"} {
-		s.global = map[string]string{name: value}
-		r := s.checkWritable(t.Context())
-		assert.Equal(t, Fail, r.Status)
-		assert.NotContains(t, r.Change, "SET GLOBAL", "it is read only at startup")
-		assert.Contains(t, r.Change, name+" from my.cnf and restart")
-	}
-	s.global = map[string]string{"read_only": "ON"}
-	assert.Contains(t, s.checkWritable(t.Context()).Change, "SET GLOBAL read_only = 0")
-	assert.Contains(t, mysqlFix(&mysql.MySQLError{Number: 1226}), "ALTER USER")
-	assert.Contains(t, mysqlFix(&mysql.MySQLError{Number: 1203}), "max_user_connections")
-}
 
-func TestFailingSQLiteIsNamedInTheAdvice(t *testing.T) {
-	t.Parallel()
-	s := &SQLite{Pool: dial(t, "none@tcp(127.0.0.1:1)/none"), Dir: "data", Database: "seckill.db"} // any error will do
-	for _, check := range []func(context.Context) Result{s.checkSchema, s.checkJournal} {
-		r := check(t.Context())
-		assert.Equal(t, Fail, r.Status)
-		assert.Contains(t, r.Change, "seckill.db")
-		assert.NotContains(t, r.Change, "MYSQL")
+	// A server that refuses a connection was reached: the advice is not about the network.
+	unreached := mysqlFix(context.DeadlineExceeded)
+	for _, number := range []uint16{1040, 1044, 1045, 1049, 1203, 1226, 1820, 3032, 3118, 3159} {
+		assert.NotEqual(t, unreached, mysqlFix(&mysql.MySQLError{Number: number}), number)
 	}
 }
 
@@ -413,39 +391,4 @@ func TestRedoLogSwitchedOff(t *testing.T) {
 	require.Contains(t, r.Change, "ENABLE INNODB REDO_LOG")
 	execute(t, pool, r.Change)
 	require.Equal(t, OK, s.checkCommit(t.Context()).Status)
-}
-
-// The server refuses the account or the connection, and the advice is not about the network.
-func TestAdviceForRefusedConnections(t *testing.T) {
-	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
-		server := kind.Start(t)
-		dsn := server.DSN(t)
-		admin := dial(t, dsn)
-		user := strings.Replace(dsn, "root@", "seller:hunter2hunter2@", 1)
-		execute(t, admin, "CREATE USER seller IDENTIFIED BY 'hunter2hunter2'", "GRANT SELECT ON *.* TO seller")
-		refused := []struct{ refuse, accept, change string }{
-			{"ALTER USER seller ACCOUNT LOCK", "ALTER USER seller ACCOUNT UNLOCK", "ACCOUNT UNLOCK"},
-			{"ALTER USER seller PASSWORD EXPIRE", "ALTER USER seller IDENTIFIED BY 'hunter2hunter2'", "a new password"},
-			{"SET GLOBAL require_secure_transport = ON", "SET GLOBAL require_secure_transport = OFF", "?tls=true"},
-			{"SET GLOBAL offline_mode = ON", "SET GLOBAL offline_mode = OFF", "offline_mode = OFF"},
-		}
-		if kind == testenv.MariaDB { // it reports a connection without TLS as a wrong password, and has no offline mode
-			refused = refused[:2]
-		}
-		execute(t, admin, "SET GLOBAL lc_messages = 'ja_JP'") // the texts do not matter
-		for _, r := range refused {
-			conn, err := admin.Conn(t.Context()) // it was accepted before
-			require.NoError(t, err)
-			_, err = conn.ExecContext(t.Context(), r.refuse)
-			require.NoError(t, err)
-			found := examine(t, MySQL{Pool: dial(t, user), Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.reachable"]
-			assert.Equal(t, Fail, found.Status, r.refuse)
-			assert.Contains(t, found.Change, r.change, found.Found)
-			_, err = conn.ExecContext(t.Context(), r.accept)
-			require.NoError(t, err)
-			require.NoError(t, conn.Close())
-		}
-		require.Equal(t, OK, examine(t, MySQL{Pool: dial(t, user), Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.reachable"].Status)
-	})
 }
