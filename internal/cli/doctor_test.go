@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,4 +64,26 @@ func TestDoctorChecksAreDocumented(t *testing.T) {
 		documented = append(documented, m[1])
 	}
 	require.ElementsMatch(t, names, documented, fmt.Sprintf("%d checks", len(names)))
+}
+
+func TestCountHasSingularAndPlural(t *testing.T) {
+	require.Equal(t, "0 violations", count(0, "violation"))
+	require.Equal(t, "1 violation", count(1, "violation"))
+	require.Equal(t, "2 violations", count(2, "violation"))
+}
+
+func TestProgressEstimatesRest(t *testing.T) {
+	var out bytes.Buffer
+	printProgress(&out, 0, 400, 0, time.Second)
+	printProgress(&out, 100, 400, 20, 2*time.Second)
+	printProgress(&out, 400, 400, 80, 8*time.Second)
+	require.Equal(t, "  0 of 400 answered, 0 orders\n  100 of 400 answered, 20 orders, about 6s left\n  400 of 400 answered, 80 orders\n", out.String())
+}
+
+// The largest lobby that --size allows has an order of 16 GiB, which the command must not compute for one position.
+func TestPositionInLargestLobby(t *testing.T) {
+	var out, errOut bytes.Buffer
+	args := []string{"room", "verify", "--seed", strings.Repeat("7", 64), "--size", "4294967295", "--number", "4"}
+	require.Zero(t, Run(t.Context(), args, &out, &errOut, app.Tuning{}), errOut.String())
+	require.Equal(t, "position 212924937 of 4294967295\n", out.String())
 }

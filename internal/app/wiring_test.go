@@ -1,0 +1,196 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/webhook"
+	"seckill/test/testenv"
+)
+
+// TestUserLocksCloseTheirNodes: the connections to lock nodes end with the locks; those to the Redis of the sales do not.
+func TestUserLocksCloseTheirNodes(t *testing.T) {
+	t.Parallel()
+	rdb := openEmbedded(RedisInfo{Addr: testenv.StartMiniredis(t).Addr()})
+	defer rdb.Close()
+
+	locks, err := openUserLocks(Config{LockNodes: []string{testenv.StartMiniredis(t).Addr()}}, rdb)
+	require.NoError(t, err)
+	require.NoError(t, locks.ping(t.Context()))
+	locks.close()
+	require.ErrorIs(t, locks.ping(t.Context()), redis.ErrClosed)
+
+	locks, err = openUserLocks(Config{}, rdb)
+	require.NoError(t, err)
+	locks.close()
+	require.NoError(t, locks.ping(t.Context()))
+}
+
+// TestInvalidationBusReconnects checks that every server receives an id, before and after an outage of Redis.
+func TestInvalidationBusReconnects(t *testing.T) {
+	m := testenv.StartMiniredis(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	received := make(chan int64, 1000)
+	var buses []*invalidationBus
+	for range 2 {
+		rdb := openEmbedded(RedisInfo{Addr: m.Addr()})
+		b := newInvalidationBus(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
+		buses = append(buses, b)
+		wg.Go(func() { b.send(ctx) })
+		wg.Go(func() { b.receive(ctx, func(id int64) { received <- id }) })
+		t.Cleanup(func() { _ = rdb.Close() })
+	}
+	// The id is published repeatedly, because a message is lost until both servers are subscribed.
+	requireReceived := func(id int64) {
+		times := 0
+		require.Eventually(t, func() bool {
+			buses[0].publish(id)
+			select {
+			case got := <-received:
+				if got == id {
+					times++
+				}
+			default:
+			}
+			return times >= 2
+		}, time.Minute, 10*time.Millisecond)
+	}
+	requireReceived(7)
+	m.Close()
+	buses[0].publish(8) // lost
+	require.NoError(t, m.Restart())
+	requireReceived(9)
+
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	defer rdb.Close()
+	require.NoError(t, rdb.Publish(ctx, VouchersChannel, "no id,,-").Err())
+	requireReceived(10)
+	cancel()
+	wg.Wait()
+}
+
+// TestSolutionIsUsedUpOnce checks that two servers do not accept the same solution, and that it is forgotten later.
+func TestSolutionIsUsedUpOnce(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		a, b := usedSolutions{rdb}, usedSolutions{rdb}
+		useUp := func(u usedSolutions, id string) bool {
+			first, err := u.UseUp(t.Context(), id, 3*time.Minute)
+			require.NoError(t, err)
+			return first
+		}
+		require.True(t, useUp(a, "1"))
+		require.False(t, useUp(b, "1"))
+		require.False(t, useUp(a, "1"))
+		require.True(t, useUp(b, "2"))
+		require.NoError(t, a.GiveBack(t.Context(), "2"))
+		require.True(t, useUp(a, "2"))
+		left, err := rdb.PTTL(t.Context(), "seckill:solution:1").Result()
+		require.NoError(t, err)
+		require.InDelta(t, 3*time.Minute, left, float64(time.Minute))
+
+		require.NoError(t, rdb.Close())
+		_, err = a.UseUp(t.Context(), "3", time.Minute)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		require.ErrorIs(t, a.GiveBack(t.Context(), "3"), domain.ErrUnavailable)
+	})
+}
+
+// TestShutdownDoesNotWaitForStuckRush checks that close cancels a rush and returns at its deadline, even if the rush
+// never ends.
+func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
+	t.Parallel()
+	r := newRushRunner(nil, nil, nil)
+	r.setURL("http://127.0.0.1:1")
+	running, cancel, err := r.begin(t.Context(), 1, 1) // never finished
+	require.NoError(t, err)
+	defer cancel(nil)
+	deadline, expire := context.WithCancel(t.Context())
+	expire()
+	r.close(deadline)
+	require.ErrorIs(t, context.Cause(running), errShutdown)
+	_, err = r.Start(t.Context(), nil, 1, 1, 1)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+}
+
+// TestRushVerdictsUseDatabaseTotals checks that purchases by other users in the rush's sale break no invariant, and
+// that a real difference does.
+func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
+	clients := domain.NewVerdict("I3", false, "39 sold + 0 left = 39")
+	totals := domain.SaleTotals{InitialStock: 40, Active: 40}
+	require.Equal(t, domain.NewVerdict("I3", true, "0 left + 40 active = 40"), withTotals(clients, totals))
+	totals.Active = 39
+	require.True(t, withTotals(clients, totals).Broken())
+	clients.ID = "I4" // concerns answers, which the database does not have
+	require.Equal(t, clients, withTotals(clients, totals))
+}
+
+func TestCodesAreSentToURL(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1794398400, 0)
+	status, calls := http.StatusNoContent, 0
+	secret := []byte(strings.Repeat("e", 32))
+	var url string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != `{"code":"123456","expires_at":"2026-11-11T12:02:00Z","phone":"13800000001"}` || r.Method != http.MethodPost ||
+			r.Header.Get(webhook.SignatureHeader) != webhook.Sign(secret, body, now) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Location", url+"/elsewhere")
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	url = server.URL
+	send := func() error {
+		cfg := codeSenderConfig{URL: url, Secrets: domain.NewKeyring(secret, []byte("an older secret")), Now: func() time.Time { return now }}
+		return newCodeSender(cfg).SendCode(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
+	}
+	require.NoError(t, send())
+	status = http.StatusTemporaryRedirect
+	require.ErrorContains(t, send(), "307", "a redirect is not followed")
+	require.Equal(t, 2, calls)
+	status = http.StatusInternalServerError
+	require.ErrorContains(t, send(), "500")
+	server.Close()
+	url += "/?token=hidden"
+	err := send()
+	require.Error(t, err)
+	for _, secret := range []string{"hidden", "123456", "13800000001"} {
+		require.NotContains(t, err.Error(), secret)
+	}
+}
+
+func TestCodesWithoutReceiver(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	require.ErrorIs(t, newCodeSender(codeSenderConfig{}).SendCode(t.Context(), "13800000001", "123456", time.Now()), errNoSender)
+	require.NoError(t, newCodeSender(codeSenderConfig{Demo: true, Log: slog.New(slog.NewTextHandler(&log, nil))}).SendCode(t.Context(), "13800000001", "123456", time.Now()))
+	require.Contains(t, log.String(), "phone=13800000001 code=123456")
+}
+
+// TestPrice: a currency has its own number of decimals, and its code tells yuan from yen.
+func TestPrice(t *testing.T) {
+	for want, c := range map[string]struct {
+		amount int64
+		code   string
+	}{
+		"CNY 80.00": {8000, "CNY"}, "CNY 0.05": {5, "CNY"}, "JPY 111": {111, "JPY"}, "KWD 1.005": {1005, "KWD"},
+	} {
+		require.Equal(t, want, price(c.amount, c.code))
+	}
+}
