@@ -64,37 +64,6 @@ func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 	return keys[0], rdb.PTTL(t.Context(), keys[0]).Val()
 }
 
-func TestConcurrentCallsOfThreeServers(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		var (
-			wg      sync.WaitGroup
-			allowed atomic.Int64
-			waits   = make(chan time.Duration, 3*4*burst)
-		)
-		for range 3 {
-			l := server(rdb)
-			for range 4 {
-				wg.Go(func() {
-					for range burst {
-						if wait := l.Take(t.Context(), address); wait > 0 {
-							waits <- wait
-						} else {
-							allowed.Add(1)
-						}
-					}
-				})
-			}
-		}
-		wg.Wait()
-		close(waits)
-		require.EqualValues(t, burst, allowed.Load())
-		for wait := range waits {
-			requireRefused(t, wait)
-		}
-		require.Zero(t, server(rdb).Take(t.Context(), "203.0.113.8"), "another key")
-	})
-}
-
 func TestCallIsAllowedAfterWait(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		useUp(t, server(rdb))
@@ -141,17 +110,6 @@ func TestClockOfRedisSetBack(t *testing.T) {
 	})
 }
 
-func TestKeyExpiresAndHidesAddress(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		useUp(t, server(rdb))
-		key, ttl := bucket(t, rdb)
-		require.True(t, strings.HasPrefix(key, "seckill:limit:codes:"), key)
-		require.NotContains(t, key, address)
-		require.Positive(t, ttl)
-		require.LessOrEqual(t, ttl, burst*interval)
-	})
-}
-
 // countingRedis counts the scripts that are run.
 type countingRedis struct {
 	redis.Scripter
@@ -187,9 +145,47 @@ func TestCallOfDisconnectedClientCounts(t *testing.T) {
 	})
 }
 
-// TestLocalLimitWithoutRedis uses a client that waits for a reply without end, so that only the limit itself bounds the
-// time of a call.
-func TestLocalLimitWithoutRedis(t *testing.T) {
+func TestConcurrentCallsOfThreeServers(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		var (
+			wg      sync.WaitGroup
+			allowed atomic.Int64
+		)
+		for range 3 {
+			l := server(rdb)
+			for range 4 * burst {
+				wg.Go(func() {
+					if l.Take(t.Context(), address) == 0 {
+						allowed.Add(1)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.EqualValues(t, burst, allowed.Load())
+		require.Zero(t, server(rdb).Take(t.Context(), "203.0.113.8"), "another key")
+	})
+}
+
+// Keys hide phone and address, and expire. All keys of a call of a quota are in one slot of a cluster.
+func TestKeys(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		require.Zero(t, server(rdb).Take(t.Context(), address))
+		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
+		keys := rdb.Keys(t.Context(), "*").Val()
+		require.Len(t, keys, 3)
+		for _, key := range keys {
+			require.Regexp(t, `^seckill:limit:(codes|\{codes\}):`, key)
+			require.NotContains(t, key, address)
+			require.NotContains(t, key, "13800000001")
+			require.Positive(t, rdb.PTTL(t.Context(), key).Val())
+		}
+	})
+}
+
+// TestLocalLimitsWithoutRedis uses clients that wait for a reply without end, so that only the limit itself bounds the time
+// of a call.
+func TestLocalLimitsWithoutRedis(t *testing.T) {
 	for name, broken := range map[string]func(*testenv.Redis) error{
 		"down":    func(r *testenv.Redis) error { r.Kill(); return nil },
 		"hanging": (*testenv.Redis).Pause,
@@ -198,29 +194,155 @@ func TestLocalLimitWithoutRedis(t *testing.T) {
 			t.Parallel()
 			r := testenv.StartRedis(t)
 			var log bytes.Buffer
-			l := ratelimit.New("logins", interval, 3, time.Now, &ratelimit.Shared{
+			shared := &ratelimit.Shared{
 				Redis:   r.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 }),
 				Timeout: 50 * time.Millisecond,
 				Secret:  []byte("a secret"), Log: slog.New(slog.NewTextHandler(&log, nil)),
-			})
+			}
+			l, q := ratelimit.New("logins", interval, 3, time.Now, shared), ratelimit.NewQuota("codes", time.Now, shared)
 			require.Zero(t, l.Take(t.Context(), "another key")) // opens a connection
 			require.NoError(t, broken(r))
-			done := make(chan []time.Duration)
-			go func() {
-				var waits []time.Duration
-				for range 4 {
-					waits = append(waits, l.Take(t.Context(), address))
-				}
-				done <- waits
-			}()
-			select {
-			case waits := <-done:
-				require.Equal(t, make([]time.Duration, 3), waits[:3])
-				requireRefused(t, waits[3])
-			case <-time.After(time.Minute):
-				t.Fatal("a call waits for Redis")
+
+			for range 3 {
+				require.Zero(t, l.Take(t.Context(), address))
+				require.Zero(t, q.Take(t.Context(), buckets("a")...))
 			}
-			require.Equal(t, 1, strings.Count(log.String(), "holds per server only"), log.String())
+			requireRefused(t, l.Take(t.Context(), address))
+			require.Positive(t, q.Take(t.Context(), buckets("a")...))
+			q.Return(t.Context(), buckets("a")...)
+			require.Zero(t, q.Take(t.Context(), buckets("a")...))
+			require.Equal(t, 2, strings.Count(log.String(), "holds per server only"), log.String())
 		})
 	}
+}
+
+// manualClock is the clock of a local quota.
+type manualClock struct{ ms atomic.Int64 }
+
+func (c *manualClock) now() time.Time          { return time.UnixMilli(1_800_000_000_000 + c.ms.Load()) }
+func (c *manualClock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+var (
+	perPhone = ratelimit.Rule{Name: "phone", Burst: 3, Interval: time.Minute}
+	inAll    = ratelimit.PerDay("all", 10, 34) // one an hour
+)
+
+func buckets(phone string) []ratelimit.Bucket {
+	return []ratelimit.Bucket{{Rule: perPhone, Key: phone}, {Rule: inAll, Key: ""}}
+}
+
+// quota returns the quota as another server has it.
+func quota(rdb redis.Scripter) *ratelimit.Quota {
+	return ratelimit.NewQuota("codes", time.Now, &ratelimit.Shared{
+		Redis: rdb, Timeout: time.Minute, Secret: []byte("a secret"), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestLocalQuota(t *testing.T) {
+	var clock manualClock
+	q := ratelimit.NewQuota("codes", clock.now, nil)
+	take := func(phone string) time.Duration { return q.Take(t.Context(), buckets(phone)...) }
+	for range perPhone.Burst {
+		require.Zero(t, take("a"))
+	}
+	for range 100 {
+		require.Equal(t, time.Minute, take("a"), "a refusal changes nothing")
+	}
+	for _, phone := range []string{"b", "b", "b", "c", "c", "c", "d"} { // seven tokens are left in all
+		require.Zero(t, take(phone))
+	}
+	require.Equal(t, time.Hour, take("d"), "the longest wait of all buckets")
+	clock.advance(time.Hour - time.Millisecond)
+	require.Equal(t, time.Millisecond, take("d"))
+	clock.advance(time.Millisecond)
+	require.Zero(t, take("d"))
+	require.Equal(t, time.Hour, take("e"))
+	q.Return(t.Context(), buckets("d")...)
+	require.Zero(t, take("e"), "what was returned can be taken again")
+}
+
+// The limit over a day counts from any moment.
+func TestPerDayHoldsInAnyDay(t *testing.T) {
+	rule := ratelimit.PerDay("rule", 12, 20)
+	var clock manualClock
+	q := ratelimit.NewQuota("codes", clock.now, nil)
+	var allowed []int64
+	for range 3 * 24 * 60 {
+		for q.Take(t.Context(), ratelimit.Bucket{Rule: rule, Key: "x"}) == 0 {
+			allowed = append(allowed, clock.ms.Load())
+		}
+		clock.advance(time.Minute)
+	}
+	require.GreaterOrEqual(t, len(allowed), 12+3*8-1)
+	for i := range allowed[20:] {
+		require.GreaterOrEqual(t, allowed[i+20]-allowed[i], (24 * time.Hour).Milliseconds())
+	}
+}
+
+func TestQuotaOfThreeServers(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		var (
+			wg      sync.WaitGroup
+			allowed [4]atomic.Int64
+		)
+		for range 3 {
+			q := quota(rdb)
+			for i := range allowed {
+				wg.Go(func() {
+					for range 5 {
+						if q.Take(t.Context(), buckets(string(rune('a'+i)))...) == 0 {
+							allowed[i].Add(1)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		total := int64(0)
+		for i := range allowed {
+			require.LessOrEqual(t, allowed[i].Load(), int64(perPhone.Burst))
+			total += allowed[i].Load()
+		}
+		require.EqualValues(t, inAll.Burst, total)
+	})
+}
+
+// What Redis refuses costs no token in any bucket, and later refusals for the same reason cost no command.
+func TestRefusalByRedisTakesNothing(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		counting := &countingRedis{Scripter: rdb}
+		one, two := quota(rdb), quota(counting)
+		for range perPhone.Burst {
+			require.Zero(t, one.Take(t.Context(), buckets("a")...))
+		}
+		for range 50 {
+			wait := two.Take(t.Context(), buckets("a")...)
+			require.Positive(t, wait)
+			require.LessOrEqual(t, wait, perPhone.Interval)
+		}
+		require.EqualValues(t, 1, counting.scripts.Load())
+		for range inAll.Burst - perPhone.Burst {
+			require.Zero(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
+		}
+		require.Positive(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
+		one.Return(t.Context(), buckets("a")...)
+		three := quota(rdb)
+		require.Zero(t, three.Take(t.Context(), buckets("a")...))
+		require.Positive(t, three.Take(t.Context(), buckets("a")...))
+	})
+}
+
+// Returning calls to full buckets leaves them full.
+func TestReturnNeverOverfills(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		q := quota(rdb)
+		require.Zero(t, q.Take(t.Context(), buckets("a")...))
+		q.Return(t.Context(), buckets("a")...)
+		q.Return(t.Context(), buckets("a")...)
+		require.Empty(t, rdb.Keys(t.Context(), "*").Val())
+		for range perPhone.Burst {
+			require.Zero(t, q.Take(t.Context(), buckets("a")...))
+		}
+		require.Positive(t, q.Take(t.Context(), buckets("a")...))
+	})
 }

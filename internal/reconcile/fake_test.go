@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 )
@@ -219,3 +220,10 @@ var gateDamage = map[string]struct {
 func (w *fakeSale) remove(order int64) {
 	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h domain.Holder) bool { return h.OrderID == order })
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+// held returns an active order of a user.
+func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }
