@@ -66,28 +66,18 @@ func TestRefusalsAreSettled(t *testing.T) {
 	})
 }
 
-// A worker dies after the delivery and before the commit.
-func TestTakeoverOfUnhandledEntries(t *testing.T) {
+// A worker dies after the delivery and before the commit, or the reply of its read was lost and it runs.
+func TestUnhandledEntriesAreClaimed(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		require.Len(t, r.deliver("dead"), 1)
-		r.start(r.config("b", r.commit))
-		r.settled()
-		r.requireOrders(1, 20)
-		require.Empty(t, r.deadLetters())
-	})
-}
-
-// The reply of a read was lost, so the entries are pending for the worker that is running.
-func TestWorkerClaimsItsOwnLostEntries(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
+		r.reserve(21, 20)
 		require.Len(t, r.deliver("a"), 1)
 		r.start(r.config("a", r.commit))
 		r.settled()
-		r.requireOrders(1, 20)
+		r.requireOrders(1, 40)
+		require.Empty(t, r.deadLetters())
 	})
 }
 
@@ -217,31 +207,6 @@ func TestRenewKeepsClaims(t *testing.T) {
 		require.Len(t, renew(a), 2)
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		require.Empty(t, renew(a))
-	})
-}
-
-// An order whose admission Redis lost is shown as failed, so a worker that still has it in memory must not commit it.
-func TestLostAdmissionsAreNotCommitted(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		var back, dropped atomic.Bool
-		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
-			if !back.Load() {
-				return r.refuse(as, domain.ErrUnavailable)
-			}
-			return r.commit(ctx, as)
-		})
-		cfg.MinIdle, cfg.Observe = 400*time.Millisecond, func(Batch) { dropped.Store(true) }
-		r.start(cfg)
-		r.reserve(1, 20)
-		r.until("the worker has the batch", func() bool { return r.commitCalls(1) > 0 })
-		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		r.until("the batch is dropped", dropped.Load)
-		back.Store(true)
-		r.load(100)
-		r.reserve(101, 20)
-		r.settled()
-		r.requireOrders(101, 20)
 	})
 }
 
@@ -396,24 +361,6 @@ func (f *failingScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		cmd.SetErr(io.ErrUnexpectedEOF)
 		return io.ErrUnexpectedEOF
 	}
-}
-
-func TestWorkersContinueAfterFlush(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 1000)
-		r.start(r.config("a", r.commit))
-		r.reserve(1, 50)
-		r.until("some are committed", func() bool { return r.commitCalls(1) > 0 })
-		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		r.load(1000)
-		r.reserve(101, 50)
-		r.settled()
-		for id := int64(101); id <= 150; id++ {
-			require.Equal(t, 1, r.commitCalls(id))
-		}
-		require.EqualValues(t, 50, r.level().Held)
-		require.EqualValues(t, 950, r.level().Stock)
-	})
 }
 
 // Redis is killed and restarts empty.
