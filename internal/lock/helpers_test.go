@@ -344,3 +344,5 @@ func keyGone(t testing.TB, addr, name string) {
 		return rdb.Exists(context.Background(), "redlock:{"+name+"}").Val() == 0
 	})
 }
+
+func nothing(context.Context) error { return nil }

@@ -73,6 +73,11 @@ func newField(addr string) (*field, error) {
 			return func() error { return h.Release(context.WithoutCancel(ctx)) }, nil
 		}
 	}
+	redLocks, err := lock.NewRedLocks([]redis.UniversalClient{goRedis()})
+	if err != nil {
+		return f, err
+	}
+
 	waiter, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, DialCtxFn: func(ctx context.Context, dst string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return dial(ctx, "tcp", dst)
@@ -88,6 +93,7 @@ func newField(addr string) (*field, error) {
 		{"Mutex", internalLock(func(name string) lock.Locker { return locks.Mutex(name) }), true},
 		{"Reentrant", internalLock(func(name string) lock.Locker { return locks.Reentrant(name) }), true},
 		{"Fair", internalLock(func(name string) lock.Locker { return locks.Fair(name) }), true},
+		{"RedLock", internalLock(redLocks.Lock), false},
 		{"redsync 4.18.1", viaRedsync(goRedis()), true},
 		{"redislock 0.9.4", viaRedislock(goRedis()), true},
 		{"rueidislock 1.0.79", func(ctx context.Context, name string) (func() error, error) {
