@@ -33,36 +33,45 @@ type system struct {
 
 // systems start the servers of each implementation.
 var systems = func() map[string]func(t testing.TB) system {
-	all := map[string]func(t testing.TB) system{"redlock": redLockSystem, "zookeeper": zooKeeperSystem}
+	all := map[string]func(t testing.TB) system{
+		"redlock":   redLockSystem,
+		"zookeeper": zooKeeperSystem,
+		"cluster":   clusterSystem,
+	}
 	for _, k := range exclusiveKinds {
-		all["redis/"+k.label] = redisSystem(k, startRedis)
-		all["miniredis/"+k.label] = redisSystem(k, func(t testing.TB) string {
+		all["redis/"+k.label] = func(t testing.TB) system {
+			addr := startRedis(t)
+			return redisSystem(k, func(t testing.TB) redis.UniversalClient { return newClient(t, addr) })
+		}
+		all["miniredis/"+k.label] = func(t testing.TB) system {
 			if !testing.Short() {
 				testenv.Full(t)
 			}
-			return testenv.StartMiniredis(t).Addr()
-		})
+			addr := testenv.StartMiniredis(t).Addr()
+			return redisSystem(k, func(t testing.TB) redis.UniversalClient { return newClient(t, addr) })
+		}
 	}
-	all["cluster"] = redisSystem(exclusiveKinds[0], startCluster)
 	return all
 }()
 
-// redisSystem has locks of one kind on a server.
-func redisSystem(k lockKind, start func(t testing.TB) string) func(t testing.TB) system {
-	return func(t testing.TB) system {
-		addr := start(t)
-		return system{
-			kind:   k.name,
-			tokens: true,
-			connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
-				c := newLocks(t, addr, WithWatchdog(lease), WithObserver(observe))
-				return func(name string) Locker { return k.lock(c, name) }
-			},
-			revoke: func(t testing.TB, name string) {
-				require.NoError(t, newClient(t, addr).Del(t.Context(), k.holds(name)...).Err())
-			},
-		}
+// redisSystem has locks of one kind on a server or a cluster.
+func redisSystem(k lockKind, client func(t testing.TB) redis.UniversalClient) system {
+	return system{
+		kind:   k.name,
+		tokens: true,
+		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
+			c := newLocksOf(t, client(t), WithWatchdog(lease), WithObserver(observe))
+			return func(name string) Locker { return k.lock(c, name) }
+		},
+		revoke: func(t testing.TB, name string) {
+			require.NoError(t, client(t).Del(t.Context(), k.holds(name)...).Err())
+		},
 	}
+}
+
+func clusterSystem(t testing.TB) system {
+	cluster := testenv.StartRedisCluster(t)
+	return redisSystem(mutex, func(t testing.TB) redis.UniversalClient { return cluster.Client(t) })
 }
 
 func redLockSystem(t testing.TB) system {
@@ -109,7 +118,10 @@ func eachSystem(t *testing.T, test func(t *testing.T, s system)) {
 	t.Helper()
 	t.Parallel()
 	for name, start := range systems {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, start(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
 	}
 }
 
@@ -319,6 +331,7 @@ func TestRevokedLockIsLost(t *testing.T) {
 		s.revoke(t, "c")
 		require.ErrorIs(t, h.Extend(ctx, calmLease), ErrLost)
 		requireDone(t, h.Context(), ErrLost)
+		release(t, must(t)(locks("c").TryLock(ctx)))
 	})
 }
 

@@ -4,21 +4,28 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/testenv"
 )
 
-// The faults of this file happen to every kind of lock of a Client. Those of a RedLock are in redlock_test.go, those of
-// ZooKeeper in zk_test.go.
+// The faults of this file happen to every kind of lock of a Client, and to a RedLock on one node. Those of a RedLock on
+// several nodes are in redlock_test.go, those of ZooKeeper in zk_test.go.
+
+var (
+	allLeased = append(slices.Clone(leasedKinds), redLocks)
+	allLocks  = append(slices.Clone(lockKinds), redLocks)
+)
 
 // The acquire was executed, and its reply is lost: the caller gets the error, and nothing is left.
 func TestAcquireReplyLost(t *testing.T) {
-	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, append(slices.Clone(waitKinds), redLocks), startServer, func(t *testing.T, addr string, k lockKind) {
 		rdb := newClient(t, addr)
 		c, p := k.faulty(t, addr)
 
@@ -37,13 +44,13 @@ func TestAcquireReplyLost(t *testing.T) {
 
 // A waiter whose replies are lost repeats its attempt with the same id, and acquires the lock once.
 func TestWaiterReplyLost(t *testing.T) {
-	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		rdb := newClient(t, addr)
 		c, p := k.faulty(t, addr)
 		direct := newLocks(t, addr)
 		h := must(t)(k.block(direct, "a").Lock(soon(t)))
 		got := background(owned(t), k.lock(c, "a"))
-		queued(t, rdb, k.name, "a", 1)
+		k.queued(t, rdb, "a", 1)
 
 		p.Inject(dropReply, k.acquire.sha, 2)
 		release(t, h)
@@ -59,14 +66,14 @@ func TestWaiterReplyLost(t *testing.T) {
 
 // The first release was executed, and wakes the waiter. The repeated one finds nothing, and succeeds.
 func TestReleaseReplyLost(t *testing.T) {
-	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, allLocks, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		var seen recorder
 		c, p := k.faulty(t, addr, WithObserver(seen.observe))
 		h := must(t)(k.lock(c, "a").Lock(owned(t)))
 		got := background(ctx, k.block(newLocks(t, addr), "a"))
-		queued(t, rdb, k.name, "a", 1)
+		k.queued(t, rdb, "a", 1)
 
 		p.Inject(dropReply, k.freeing.sha, 2)
 		err := h.Release(ctx)
@@ -82,17 +89,17 @@ func TestReleaseReplyLost(t *testing.T) {
 	})
 }
 
-// A renewal that fails is repeated.
+// Renewals that fail are repeated until one succeeds.
 func TestRenewReplyLost(t *testing.T) {
-	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, allLeased, startServer, func(t *testing.T, addr string, k lockKind) {
 		var seen recorder
 		c, p := k.faulty(t, addr, WithWatchdog(6*time.Second), WithObserver(seen.observe))
 		h := must(t)(k.lock(c, "a").Lock(soon(t)))
-
-		p.Inject(dropReply, k.renew.sha, 1)
 		first := h.ValidUntil()
+
+		p.Inject(dropReply, k.renew.sha, 2)
 		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-		assert.Positive(t, seen.count(EventRenewFailed))
+		assert.Equal(t, 2, seen.count(EventRenewFailed))
 
 		release(t, h)
 		assert.Zero(t, seen.count(EventLost))
@@ -102,15 +109,17 @@ func TestRenewReplyLost(t *testing.T) {
 // No renewal is executed: the hold ends before the server frees the lock, and then the waiter acquires it.
 func TestFailedRenewalsEndHold(t *testing.T) {
 	testenv.Full(t)
-	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, allLeased, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
-		c, p := k.faulty(t, addr, WithWatchdog(12*time.Second)) // leaves 0.7 s from the end of the hold to that of the key
-		h := must(t)(k.lock(c, "a").Lock(ctx))
+		var seen recorder
+		c, p := k.faulty(t, addr, WithWatchdog(12*time.Second), WithObserver(seen.observe))
+		h := must(t)(k.lock(c, "a").Lock(ctx)) // 0.7 s are between the end of the hold and that of the key
 		got := background(ctx, k.block(newLocks(t, addr), "a"))
 
 		p.Inject(refuse, k.renew.sha, always)
 		requireDone(t, h.Context(), ErrLost)
 		assert.Empty(t, got, "the server freed the lock first")
+		assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
 		next := arrived(t, got)
 
 		p.Heal()
@@ -121,18 +130,22 @@ func TestFailedRenewalsEndHold(t *testing.T) {
 	})
 }
 
-// The caller's context ends while the server is silent. A repeated call has another command in flight.
+// The caller's context ends while the server is silent. What the calls leave behind is undone when it answers again.
 func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
-	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, allLocks, startServer, func(t *testing.T, addr string, k lockKind) {
 		c, p := k.faulty(t, addr)
-		c.exec.maxInFlight = maxInFlightSolo
+		c.exec.maxInFlight = maxInFlightSolo // a repeated call has another command in flight
 		held := must(t)(k.lock(c, "a").Lock(soon(t)))
 		k.ready(t, c, "b")
 
 		p.Inject(muteReply, anyCmd, always)
 		for _, lock := range bothWays(k.lock(c, "b")) {
-			err := cancelled(t, func(ctx context.Context) error { _, err := lock(ctx); return err })
+			err := cancelled(t, func(ctx context.Context) error {
+				_, err := lock(ctx)
+				return err
+			})
 			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, ErrUncertain)
 		}
 		if k.leased() {
 			err := cancelled(t, func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
@@ -145,76 +158,9 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// An acquire that is answered after its caller has returned is undone.
-func TestCancelledAcquireIsReleased(t *testing.T) {
-	eachOnOwnRedis(t, lockKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
-		c := newLocks(t, server.Addr)
-		k.ready(t, c, "a")
-		require.NoError(t, Do(soon(t), k.lock(c, "a"), nothing))
-
-		require.NoError(t, server.Pause())
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		_, err := k.lock(c, "a").TryLock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrUncertain)
-
-		require.NoError(t, server.Resume())
-		k.nothingLeft(t, newClient(t, server.Addr), "a")
-	})
-}
-
-// Waits that end while some are queued, some commands are in flight and some are not sent yet leave nothing behind.
-func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	each(t, waitKinds, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		k.ready(t, c, "a")
-		h := must(t)(k.block(c, "a").Lock(soon(t)))
-		ctx, cancel := context.WithCancel(soon(t))
-		var waits []<-chan outcome
-		for range 100 {
-			waits = append(waits, background(ctx, k.lock(c, "a")))
-		}
-		eventually(t, "some are queued", func() bool { return rdb.ZCard(soon(t), k.keys("a")[1]).Val() > 0 })
-
-		cancel()
-		for _, wait := range waits {
-			require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
-		}
-		queued(t, rdb, k.name, "a", 0)
-		release(t, h)
-		k.nothingLeft(t, rdb, "a")
-	})
-}
-
-// The server forgets its scripts while a hold is renewed, handed over and released.
-func TestScriptFlush(t *testing.T) {
-	each(t, lockKinds, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		flush := func() { require.NoError(t, rdb.ScriptFlush(ctx).Err()) }
-		c := newLocks(t, addr)
-		k.ready(t, c, "a")
-		h := must(t)(k.lock(c, "a").Lock(ctx))
-		flush()
-		if k.leased() {
-			require.NoError(t, h.Extend(ctx, time.Minute))
-		}
-
-		got := background(ctx, k.block(c, "a"))
-		queued(t, rdb, k.name, "a", 1)
-		flush()
-		release(t, h)
-		flush()
-		release(t, arrived(t, got))
-		k.nothingLeft(t, rdb, "a")
-	})
-}
-
 // A waiter of a dead holder acquires the lock after each of these faults.
 func TestWaiterSurvivesFaults(t *testing.T) {
-	eachOnOwnRedis(t, waitKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, waitKinds, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
 		direct := newLocks(t, server.Addr)
@@ -232,55 +178,31 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 			k.ready(t, direct, "a")
 			old := must(t)(k.block(direct, "a").Lock(ctx))
 			got := background(ctx, persistent{k.lock(c, "a")})
-			queued(t, rdb, k.name, "a", 1)
+			k.queued(t, rdb, "a", 1)
 			allAnswered(t, c)
 
 			require.NoError(t, fault.strike(), fault.name)
 			_ = rdb.Ping(ctx).Err() // detects the dead connection
 			k.ready(t, direct, "a")
 			_ = old.Release(ctx) // it may be lost
-			next := arrived(t, got)
-			release(t, next)
+			release(t, arrived(t, got))
 			k.nothingLeft(t, rdb, "a")
 		}
-	})
-}
-
-// The keys of a hold are deleted: the hold is lost, and the waiter acquires the lock.
-func TestDeletedKeyEndsHold(t *testing.T) {
-	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c, other := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
-		k.ready(t, c, "a")
-		h := must(t)(persistent{k.lock(c, "a")}.Lock(ctx))
-		got := background(ctx, k.block(other, "a"))
-		queued(t, rdb, k.name, "a", 1)
-
-		require.NoError(t, rdb.Del(ctx, append(k.holds("a"), k.stays("a")...)...).Err())
-		requireDone(t, h.Context(), ErrLost)
-		k.ready(t, other, "a")
-		next := arrived(t, got)
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		_, err := k.lock(other, "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "the loser freed the winner's lock")
-		require.NoError(t, next.Extend(ctx, time.Minute))
-		release(t, next)
-		k.nothingLeft(t, rdb, "a")
 	})
 }
 
 // The server restarts without its data: the hold is lost, and the waiter acquires the lock with a greater token and is
 // renewed.
 func TestServerRestartedWithoutData(t *testing.T) {
-	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, allLeased, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
-		c, other := newLocks(t, server.Addr, WithWatchdog(3*time.Second)), newLocks(t, server.Addr, WithWatchdog(6*time.Second))
+		c := newLocks(t, server.Addr, WithWatchdog(3*time.Second))
+		other := newLocks(t, server.Addr, WithWatchdog(6*time.Second))
 		k.ready(t, c, "a")
 		old := must(t)(persistent{k.block(c, "a")}.Lock(ctx))
 		got := background(ctx, persistent{k.lock(other, "a")})
-		queued(t, rdb, k.name, "a", 1)
+		k.queued(t, rdb, "a", 1)
 
 		require.NoError(t, server.Restart())
 		k.ready(t, c, "a")
@@ -290,6 +212,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 		}
 		requireDone(t, old.Context(), ErrLost)
 		require.ErrorIs(t, old.Release(ctx), ErrNotHeld)
+
 		first := next.ValidUntil()
 		eventually(t, "renewed", func() bool { return next.ValidUntil().After(first) })
 		release(t, next)
@@ -297,32 +220,26 @@ func TestServerRestartedWithoutData(t *testing.T) {
 	})
 }
 
-// The server is paused for longer than the lease.
+// The server hangs, rather than refuses, for longer than the lease. That does not delay the end of the hold.
 func TestServerPausedBeyondLease(t *testing.T) {
-	testenv.Full(t)
-	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, allLeased, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
 		ctx := soon(t)
-		rdb := newClient(t, server.Addr)
-		c := newLocks(t, server.Addr, WithWatchdog(12*time.Second))
+		c := newLocks(t, server.Addr, WithWatchdog(2*time.Second))
 		k.ready(t, c, "a")
-		h := must(t)(k.lock(c, "a").Lock(ctx))
+		h := must(t)(persistent{k.lock(c, "a")}.Lock(ctx))
 
-		require.NoError(t, rdb.Do(ctx, "client", "pause", "15000", "all").Err())
+		require.NoError(t, server.Pause())
 		requireDone(t, h.Context(), ErrLost)
+		require.NoError(t, server.Resume())
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-
-		next := must(t)(persistent{k.block(c, "a")}.Lock(ctx)) // the server may still be paused
-		if h.Token() > 0 {
-			assert.Greater(t, next.Token(), h.Token())
-		}
-		release(t, next)
-		k.nothingLeft(t, rdb, "a")
+		release(t, must(t)(persistent{k.block(c, "a")}.Lock(ctx)))
+		k.nothingLeft(t, newClient(t, server.Addr), "a")
 	})
 }
 
 // A dead server is not a taken lock, and a refused connection leaves nothing behind.
 func TestDeadServerReturnsItsError(t *testing.T) {
-	eachOnOwnRedis(t, leasedKinds, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, allLeased, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb, kill := newMortalClient(t, server)
 		c := newLocksOf(t, rdb)
@@ -343,14 +260,14 @@ func TestDeadServerReturnsItsError(t *testing.T) {
 
 // Close ends holds and waits, and frees nothing on the server.
 func TestClose(t *testing.T) {
-	each(t, leasedKinds, func(t *testing.T, addr string, k lockKind) {
+	each(t, leasedKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
 		k.ready(t, c, "a")
 		h := must(t)(k.block(c, "a").Lock(ctx))
 		got := background(ctx, k.lock(c, "a"))
-		queued(t, rdb, k.name, "a", 1)
+		k.queued(t, rdb, "a", 1)
 
 		require.NoError(t, c.Close())
 		err := (<-got).err
@@ -378,7 +295,7 @@ func TestCloseWhileServerHangs(t *testing.T) {
 	c := newLocks(t, server.Addr)
 	h := must(t)(c.Mutex("a").Lock(soon(t)))
 	got := background(soon(t), c.Mutex("a"))
-	queued(t, newClient(t, server.Addr), mutexKind.name, "a", 1)
+	mutex.queued(t, newClient(t, server.Addr), "a", 1)
 
 	require.NoError(t, server.Pause())
 	closed := make(chan error, 1)
@@ -392,4 +309,159 @@ func TestCloseWhileServerHangs(t *testing.T) {
 		require.FailNow(t, "Close waits for the server")
 	}
 	require.NoError(t, server.Resume())
+}
+
+// Where Redis refuses commands that may grow, holds are renewed and everything can be released; only new acquires are
+// refused, by the name of the reason.
+func TestRedisAtItsMemoryLimit(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "--maxmemory-policy", "noeviction")
+	rdb := server.Client(t)
+	ctx := owned(t)
+	c := newLocksOf(t, server.Client(t), WithWatchdog(3*time.Second))
+
+	holds := map[string]*Hold{"again": must(t)(c.Reentrant("a").TryLock(ctx))}
+	for _, k := range allLocks {
+		k.ready(t, c, k.label)
+		name := k.label
+		if k.label == reentrant.label {
+			name = "a"
+		}
+		holds[k.label] = must(t)(k.lock(c, name).TryLock(ctx))
+	}
+	written := must(t)(c.RW("d").Write().TryLock(ctx))
+	setCount(t, c.Latch("a"), 2)
+
+	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	require.ErrorContains(t, rdb.Set(ctx, "x", "x", 0).Err(), "OOM")
+	_, err := c.Mutex("new").TryLock(ctx)
+	require.ErrorContains(t, err, "OOM")
+	require.NotErrorIs(t, err, ErrUncertain)
+	_, err = c.Reentrant("new").TryLock(ctx)
+	require.ErrorContains(t, err, "memory")
+
+	for name, h := range holds {
+		if before := h.ValidUntil(); name != semaphoreKind.name {
+			eventually(t, name+" is renewed", func() bool { return h.ValidUntil().After(before) })
+		}
+		require.NoError(t, h.Context().Err(), name)
+	}
+	holds["downgraded"] = must(t)(c.RW("d").Downgrade(ctx, written))
+	for name, h := range holds {
+		require.NoError(t, h.Release(ctx), name)
+	}
+	require.NoError(t, c.Latch("a").CountDown(ctx))
+	requireCount(t, c.Latch("a"), 1)
+	for _, k := range permitKinds {
+		requireAvailable(t, k.of(c, k.name), allPermits)
+	}
+}
+
+// aclUser returns a client of a new Redis user with access to all keys of locks. The rules add to its rights.
+func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
+	t.Helper()
+	args := append([]any{"acl", "setuser", "locker", "reset", "on", ">secret", "~*", "+@all"}, rules...)
+	require.NoError(t, server.Client(t).Do(context.Background(), args...).Err())
+	return server.Client(t, func(o *redis.Options) {
+		o.Username = "locker"
+		o.Password = "secret"
+	})
+}
+
+// A Redis user without access to channels, the default since Redis 7, can use every lock. Releases are executed
+// completely, and waiters acquire when they recheck.
+func TestUserWithoutChannels(t *testing.T) {
+	each(t, waitKinds, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
+		ctx := soon(t)
+		rdb := aclUser(t, server, "resetchannels")
+		one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
+		k.ready(t, one, "a")
+		h := must(t)(k.block(one, "a").TryLock(ctx))
+		next := background(ctx, k.lock(two, "a"))
+		k.queued(t, server.Client(t), "a", 1)
+
+		release(t, h)
+		release(t, arrived(t, next))
+		k.nothingLeft(t, server.Client(t), "a")
+	})
+}
+
+// An error in the middle of a script does not prove that nothing was executed. The change is reported as uncertain, and
+// is not repeated.
+func TestScriptThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx := soon(t)
+	all := newLocksOf(t, server.Client(t)).Semaphore("s")
+	set(t, &all.pool, 4)
+	require.NoError(t, all.TryAcquire(ctx, 3))
+
+	// The release ends with a SET, which this user may not execute.
+	limited := newLocksOf(t, aclUser(t, server, "allchannels", "-set")).Semaphore("s")
+	err := limited.Release(ctx, 1)
+	require.ErrorIs(t, err, ErrUncertain)
+	requireAvailable(t, &all.pool, 2)
+
+	// Nothing was executed of a command that was refused as a whole.
+	none := newLocksOf(t, aclUser(t, server, "allchannels", "-@scripting")).Semaphore("s")
+	err = none.Release(ctx, 1)
+	require.ErrorContains(t, err, "NOPERM")
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrNotHeld)
+	requireAvailable(t, &all.pool, 2)
+}
+
+// A waiter that died does not block a queue, and those behind it retry at the moment when it counts as dead, not later.
+// That holds although the server's clock was set back by an hour since it came.
+func TestDeadWaiterIsSkipped(t *testing.T) {
+	for name, back := range map[string]time.Duration{"steady clock": 0, "clock set back": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, k := range waitKinds {
+				t.Run(k.label, func(t *testing.T) {
+					t.Parallel()
+					skipDeadWaiter(t, k, back)
+				})
+			}
+		})
+	}
+}
+
+func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
+	t.Helper()
+	addr := ""
+	setBack := func() {}
+	if back == 0 {
+		testenv.Full(t)
+		addr = startServer(t)
+	} else {
+		server := testenv.StartMiniredis(t)
+		addr = server.Addr()
+		setBack = func() { server.SetTime(time.Now().Add(-back)) }
+	}
+
+	c := newLocks(t, addr)
+	k.ready(t, c, "a")
+	h := must(t)(k.block(c, "a").Lock(soon(t)))
+	dead := k.claim(newLocks(t, addr), "a", time.Minute)
+	if k.label == reading.label {
+		dead = writing.claim(dead.c, "a", time.Minute)
+	}
+	requireIn(t, dead, false) // and never retries
+	setBack()
+	release(t, h)
+
+	behind := k.claim(c, "a", time.Minute)
+	waited := false
+	retriesInTime := false
+	eventually(t, "in", func() bool {
+		setBack()
+		v, err := behind.acquireOnce(soon(t), modeWait)
+		require.NoError(t, err)
+		waited = waited || !v.ok
+		retriesInTime = retriesInTime || !v.ok && v.retry < recheck/2
+		return v.ok
+	})
+	require.Equal(t, waited, retriesInTime)
+	_ = behind.release(soon(t)) // of a latch it has nothing
 }

@@ -28,43 +28,11 @@ func TestReleaseWithEndedContext(t *testing.T) {
 	keyGone(t, addr, "a")
 }
 
-func TestExtend(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	rdb := newClient(t, addr)
-	h := must(t)(newLock(t, "a", []string{addr}).Lock(ctx, WithLease(10*time.Second)))
-	require.Error(t, h.Extend(ctx, 0))
-	require.Error(t, h.Extend(ctx, MaxLease+time.Second))
-
-	require.NoError(t, h.Extend(ctx, time.Minute))
-	assert.Greater(t, time.Until(h.ValidUntil()), 30*time.Second)
-	assert.Greater(t, rdb.PTTL(ctx, "redlock:{a}").Val(), 30*time.Second)
-
-	require.NoError(t, h.Extend(ctx, 3*time.Second), "a lease may be shortened")
-	requireDone(t, h.Context(), ErrLost)
-	keyGone(t, addr, "a")
-	require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrLost)
-	assert.Zero(t, rdb.Exists(ctx, "redlock:{a}").Val(), "a lost lock is not taken again")
-}
-
-func TestExtendChangesWatchdogLease(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := context.Background()
-	h := must(t)(newLock(t, "a", []string{addr}).Lock(ctx))
-	require.NoError(t, h.Extend(ctx, 6*time.Second))
-	first := h.ValidUntil()
-	eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-	assert.Less(t, time.Until(h.ValidUntil()), 7*time.Second)
-	require.NoError(t, h.Release(ctx))
-}
-
 func TestDoReportsFailedRelease(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
-	l, p := proxied(t, addr)
+	c, p := redLocks.faulty(t, addr)
+	l := redLocks.lock(c, "a")
 	err := Do(context.Background(), l, func(context.Context) error {
 		p.Inject(refuse, anyCmd, always)
 		return nil
@@ -114,6 +82,28 @@ func (k *fakeKeeper) release(context.Context) error {
 
 func (k *fakeKeeper) hold(lease time.Duration) *Hold {
 	return newHold(context.Background(), grant{keeper: k, name: "a", token: 7, lease: lease, validUntil: time.Now().Add(lease)})
+}
+
+// An extension within bounds changes the lease of later renewals.
+func TestExtendChangesWatchdogLease(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	var lease atomic.Int64
+	k := &fakeKeeper{}
+	k.onRenew = func(d time.Duration) (time.Time, error) {
+		lease.Store(int64(d))
+		return time.Now().Add(d), nil
+	}
+	h := k.hold(time.Hour)
+	require.Error(t, h.Extend(ctx, 0))
+	require.Error(t, h.Extend(ctx, MaxLease+time.Second))
+	assert.Zero(t, k.renewals.Load())
+
+	require.NoError(t, h.Extend(ctx, 3*time.Second))
+	assert.Less(t, time.Until(h.ValidUntil()), 4*time.Second)
+	eventually(t, "renewed", func() bool { return k.renewals.Load() > 1 })
+	assert.Equal(t, 3*time.Second, time.Duration(lease.Load()))
+	require.NoError(t, h.Release(ctx))
 }
 
 // A release waits for the renewal in flight, and no renewal follows it.
@@ -185,12 +175,15 @@ func TestReleaseRepeatsUntilAnswered(t *testing.T) {
 	assert.EqualValues(t, 3, k.releases.Load())
 
 	k = &fakeKeeper{onRelease: func() error { return errNode }}
+	h := k.hold(time.Minute)
 	began := time.Now()
-	err := k.hold(time.Minute).Release(context.Background())
+	err := h.Release(context.Background())
 	require.ErrorIs(t, err, errNode)
 	require.ErrorIs(t, err, ErrUncertain)
 	assert.GreaterOrEqual(t, time.Since(began), releaseWindow)
 	assert.Less(t, k.releases.Load(), int32(80), "the wait between attempts grows")
+	k.onRelease = nil
+	require.NoError(t, h.Release(context.Background()), "a release that failed may be repeated")
 }
 
 func TestMarginAndBackoff(t *testing.T) {

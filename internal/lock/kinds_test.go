@@ -17,14 +17,12 @@ type lockKind struct {
 
 	lock  func(c *Client, name string) Locker
 	block func(c *Client, name string) Locker // excludes lock
-	// claim returns one attempt to get what lock gets, without the hub.
+	// claim returns one attempt to get what lock gets, without the hub. It is nil for locks without a queue.
 	claim func(c *Client, name string, lease time.Duration) *claim
 	// enter (if not nil) makes a new name ready: it sets the permits.
 	enter func(ctx context.Context, c *Client, name string) error
 
-	freeing  *script // releases a hold
-	weight   int64   // of a hold of lock
-	capacity int64   // the weight of a hold of block, and the most that holds can weigh together
+	freeing *script // releases a hold
 }
 
 func (k lockKind) String() string { return k.label }
@@ -38,10 +36,8 @@ func (k lockKind) ready(t testing.TB, c *Client, name string) {
 	if k.enter == nil {
 		return
 	}
-	var err error
 	eventually(t, "ready", func() bool { // the connection may just have broken
-		err = k.enter(soon(t), c, name)
-		return err == nil
+		return k.enter(soon(t), c, name) == nil
 	})
 }
 
@@ -67,10 +63,18 @@ func (k lockKind) holds(name string) []string {
 
 // stays returns the keys that remain when nothing is held: the number of permits.
 func (k lockKind) stays(name string) []string {
-	if k.enter == nil || k.kind == latchKind {
+	if k.enter == nil {
 		return nil
 	}
 	return k.keys(name)[:1]
+}
+
+// queued waits until n waiters are in the queue, if there is one.
+func (k lockKind) queued(t testing.TB, rdb *redis.Client, name string, n int64) {
+	t.Helper()
+	if k.claim != nil {
+		queued(t, rdb, k.name, name, n)
+	}
 }
 
 // nothingLeft waits until nothing is held of these names.
@@ -80,43 +84,60 @@ func (k lockKind) nothingLeft(t testing.TB, rdb *redis.Client, names ...string) 
 	for _, name := range names {
 		stay = append(stay, k.stays(name)...)
 	}
+
 	nothingLeft(t, rdb, stay...)
 	for _, key := range stay {
-		eventually(t, "all permits are back", func() bool { return rdb.HGet(context.Background(), key, "held").Val() == "0" })
+		eventually(t, "all permits are back", func() bool {
+			return rdb.HGet(context.Background(), key, "held").Val() == "0"
+		})
 	}
+}
+
+// faulty returns a Client behind a proxy. Its connection is open, the scripts are loaded and the names are ready, so
+// that the next requests are those of the test.
+func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *proxy) {
+	t.Helper()
+	p := startProxy(t, addr)
+	c := newLocks(t, p.Addr, opts...)
+
+	k.ready(t, c, "warm")
+	h := must(t)(k.lock(c, "warm").Lock(soon(t)))
+	if k.leased() {
+		require.NoError(t, h.Extend(soon(t), time.Minute))
+	}
+	release(t, h)
+	if left := k.stays("warm"); left != nil {
+		require.NoError(t, newClient(t, addr).Del(soon(t), left...).Err())
+	}
+
+	k.ready(t, c, "a")
+	return c, p
 }
 
 func exclusive(k *kind, lock func(c *Client, name string) Locker) lockKind {
 	return lockKind{
-		kind: k, label: k.name, lock: lock, block: lock, freeing: k.release, weight: 1, capacity: 1,
+		kind:    k,
+		label:   k.name,
+		lock:    lock,
+		block:   lock,
+		freeing: k.release,
 		claim: func(c *Client, name string, lease time.Duration) *claim {
 			return c.newClaim(k, keysOf(c.prefix, k.name, name, fenceKey), lease, "")
 		},
 	}
 }
 
-func side(k *kind, label string, lock func(m *RWMutex) Locker, weight, capacity int64) lockKind {
+func side(k *kind, label string, lock func(m *RWMutex) Locker) lockKind {
 	return lockKind{
-		kind: k, label: label, freeing: k.release, weight: weight, capacity: capacity,
-		lock:  func(c *Client, name string) Locker { return lock(c.RW(name)) },
-		block: func(c *Client, name string) Locker { return c.RW(name).Write() },
+		kind:    k,
+		label:   label,
+		freeing: k.release,
+		lock:    func(c *Client, name string) Locker { return lock(c.RW(name)) },
+		block:   func(c *Client, name string) Locker { return c.RW(name).Write() },
 		claim: func(c *Client, name string, lease time.Duration) *claim {
 			return c.newClaim(k, rwKeys(c.prefix, name, ""), lease, "")
 		},
 	}
-}
-
-// The exclusive kinds have one holder at a time. A release hands each over to a waiter of the same client.
-var exclusiveKinds = []lockKind{
-	exclusive(mutexKind, func(c *Client, name string) Locker { return c.Mutex(name) }),
-	exclusive(fairKind, func(c *Client, name string) Locker { return c.Fair(name) }),
-	exclusive(reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) }),
-	rwSides[1],
-}
-
-var rwSides = []lockKind{
-	side(rwReadKind, "read", (*RWMutex).Read, 1, 1000),
-	side(rwWriteKind, "write", (*RWMutex).Write, 1, 1),
 }
 
 // Of three permits, the lock of a semaphore takes two.
@@ -130,8 +151,11 @@ func permitsOf(k permitKind) lockKind {
 		return func(c *Client, name string) Locker { return k.locker(c, name, n) }
 	}
 	return lockKind{
-		kind: k.kind, label: k.name, lock: take(twoPermits), block: take(allPermits), freeing: k.freeing,
-		weight: twoPermits, capacity: allPermits,
+		kind:    k.kind,
+		label:   k.name,
+		lock:    take(twoPermits),
+		block:   take(allPermits),
+		freeing: k.freeing,
 		claim: func(c *Client, name string, lease time.Duration) *claim {
 			cl := k.claim(c, name, twoPermits)
 			cl.lease = lease
@@ -145,14 +169,48 @@ func permitsOf(k permitKind) lockKind {
 }
 
 var (
-	leasedKinds = slices.Concat(exclusiveKinds, []lockKind{rwSides[0], permitsOf(leasedPermitKind)})
-	lockKinds   = slices.Concat(leasedKinds, []lockKind{permitsOf(plainPermitKind)})
+	mutex     = exclusive(mutexKind, func(c *Client, name string) Locker { return c.Mutex(name) })
+	fair      = exclusive(fairKind, func(c *Client, name string) Locker { return c.Fair(name) })
+	reentrant = exclusive(reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) })
+	reading   = side(rwReadKind, "read", (*RWMutex).Read)
+	writing   = side(rwWriteKind, "write", (*RWMutex).Write)
+
+	// exclusiveKinds have one holder at a time. A release hands each over to a waiter of the same client.
+	exclusiveKinds = []lockKind{mutex, fair, reentrant, writing}
+
+	// leasedKinds have holds with a lease, lockKinds have holds, waitKinds have waiters in a queue.
+	leasedKinds = slices.Concat(exclusiveKinds, []lockKind{reading, permitsOf(leasedPermits)})
+	lockKinds   = slices.Concat(leasedKinds, []lockKind{permitsOf(plainPermits)})
 	waitKinds   = slices.Concat(lockKinds, []lockKind{latches})
 )
 
+// redLocks are RedLocks over the server of a Client, whose commands are known by a part of their text.
+var redLocks = lockKind{
+	kind: &kind{
+		name:    redLockKind,
+		acquire: &script{sha: setCmd},
+		renew:   &script{sha: scriptCmd},
+	},
+	label:   redLockKind,
+	freeing: &script{sha: scriptCmd},
+	lock:    redLockOf,
+	block:   redLockOf,
+}
+
+func redLockOf(c *Client, name string) Locker {
+	nodes := []redis.UniversalClient{c.exec.rdb}
+	opts := []RedLockOption{WithNodeTimeout(patience), WithWatchdogLease(c.lease), WithRedLockObserver(c.observe)}
+	locks, err := NewRedLocks(nodes, opts...)
+	if err != nil {
+		panic(err)
+	}
+	return locks.Lock(name)
+}
+
 // latches are latches as locks: lock waits for one, and a hold of block is one count.
 var latches = lockKind{
-	kind: latchKind, label: latchKind.name,
+	kind:  latchKind,
+	label: latchKind.name,
 	lock: func(c *Client, name string) Locker {
 		return looseLocker{
 			take: func(ctx context.Context, _ bool) error { return c.Latch(name).Wait(ctx) },
@@ -195,51 +253,8 @@ func (l looseLocker) hold(ctx context.Context, wait bool) (*Hold, error) {
 }
 
 func (looseLocker) renew(context.Context, time.Duration) (time.Time, error) { panic("no lease") }
-func (l looseLocker) release(ctx context.Context) error                     { return l.free(ctx) }
 
-// A permitKind is either semaphore.
-type permitKind struct {
-	*kind
-	of      func(c *Client, name string) permitSource
-	claim   func(c *Client, name string, n int64) *claim // one attempt, without the hub
-	locker  func(c *Client, name string, n int64) Locker
-	freeing *script
-	pool    *poolScripts
-}
-
-func (k permitKind) String() string { return k.name }
-
-// A permitSource is either semaphore.
-type permitSource interface {
-	SetPermits(ctx context.Context, n int64) (bool, error)
-	AddPermits(ctx context.Context, delta int64) error
-	Available(ctx context.Context) (int64, error)
-	take(ctx context.Context, n int64, wait bool) (giveBack func(context.Context) error, err error)
-}
-
-type plainPermits struct{ *Semaphore }
-
-func (s plainPermits) take(ctx context.Context, n int64, wait bool) (func(context.Context) error, error) {
-	acquire := s.TryAcquire
-	if wait {
-		acquire = s.Acquire
-	}
-	return func(ctx context.Context) error { return s.Release(ctx, n) }, acquire(ctx, n)
-}
-
-type leasedPermits struct{ *LeasedSemaphore }
-
-func (s leasedPermits) take(ctx context.Context, n int64, wait bool) (func(context.Context) error, error) {
-	acquire := s.TryAcquire
-	if wait {
-		acquire = s.Acquire
-	}
-	p, err := acquire(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return p.Release, nil
-}
+func (l looseLocker) release(ctx context.Context) error { return l.free(ctx) }
 
 // A leasedLocker makes a Locker of a leased semaphore.
 type leasedLocker struct {
@@ -262,10 +277,22 @@ func holdOf(p *Permits, err error) (*Hold, error) {
 	return p.hold, nil
 }
 
+// A permitKind is either semaphore.
+type permitKind struct {
+	*kind
+	of      func(c *Client, name string) *pool
+	claim   func(c *Client, name string, n int64) *claim // one attempt, without the hub
+	locker  func(c *Client, name string, n int64) Locker
+	freeing *script
+}
+
+func (k permitKind) String() string { return k.name }
+
 var (
-	plainPermitKind = permitKind{
-		kind: semaphoreKind, pool: semaphorePool, freeing: releaseScript,
-		of: func(c *Client, name string) permitSource { return plainPermits{c.Semaphore(name)} },
+	plainPermits = permitKind{
+		kind:    semaphoreKind,
+		freeing: releaseScript,
+		of:      func(c *Client, name string) *pool { return &c.Semaphore(name).pool },
 		claim: func(c *Client, name string, n int64) *claim {
 			cl := c.newClaim(semaphoreKind, nil, unleased, n)
 			cl.keys = requestKeys(c.Semaphore(name).keys, cl.id)
@@ -279,34 +306,18 @@ var (
 			}
 		},
 	}
-	leasedPermitKind = permitKind{
-		kind: leasedKind, pool: leasedPool, freeing: leasedKind.release,
-		of: func(c *Client, name string) permitSource { return leasedPermits{c.LeasedSemaphore(name)} },
+
+	leasedPermits = permitKind{
+		kind:    leasedKind,
+		freeing: leasedKind.release,
+		of:      func(c *Client, name string) *pool { return &c.LeasedSemaphore(name).pool },
 		claim: func(c *Client, name string, n int64) *claim {
 			return c.newClaim(leasedKind, c.LeasedSemaphore(name).keys, time.Minute, n)
 		},
-		locker: func(c *Client, name string, n int64) Locker { return leasedLocker{c.LeasedSemaphore(name), n} },
+		locker: func(c *Client, name string, n int64) Locker {
+			return leasedLocker{c.LeasedSemaphore(name), n}
+		},
 	}
-	permitKinds = []permitKind{plainPermitKind, leasedPermitKind}
+
+	permitKinds = []permitKind{plainPermits, leasedPermits}
 )
-
-// faulty returns a Client behind a proxy. Its connection is open, the scripts are loaded and the names are ready, so
-// that the next requests are those of the test.
-func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *proxy) {
-	t.Helper()
-	p := startProxy(t, addr)
-	c := newLocks(t, p.Addr, opts...)
-
-	k.ready(t, c, "warm")
-	h := must(t)(k.lock(c, "warm").Lock(soon(t)))
-	if k.leased() {
-		require.NoError(t, h.Extend(soon(t), time.Minute))
-	}
-	release(t, h)
-	if left := k.stays("warm"); left != nil {
-		require.NoError(t, newClient(t, addr).Del(soon(t), left...).Err())
-	}
-
-	k.ready(t, c, "a")
-	return c, p
-}

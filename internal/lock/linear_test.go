@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -139,51 +138,6 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// A wait may have held the lock without using it: here a release hands it over, but the reply arrives after the lease
-// has ended, and then the waiter is refused because its owner reads.
-func TestLateGrantsAreLinearizable(t *testing.T) {
-	t.Parallel()
-	addr := startRedis(t)
-	tb, g := newTable(t, addr, true), games()[slices.IndexFunc(games(), func(g *game) bool { return g.name == "rw" })]
-	h := &history{began: time.Now()}
-	player := func(at int, k *kind, lease time.Duration, team string) *player {
-		own := *g
-		own.claim = func(_ *game, c *Client, lock string, _ time.Duration, _ string, _ *rand.Rand) (*claim, operation) {
-			cl := c.newClaim(k, rwKeys(c.prefix, lock, Owner(team)), lease, team)
-			return cl, operation{what: take, id: cl.id, owner: team, read: k == rwReadKind}
-		}
-		return &player{rng: rand.New(rand.NewPCG(1, 1)), calm: true, tb: tb, g: &own, h: h, c: tb.clients[at], lock: t.Name()}
-	}
-	red := player(0, rwReadKind, time.Minute, "red")
-	read := func() {
-		for len(red.held) == 0 {
-			red.take(false)
-		}
-	}
-	read()
-	red.free(red.held[0]) // the server knows the scripts from now on
-	read()
-	var all sync.WaitGroup
-	ended := make(chan struct{})
-	all.Go(func() {
-		defer close(ended)
-		player(0, rwWriteKind, 60*time.Millisecond, "blue").take(true)
-	})
-	rdb, queue := newClient(t, addr), keysOf(DefaultPrefix, "rw", t.Name())[1]
-	eventually(t, "queued", func() bool {
-		return rdb.ZCard(t.Context(), queue).Val() == 1 || isClosed(ended) // on a busy machine, the wait may end unseen
-	})
-	tb.proxies[0].Delay(200 * time.Millisecond)
-	all.Go(func() { red.free(red.held[0]) })
-	time.Sleep(100 * time.Millisecond)
-	player(1, rwReadKind, time.Minute, "blue").take(false)
-	all.Wait()
-	if h.check(g, longTimeout) != porcupine.Ok {
-		report(t, h)
-		require.Fail(t, "not linearizable")
-	}
-}
-
 // report logs a history in the order of the calls.
 func report(t *testing.T, h *history) {
 	t.Helper()
@@ -255,28 +209,41 @@ func (m mutant) mutate(t *testing.T) *game {
 	t.Helper()
 	list := games()
 	g := list[slices.IndexFunc(list, func(g *game) bool { return g.name == m.game })]
-	found := false
-	infect := func(s **script) {
-		if *s == nil || !strings.Contains((*s).source, m.what) {
-			return
-		}
-		require.Equal(t, 1, strings.Count((*s).source, m.what), "the text occurs more than once")
-		found = true
-		*s = rawScript(strings.Replace((*s).source, m.what, m.with, 1))
-	}
 	if m.scripts == nil {
-		infect(&g.giveScript)
+		require.True(t, m.infect(t, &g.giveScript), "the script has changed; update the mutant")
 	} else {
-		for i, k := range g.kinds {
-			copied := *k
-			for _, s := range m.scripts(&copied) {
-				infect(s)
-			}
-			g.kinds[i] = &copied
-		}
+		g.kinds = m.plant(t, g.kinds)
 	}
-	require.True(t, found, "the script has changed; update the mutant")
 	return g
+}
+
+// plant returns copies of the kinds with the fault in their scripts.
+func (m mutant) plant(t *testing.T, kinds []*kind) []*kind {
+	t.Helper()
+	var planted []*kind
+	found := false
+	for _, k := range kinds {
+		copied := *k
+		for _, s := range m.scripts(&copied) {
+			if m.infect(t, s) {
+				found = true
+			}
+		}
+		planted = append(planted, &copied)
+	}
+	require.True(t, found, "the scripts have changed; update the mutant")
+	return planted
+}
+
+// infect replaces a script that has the mutant's text, and reports whether it did.
+func (m mutant) infect(t *testing.T, s **script) bool {
+	t.Helper()
+	if *s == nil || !strings.Contains((*s).source, m.what) {
+		return false
+	}
+	require.Equal(t, 1, strings.Count((*s).source, m.what), "the text occurs more than once")
+	*s = rawScript(strings.Replace((*s).source, m.what, m.with, 1))
+	return true
 }
 
 // The checker detects every planted fault.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
 	_ = flag.Set("test.parallel", "16")
 
-	testenv.Main(m, single.stop, clustered.stop, func() error {
+	testenv.Main(m, stopIdle, func() error {
 		// Undos of locks on dead servers continue for a while, by design.
 		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
@@ -50,118 +52,62 @@ func startServer(t testing.TB) string {
 	return startRedis(t)
 }
 
-// startRedis is startServer for what only a real Redis supports. A test that stops or configures its server calls
-// testenv.StartRedis.
+func startServers(t testing.TB, n int) []string {
+	t.Helper()
+	var addrs []string
+	for range n {
+		addrs = append(addrs, startServer(t))
+	}
+	return addrs
+}
+
+// idle are the servers of tests that have ended, for others: to start one costs more than many a test.
+var idle = make(chan *servers.Redis, 64)
+
+// startRedis is startServer for what only a real Redis supports.
 func startRedis(t testing.TB) string {
 	t.Helper()
-	server := single.take(t)
-	empty(t, server)
+	testenv.Program(t, "redis-server") // or skips the test
+	var server *servers.Redis
+	select {
+	case server = <-idle:
+		rdb := newClient(t, server.Addr)
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+	default:
+		var err error
+		server, err = servers.RunRedis(context.Background())
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { idle <- server })
 	return server.Addr
 }
 
-// startCluster returns an address at which newClient and newLocks reach a whole cluster.
-func startCluster(t testing.TB) string {
+// stopIdle stops the servers after the last test.
+func stopIdle() error {
+	var errs []error
+	for len(idle) > 0 {
+		errs = append(errs, (<-idle).Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// ownRedis is startRedis for a test that stops or configures its server.
+func ownRedis(t testing.TB) *testenv.Redis {
 	t.Helper()
-	testenv.Full(t)
-	s := clustered.take(t)
-	empty(t, s.Nodes...)
-	cluster := &testenv.RedisCluster{RedisCluster: s}
-	for _, node := range s.Nodes {
-		cluster.Nodes = append(cluster.Nodes, &testenv.Redis{Redis: node})
-	}
-	clusters.Store(s.Nodes[0].Addr, cluster)
-	return s.Nodes[0].Addr
-}
-
-// A serverPool has the servers of tests that have ended, for others: to start one costs more than many a test.
-type serverPool[S interface{ Stop() error }] struct {
-	start func(ctx context.Context) (S, error)
-	idle  chan S
-}
-
-var (
-	single = serverPool[*servers.Redis]{
-		func(ctx context.Context) (*servers.Redis, error) { return servers.RunRedis(ctx) }, make(chan *servers.Redis, 64),
-	}
-	clustered = serverPool[*servers.RedisCluster]{
-		func(ctx context.Context) (*servers.RedisCluster, error) { return servers.RunRedisCluster(ctx, nil) },
-		make(chan *servers.RedisCluster, 64),
-	}
-)
-
-// take returns a server that belongs to the test until its end.
-func (p serverPool[S]) take(t testing.TB) S {
-	t.Helper()
-	testenv.Program(t, "redis-server") // or skips the test
-	var server S
-	select {
-	case server = <-p.idle:
-	default:
-		var err error
-		server, err = p.start(context.Background())
-		require.NoError(t, err)
-	}
-	t.Cleanup(func() { p.idle <- server })
-	return server
-}
-
-// stop stops the servers after the last test.
-func (p serverPool[S]) stop() (err error) {
-	for len(p.idle) > 0 {
-		err = errors.Join(err, (<-p.idle).Stop())
-	}
-	return err
-}
-
-// empty removes what earlier tests have left on servers.
-func empty(t testing.TB, all ...*servers.Redis) {
-	t.Helper()
-	for _, server := range all {
-		rdb := redis.NewClient(servers.RedisOptions(server.Addr))
-		require.NoError(t, rdb.FlushAll(context.Background()).Err())
-		require.NoError(t, rdb.ScriptFlush(context.Background()).Err())
-		require.NoError(t, rdb.ConfigResetStat(context.Background()).Err())
-		require.NoError(t, rdb.Close())
-	}
-}
-
-// onEachServer runs test, which shows the principal rules of a kind of lock, on miniredis, a real Redis and a cluster.
-func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
-	t.Helper()
-	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) string{
-		"miniredis": func(t *testing.T) string { return testenv.StartMiniredis(t).Addr() },
-		"redis":     func(t *testing.T) string { return startRedis(t) },
-		"cluster":   func(t *testing.T) string { return startCluster(t) },
-	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, start(t)) })
-	}
+	return testenv.StartRedis(t)
 }
 
 // each runs test for each kind, on a server that belongs to that test alone.
-func each[K interface{ String() string }](t *testing.T, kinds []K, test func(t *testing.T, addr string, k K)) {
+func each[S any, K fmt.Stringer](t *testing.T, kinds []K, start func(testing.TB) S, test func(t *testing.T, s S, k K)) {
 	t.Helper()
 	t.Parallel()
 	for _, k := range kinds {
-		t.Run(k.String(), func(t *testing.T) { t.Parallel(); test(t, startServer(t), k) })
-	}
-}
-
-// eachOnRedis is each for what only a real Redis supports.
-func eachOnRedis[K interface{ String() string }](t *testing.T, kinds []K, test func(t *testing.T, addr string, k K)) {
-	t.Helper()
-	t.Parallel()
-	for _, k := range kinds {
-		t.Run(k.String(), func(t *testing.T) { t.Parallel(); test(t, startRedis(t), k) })
-	}
-}
-
-// eachOnOwnRedis is eachOnRedis for a test that stops its server.
-func eachOnOwnRedis[K interface{ String() string }](t *testing.T, kinds []K, test func(t *testing.T, s *testenv.Redis, k K)) {
-	t.Helper()
-	t.Parallel()
-	for _, k := range kinds {
-		t.Run(k.String(), func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), k) })
+		t.Run(k.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t), k)
+		})
 	}
 }
 
@@ -172,18 +118,12 @@ func newClient(t testing.TB, addr string) *redis.Client {
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 2 * longTimeout,
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	if cluster := newClusterClient(t, addr); cluster != nil {
-		rdb.AddHook(overCluster{cluster})
-	}
 	return rdb
 }
 
 // newLocks returns a Client on the given server, with connections of its own. It tolerates a machine that stalls.
 func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	t.Helper()
-	if cluster := newClusterClient(t, addr); cluster != nil {
-		return newLocksOf(t, cluster, opts...)
-	}
 	return newLocksOf(t, newClient(t, addr), opts...)
 }
 
@@ -272,105 +212,48 @@ func (d *deadServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return next
 }
 
-// counter is a hook that counts the commands that a client sends.
-type counter struct {
+// sent is a hook that records what a client sends: for each round trip, the names of its commands.
+type sent struct {
 	mu    sync.Mutex
-	names []string
+	trips [][]string
 }
 
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.add(cmd)
+		s.add(cmd)
 		return next(ctx, cmd)
 	}
 }
 
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.add(cmds...)
+		s.add(cmds...)
 		return next(ctx, cmds)
 	}
 }
 
-func (c *counter) add(cmds ...redis.Cmder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (s *sent) add(cmds ...redis.Cmder) {
+	var names []string
 	for _, cmd := range cmds {
-		c.names = append(c.names, cmd.Name())
+		names = append(names, cmd.Name())
 	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trips = append(s.trips, names)
 }
 
-// sent returns the number of commands sent so far.
-func (c *counter) sent() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.names)
-}
-
-// clusters holds the clusters by the address of their first node.
-var clusters sync.Map
-
-// newClusterClient returns a client of the cluster at that address, or nil if there is none.
-func newClusterClient(t testing.TB, addr string) *redis.ClusterClient {
-	t.Helper()
-	c, ok := clusters.Load(addr)
-	if !ok {
-		return nil
-	}
-	return c.(*testenv.RedisCluster).Client(t)
-}
-
-// overCluster is a hook that redirects a single-node client to the cluster, because the tests inspect a server through
-// a *redis.Client.
-type overCluster struct{ rdb *redis.ClusterClient }
-
-func (o overCluster) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o overCluster) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		switch cmd.Name() {
-		case "keys", "pubsub", "flushall":
-			return o.onAllNodes(ctx, cmd)
-		default:
-			return o.rdb.Process(ctx, cmd)
+// scripts returns the number of round trips with scripts; opening a connection has others.
+func (s *sent) scripts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, names := range s.trips {
+		if strings.HasPrefix(names[0], "eval") {
+			n++
 		}
 	}
-}
-
-// onAllNodes runs a command on every node, and joins the lists that they return.
-func (o overCluster) onAllNodes(ctx context.Context, cmd redis.Cmder) error {
-	var all []string
-	var mu sync.Mutex
-	list, lists := cmd.(*redis.StringSliceCmd)
-
-	err := o.rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		if !lists {
-			return node.Do(ctx, cmd.Args()...).Err()
-		}
-		one := redis.NewStringSliceCmd(ctx, cmd.Args()...)
-		err := node.Process(ctx, one)
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, one.Val()...)
-		return err
-	})
-
-	if lists {
-		list.SetVal(all)
-	}
-	cmd.SetErr(err)
-	return err
-}
-
-func (o overCluster) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		pipe := o.rdb.Pipeline()
-		for _, cmd := range cmds {
-			_ = pipe.Process(ctx, cmd) // only queues
-		}
-		_, err := pipe.Exec(ctx)
-		return err
-	}
+	return n
 }

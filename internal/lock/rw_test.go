@@ -7,374 +7,104 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/testenv"
 )
 
-func TestReadersTogetherWriterAlone(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		ctx := soon(t)
-		var seen recorder
-		a, b := newLocks(t, addr, WithObserver(seen.observe)).RW("a"), newLocks(t, addr).RW("a")
-		readers := []*Hold{must(t)(a.Read().TryLock(ctx)), must(t)(a.Read().Lock(ctx)), must(t)(b.Read().TryLock(ctx))}
-		for _, m := range []*RWMutex{a, b} {
-			_, err := m.Write().TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-		}
-		release(t, readers[:2]...)
-		_, err := b.Write().TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "one is left")
-		release(t, readers...)
+// Who is admitted, in which order, and who is woken for it, is shown by TestRWModel.
 
-		h := must(t)(a.Write().TryLock(ctx))
-		assert.Greater(t, h.Token(), readers[0].Token())
-		for _, l := range []Locker{a.Read(), b.Read(), a.Write(), b.Write()} {
-			_, err = l.TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-		}
-		release(t, h)
-		release(t, must(t)(b.Write().TryLock(ctx)))
-		assert.Equal(t, "rw", seen.events[0].Lock)
-		assert.Equal(t, 3, seen.count(EventAcquired))
-		assert.Equal(t, 3, seen.count(EventReleased))
-		nothingLeft(t, newClient(t, addr))
-	})
-}
-
-func TestRWReentry(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
-		rdb := newClient(t, addr)
-		m, other := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
-		me, you := owned(t), owned(t)
-
-		h := must(t)(m.Write().Lock(me))
-		again := must(t)(other.Write().Lock(me))
-		reading := must(t)(m.Read().Lock(me))
-		assert.Equal(t, h.Token(), again.Token())
-		assert.Equal(t, h.Token(), reading.Token())
-		for _, ctx := range []context.Context{you, soon(t)} {
-			_, err := m.Read().TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			_, err = m.Write().TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-		}
-		release(t, h)
-		_, err := m.Read().TryLock(you)
-		require.ErrorIs(t, err, ErrNotAcquired, "the write hold is left")
-		release(t, again)
-		yours := must(t)(m.Read().TryLock(you))
-		assert.Equal(t, h.Token(), yours.Token())
-		_, err = m.Write().TryLock(soon(t))
-		require.ErrorIs(t, err, ErrNotAcquired, "two readers are left")
-		release(t, reading, yours)
-		release(t, must(t)(m.Write().TryLock(you)))
-		nothingLeft(t, rdb)
-	})
-}
-
-// A reader reads again regardless of the queue, because the waiters wait for it.
-func TestReaderReadsAgainBeforeWaitingWriter(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	rdb := newClient(t, addr)
-	c := newLocks(t, addr)
-	m, me := c.RW("a"), owned(t)
-	h := must(t)(m.Read().Lock(me))
-	writer := background(soon(t), newLocks(t, addr).RW("a").Write())
-	queued(t, rdb, "rw", "a", 1)
-	again := []*Hold{must(t)(m.Read().TryLock(me)), must(t)(m.Read().Lock(me))}
-	assert.Equal(t, h.Token(), again[0].Token())
-	_, err := m.Read().TryLock(owned(t))
-	require.ErrorIs(t, err, ErrNotAcquired, "another owner")
-
-	release(t, h)
-	_, err = m.Write().TryLock(me)
-	require.ErrorIs(t, err, ErrUpgrade, "two read holds are left")
-	release(t, again...)
-	release(t, arrived(t, writer))
-	nothingLeft(t, rdb)
-}
-
+// A reader that requests the write lock is refused at once. Without an owner, the call cannot be matched to an earlier
+// hold and waits like any other.
 func TestNoUpgrade(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
-	rdb := newClient(t, addr)
-	c := newLocks(t, addr)
-	m, me := c.RW("a"), owned(t)
-	refused := func(why string) {
-		for _, lock := range bothWays(m.Write()) {
-			_, err := lock(me)
-			require.ErrorIs(t, err, ErrUpgrade, why)
-			require.NotErrorIs(t, err, ErrNotAcquired, why)
-		}
-	}
+	m, me := newLocks(t, addr).RW("a"), owned(t)
 	h := must(t)(m.Read().Lock(me))
-	refused("alone")
-	other := must(t)(m.Read().Lock(owned(t)))
-	refused("beside another reader")
-	writer := background(soon(t), m.Write())
-	queued(t, rdb, "rw", "a", 1)
-	refused("before a writer")
-	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
-	release(t, h, other)
-	release(t, arrived(t, writer))
+	for _, lock := range bothWays(m.Write()) {
+		_, err := lock(me)
+		require.ErrorIs(t, err, ErrUpgrade)
+		require.NotErrorIs(t, err, ErrNotAcquired)
+	}
 
-	w := must(t)(m.Write().Lock(me))
-	r := must(t)(m.Read().Lock(me))
-	release(t, w)
-	refused("after having written")
-	release(t, r)
-
-	// Without an owner, the call cannot be matched to an earlier hold and waits like any other.
-	h = must(t)(m.Read().Lock(soon(t)))
 	wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err := m.Write().Lock(wait)
 	require.ErrorIs(t, err, ErrNotAcquired)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	release(t, h)
-	nothingLeft(t, rdb)
-}
-
-// A reader does not pass a waiting writer, even with TryLock.
-func TestWriterBeforeLaterReaders(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	m, other := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
-	reader := must(t)(m.Read().Lock(ctx))
-	writer := background(ctx, other.Write())
-	queued(t, rdb, "rw", "a", 1)
-
-	for _, m := range []*RWMutex{m, other} {
-		_, err := m.Read().TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-	}
-	later := background(ctx, m.Read())
-	queued(t, rdb, "rw", "a", 2)
-	release(t, reader)
-	h := arrived(t, writer)
-	select {
-	case <-later:
-		require.FailNow(t, "a reader beside the writer")
-	default:
-	}
-
-	release(t, h)
-	release(t, arrived(t, later))
-	nothingLeft(t, rdb)
-}
-
-// A writer's release admits all readers before the next writer, and no more; the last of them admits that writer.
-func TestReadersWakeTogether(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-	first := must(t)(clients[0].RW("a").Write().Lock(ctx))
-	const together = 40
-	var before []<-chan outcome
-	for i := range together {
-		before = append(before, background(ctx, clients[i%3].RW("a").Read()))
-	}
-	queued(t, rdb, "rw", "a", together)
-	writer := background(ctx, clients[0].RW("a").Write())
-	queued(t, rdb, "rw", "a", together+1)
-	behind := background(ctx, clients[1].RW("a").Read())
-	queued(t, rdb, "rw", "a", together+2)
-
-	release(t, first)
-	var readers []*Hold
-	for _, got := range before { // each holds it until all do
-		readers = append(readers, arrived(t, got))
-	}
-	require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
-	release(t, readers[1:]...)
-	require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
-	release(t, readers[0])
-	second := arrived(t, writer)
-	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
-	assert.Greater(t, second.Token(), first.Token())
-	release(t, second)
-	release(t, arrived(t, behind))
-	nothingLeft(t, rdb)
-}
-
-// A writer that leaves the queue, or dies, admits the readers behind it.
-func TestDepartingWriterAdmitsReaders(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	c := newLocks(t, addr)
-	m := c.RW("a")
-	h := must(t)(m.Read().Lock(ctx, WithLease(time.Hour)))
-	wait, leave := context.WithCancel(ctx)
-	writer := background(wait, m.Write())
-	queued(t, rdb, "rw", "a", 1)
-	reader := background(ctx, m.Read())
-	queued(t, rdb, "rw", "a", 2)
-	leave()
-	require.ErrorIs(t, (<-writer).err, ErrNotAcquired)
-	release(t, arrived(t, reader))
-
-	dead := newLocks(t, addr).newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Minute, "")
-	requireIn(t, dead, false)
-	release(t, must(t)(m.Read().Lock(ctx)))
-	release(t, h)
-	nothingLeft(t, rdb)
-}
-
-func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
-	t.Parallel()
-	addr := startRedis(t)
-	ctx, me := soon(t), owned(t)
-	rdb := newClient(t, addr)
-	m := newLocks(t, addr).RW("a")
-
-	for range 5 {
-		w, r := must(t)(m.Write().Lock(me)), must(t)(m.Read().Lock(me))
-		again := must(t)(m.Write().Lock(me))
-		_, err := m.Read().TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		down := must(t)(m.Downgrade(ctx, w))
-		release(t, again)
-		release(t, must(t)(m.Read().Lock(ctx)), down, r)
-	}
-	assert.Zero(t, calls(t, rdb, "publish"))
-	assert.Zero(t, calls(t, rdb, "subscribe"))
-}
-
-// Each hold has a lease of its own: the hold of a dead process ends, and the longest lease counts.
-func TestRWLeases(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	const lease = 2 * time.Second
-	ctx, me := soon(t), owned(t)
-	rdb := newClient(t, addr)
-	dead, m := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
-
-	// One reader is dead, another is not.
-	_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
-	alive := must(t)(m.Read().Lock(ctx))
-	time.Sleep(lease + 10*time.Millisecond)
-	_, err := m.Write().TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired)
-	release(t, alive)
-	release(t, must(t)(m.Write().TryLock(ctx)))
-
-	// An owner's lease that ends neither ends nor shortens its others.
-	_ = must(t)(dead.Write().Lock(me, WithLease(lease)))
-	w := must(t)(m.Write().Lock(me))
-	_ = must(t)(m.Write().Lock(me, WithLease(lease)))
-	_ = must(t)(m.Read().Lock(me, WithLease(lease)))
-	time.Sleep(lease + 10*time.Millisecond)
-	_, err = m.Read().TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired)
-	require.NoError(t, w.Extend(ctx, time.Minute))
-	release(t, w)
-	release(t, must(t)(m.Write().TryLock(me)))
-	nothingLeft(t, rdb)
+	nothingLeft(t, newClient(t, addr))
 }
 
 // A writer's lease ends, but not that of its read hold: then others may read.
 func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
-	const lease = 3 * time.Second
 	rdb := newClient(t, addr)
 	m, me := newLocks(t, addr).RW("a"), owned(t)
+	w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
+	reader := background(soon(t), m.Read())
+	writing.queued(t, rdb, "a", 1)
+	writer := background(soon(t), m.Write())
+	writing.queued(t, rdb, "a", 2)
 
-	for _, expires := range []bool{false, true} {
-		w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
-		reader := background(soon(t), m.Read())
-		queued(t, rdb, "rw", "a", 1)
-		writer := background(soon(t), m.Write())
-		queued(t, rdb, "rw", "a", 2)
-		if expires {
-			require.NoError(t, w.Extend(me, lease))
-		} else {
-			release(t, w)
-		}
-		h := arrived(t, reader)
-		require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
-		release(t, r, h)
-		release(t, arrived(t, writer))
-	}
+	require.NoError(t, w.Extend(me, time.Second))
+	h := arrived(t, reader)
+	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+	release(t, r, h)
+	release(t, arrived(t, writer))
 	nothingLeft(t, rdb)
 }
 
-// A read hold has the token of the last writer for as long as the lock is held.
+// A read hold has the token of the last writer, which is kept for as long as the lock is held, whatever is renewed or
+// acquired. Readers before the first writer have a token too.
 func TestRWTokens(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
 	ctx, me := soon(t), owned(t)
 	rdb := newClient(t, addr)
-	c := newLocks(t, addr)
-	m := c.RW("a")
-	fence := rwKeys(DefaultPrefix, "a", "")[3]
+	m := newLocks(t, addr).RW("a")
+	fence := writing.keys("a")[3]
 	ttl := func() time.Duration { return rdb.PTTL(ctx, fence).Val() }
 
 	early := must(t)(m.Read().Lock(me))
-	assert.Positive(t, early.Token(), "there was no writer yet")
-	assert.Equal(t, early.Token(), must(t)(m.Read().Lock(ctx)).Token())
-	require.NoError(t, rdb.FlushAll(ctx).Err())
+	assert.Positive(t, early.Token())
+	release(t, early)
+	w := must(t)(m.Write().Lock(me))
+	assert.Greater(t, w.Token(), early.Token())
+	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
+	require.NoError(t, w.Extend(ctx, time.Minute))
+	assert.Greater(t, ttl(), time.Hour)
+	release(t, w)
 
-	last := early.Token()
-	for range 3 {
-		w := must(t)(m.Write().Lock(me))
-		assert.Greater(t, w.Token(), last)
-		last = w.Token()
-		release(t, w)
-		one, two := must(t)(m.Read().Lock(ctx)), must(t)(m.Read().Lock(me))
-		assert.Equal(t, last, one.Token())
-		assert.Equal(t, last, two.Token())
-		release(t, one, two)
-	}
-	// The token is kept as long as the holds, whatever is renewed or acquired.
 	h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
 	release(t, must(t)(m.Read().Lock(me, WithLease(time.Minute))))
 	assert.Greater(t, ttl(), MaxLease)
 	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	assert.Greater(t, ttl(), time.Hour)
-	assert.Equal(t, last, h.Token())
+	assert.Equal(t, w.Token(), h.Token())
 	release(t, h)
-	w := must(t)(m.Write().Lock(me))
-	require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
-	require.NoError(t, w.Extend(ctx, time.Minute))
-	assert.Greater(t, ttl(), time.Hour)
-	release(t, w)
 }
 
-// A waiter for a lease is woken if the lock becomes free earlier.
+// A waiter for a lease is woken if the lock becomes free earlier: the owner's shorter hold is left, or the hold is
+// downgraded with a shorter lease.
 func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
-	each(t, rwSides, func(t *testing.T, addr string, side lockKind) {
+	each(t, []lockKind{reading, writing}, startServer, func(t *testing.T, addr string, side lockKind) {
 		ctx := soon(t)
 		c, rdb := newLocks(t, addr), newClient(t, addr)
 		wakes := listenTo(t, addr, c)
 		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
 			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
 		}
-		elsewhere := newLocks(t, addr) // so that the lock is not handed over to mine
-		acquire := func(cl *claim, ok bool) {
-			v, err := cl.acquireOnce(ctx, modeWait)
-			require.NoError(t, err)
-			require.Equal(t, ok, v.ok)
-		}
 
 		const short = time.Second
 		for name, change := range map[string]func(mine *claim){
-			"renewed": func(mine *claim) {
-				_, err := mine.renew(ctx, short)
-				require.NoError(t, err)
-			},
 			"the shorter hold is left": func(mine *claim) {
-				acquire(attempt(side.kind, short, "me"), true)
+				requireIn(t, attempt(side.kind, short, "me"), true)
 				require.NoError(t, mine.release(ctx))
 			},
 			"the shorter read hold is left": func(mine *claim) {
-				acquire(attempt(rwReadKind, short, "me"), true)
+				requireIn(t, attempt(rwReadKind, short, "me"), true)
 				require.NoError(t, mine.release(ctx))
 			},
 			"downgraded": func(mine *claim) {
@@ -382,24 +112,221 @@ func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 				_, err := mine.renew(ctx, short)
 				require.NoError(t, err)
 			},
-			"taken": nil,
 		} {
 			require.NoError(t, rdb.FlushAll(ctx).Err())
-			first := elsewhere.newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Hour, "")
 			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
-			acquire(first, true)
-			acquire(mine, false)
-			acquire(waiter, false)
-			require.NoError(t, first.release(ctx))
-			if change == nil {
-				mine.lease = short
-			}
-			acquire(mine, true)
-			if change != nil {
-				require.Equal(t, []string{mine.id}, wakes.received(), name)
-				change(mine)
-			}
+			requireIn(t, mine, true)
+			requireIn(t, waiter, false)
+			require.Empty(t, wakes.received(), name)
+			change(mine)
 			require.Contains(t, wakes.received(), waiter.id, name)
 		}
 	})
+}
+
+func TestDowngrade(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	var seen recorder
+	m, other := newLocks(t, addr, WithObserver(seen.observe)).RW("a"), newLocks(t, addr).RW("a")
+	for _, me := range []context.Context{ctx, owned(t)} {
+		w := must(t)(m.Write().Lock(me))
+		before := []<-chan outcome{background(ctx, other.Read()), background(ctx, m.Read())}
+		writing.queued(t, rdb, "a", 2)
+		writer := background(ctx, other.Write())
+		writing.queued(t, rdb, "a", 3)
+
+		r := must(t)(m.Downgrade(context.WithValue(me, key{}, 7), w))
+		requireDone(t, w.Context(), ErrReleased)
+		assert.Equal(t, w.Token(), r.Token())
+		assert.Equal(t, 7, r.Context().Value(key{}))
+		for _, got := range before {
+			h := arrived(t, got)
+			assert.Equal(t, w.Token(), h.Token())
+			release(t, h)
+		}
+		require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"), "the writer")
+
+		release(t, w)
+		_, err := m.Downgrade(ctx, w)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrReleased)
+		require.NoError(t, r.Extend(ctx, time.Minute), "the old hold's release freed the new one")
+		release(t, r)
+		h := arrived(t, writer)
+		assert.Greater(t, h.Token(), w.Token())
+		release(t, h)
+		nothingLeft(t, rdb)
+	}
+	assert.Equal(t, seen.count(EventAcquired), seen.count(EventReleased))
+}
+
+func TestDowngradeRejectsOtherHolds(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	m := c.RW("a")
+	holds := []*Hold{
+		must(t)(c.Mutex("a").Lock(ctx)),
+		must(t)(c.RW("b").Write().Lock(ctx)),
+		must(t)(newLocks(t, addr).RW("a").Write().Lock(ctx)),
+		must(t)(redLockOf(c, "a").Lock(ctx)),
+	}
+	for i, h := range append(holds, nil) {
+		_, err := m.Downgrade(ctx, h)
+		require.ErrorContains(t, err, "not a write hold", i)
+		require.NotErrorIs(t, err, ErrNotHeld, i)
+	}
+
+	release(t, holds...)
+	r := must(t)(m.Read().Lock(ctx))
+	_, err := m.Downgrade(ctx, r)
+	require.ErrorContains(t, err, "not a write hold")
+	release(t, r)
+	nothingLeft(t, newClient(t, addr))
+}
+
+func TestDowngradeKeepsKindOfLease(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	const lease = 3 * time.Second
+	m := newLocks(t, addr, WithWatchdog(lease)).RW("a")
+	r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
+	first := r.ValidUntil()
+	eventually(t, "renewed", func() bool { return r.ValidUntil().After(first) })
+	release(t, r)
+
+	w := must(t)(m.Write().Lock(ctx, WithLease(time.Minute)))
+	require.NoError(t, w.Extend(ctx, lease))
+	r = must(t)(m.Downgrade(ctx, w))
+	assert.WithinRange(t, r.ValidUntil(), time.Now(), time.Now().Add(lease))
+	requireDone(t, r.Context(), ErrLost)
+	require.ErrorIs(t, r.Release(ctx), ErrNotHeld)
+	release(t, must(t)(m.Write().Lock(ctx)))
+	nothingLeft(t, newClient(t, addr))
+}
+
+// The hold was lost without its holder noticing, and the lock has another holder.
+func TestDowngradeOfLostHold(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	m := newLocks(t, addr).RW("a")
+	w := must(t)(m.Write().Lock(ctx))
+	require.NoError(t, rdb.Del(ctx, writing.keys("a")[0]).Err())
+	next := must(t)(m.Write().Lock(ctx))
+	_, err := m.Downgrade(ctx, w)
+	require.ErrorIs(t, err, ErrNotHeld)
+	require.ErrorIs(t, err, ErrLost)
+	requireDone(t, w.Context(), ErrLost)
+
+	_, err = m.Read().TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	require.NoError(t, next.Extend(ctx, time.Minute))
+	release(t, next)
+	nothingLeft(t, rdb)
+}
+
+// faultyDowngrade returns a Client behind a proxy, which has the scripts of a downgrade loaded.
+func faultyDowngrade(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy) {
+	t.Helper()
+	c, p := writing.faulty(t, addr, opts...)
+	m := c.RW("warm")
+	release(t, must(t)(m.Downgrade(soon(t), must(t)(m.Write().Lock(soon(t))))))
+	return c, p
+}
+
+// The downgrade was executed, and is repeated until its reply arrives.
+func TestDowngradeReplyLost(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	var seen recorder
+	c, p := faultyDowngrade(t, addr, WithObserver(seen.observe))
+	m := c.RW("a")
+	w := must(t)(m.Write().Lock(ctx))
+
+	p.Inject(dropReply, rwDowngradeKind.renew.sha, 3)
+	r := must(t)(m.Downgrade(ctx, w))
+	require.Equal(t, 3, p.Broken())
+	assert.EqualValues(t, 1, rdb.ZCard(ctx, writing.keys("a")[4]).Val(), "counted twice")
+	release(t, w, r)
+	assert.Zero(t, seen.count(EventLost))
+	nothingLeft(t, rdb)
+}
+
+// The downgrade may have been executed, and no reply ever arrives: its hold is not used, and nothing is left behind.
+func TestDowngradeUnconfirmed(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	var seen recorder
+	c, p := faultyDowngrade(t, addr, WithObserver(seen.observe))
+
+	for _, how := range []fault{dropReply, refuse} {
+		w := must(t)(c.RW("a").Write().Lock(ctx))
+		p.Inject(how, rwDowngradeKind.renew.sha, always)
+		_, err := c.RW("a").Downgrade(ctx, w)
+		require.ErrorIs(t, err, ErrUncertain)
+		requireDone(t, w.Context(), ErrLost)
+		p.Heal()
+		nothingLeft(t, newClient(t, addr))
+		require.ErrorIs(t, w.Release(ctx), ErrLost)
+	}
+	assert.Equal(t, 2, seen.count(EventLost))
+}
+
+// The caller's context ends while the server is silent: the call returns at once, the downgrade ends later, and the
+// lock is free.
+func TestDowngradeCancelled(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	c, p := faultyDowngrade(t, addr)
+	m := c.RW("a")
+	w := must(t)(m.Write().Lock(soon(t)))
+	p.Inject(muteReply, anyCmd, always)
+	var left context.Context
+	err := cancelled(t, func(ctx context.Context) error {
+		left = ctx
+		_, err := m.Downgrade(ctx, w)
+		return err
+	})
+	require.ErrorIs(t, err, ErrUncertain)
+
+	_, err = m.Downgrade(left, w)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrUncertain, "the request was not sent")
+	p.Heal()
+	<-w.Context().Done()
+	nothingLeft(t, newClient(t, addr))
+}
+
+// The server refuses: nothing was executed, and the caller keeps the write hold.
+func TestDowngradeNotExecuted(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx := soon(t)
+	rdb := newClient(t, server.Addr)
+	m := newLocks(t, server.Addr).RW("a")
+	w := must(t)(m.Write().Lock(ctx))
+	require.NoError(t, rdb.Do(ctx, "acl", "setuser", "default", "-evalsha").Err())
+	_, err := m.Downgrade(ctx, w)
+	require.ErrorContains(t, err, "NOPERM")
+	require.NotErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrNotHeld)
+
+	require.NoError(t, rdb.Do(ctx, "acl", "setuser", "default", "+evalsha").Err())
+	require.NoError(t, w.Context().Err())
+	_, err = m.Read().TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	release(t, must(t)(m.Downgrade(ctx, w)))
+	nothingLeft(t, rdb)
 }

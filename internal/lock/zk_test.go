@@ -83,40 +83,6 @@ func wireOf(operation, length int, path string) string {
 	return string(binary.BigEndian.AppendUint32(head, uint32(length))) + path
 }
 
-func TestNewZooKeeperValidates(t *testing.T) {
-	t.Parallel()
-	one := []string{"127.0.0.1:1"}
-	for what, test := range map[string]struct {
-		servers []string
-		opts    []ZooKeeperOption
-		want    string
-	}{
-		"no servers":    {nil, nil, "addresses"},
-		"empty server":  {[]string{""}, nil, "addresses"},
-		"short session": {one, []ZooKeeperOption{WithSessionTimeout(MinSessionTimeout - 1)}, "session timeout"},
-		"long session":  {one, []ZooKeeperOption{WithSessionTimeout(time.Hour)}, "session timeout"},
-		"no timeout":    {one, []ZooKeeperOption{WithRequestTimeout(0)}, "request timeout"},
-		"no root":       {one, []ZooKeeperOption{WithRoot("")}, "root"},
-		"top":           {one, []ZooKeeperOption{WithRoot("/")}, "root"},
-		"relative root": {one, []ZooKeeperOption{WithRoot("lock")}, "root"},
-		"dots in root":  {one, []ZooKeeperOption{WithRoot("/a/../b")}, "root"},
-	} {
-		_, err := NewZooKeeper(test.servers, test.opts...)
-		require.ErrorContains(t, err, test.want, what)
-	}
-	z := newZooKeeper(t, one, WithRequestTimeout(50*time.Millisecond))
-
-	for _, name := range []string{"", strings.Repeat("k", maxNodeName+1)} {
-		_, err := z.Mutex(name).TryLock(soon(t))
-		require.ErrorContains(t, err, "name")
-	}
-	_, err := z.Mutex("a").TryLock(soon(t))
-	require.ErrorIs(t, err, errNoSession, "an unreachable ensemble is not a taken lock")
-	require.NotErrorIs(t, err, ErrNotAcquired)
-	require.NotErrorIs(t, err, ErrUncertain)
-	require.Error(t, z.Ping(t.Context()))
-}
-
 // The sequence numbers of a lock that was always in use overflow.
 func TestPredecessor(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,11 +28,12 @@ type rwActor struct {
 // rwModel is an independent model of the scripts. It receives one command after another, each of which may be repeated,
 // and no lease ends.
 type rwModel struct {
-	t       *testing.T
+	t       testing.TB
 	rng     *rand.Rand
-	c       *Client
+	kinds   [3]*kind // to read, to write, to downgrade
+	clients [2]*Client
+	wakes   [2]*wakes
 	rdb     *redis.Client
-	wakes   *wakes
 	holds   []*rwActor
 	queue   []*rwActor
 	last    uint64 // token
@@ -113,24 +116,28 @@ func (m *rwModel) end(a *rwActor) {
 	} else {
 		require.ErrorIs(m.t, err, ErrNotHeld)
 	}
-	if len(m.holds) == 0 && len(m.queue) > 0 && m.queue[0].write { // it is of the same client
+	if len(m.holds) > 0 || len(m.queue) == 0 {
+		return
+	}
+	if first := m.queue[0]; first.write && first.c == a.c { // it is handed over
 		token, err := m.rdb.Get(context.Background(), a.keys[3]).Uint64()
 		require.NoError(m.t, err)
-		m.enter(m.queue[0], token)
+		m.enter(first, token)
 	}
 }
 
 // downgrade sends the downgrade of a, whatever its state.
 func (m *rwModel) downgrade(a *rwActor) {
 	asker := *a.claim
-	asker.kind = rwDowngradeKind
+	asker.kind = m.kinds[2]
 	_, err := asker.renew(context.Background(), time.Hour)
 	if !slices.Contains(m.holds, a) {
 		require.ErrorIs(m.t, err, ErrNotHeld)
 		return
 	}
 	require.NoError(m.t, err) // the first time, or again
-	a.write, a.kind = false, rwReadKind
+	a.write = false
+	a.kind = m.kinds[0]
 }
 
 // step runs one random command.
@@ -165,11 +172,11 @@ func (m *rwModel) actor() *rwActor {
 		owner = fmt.Sprintf("owner %d", o)
 	}
 	a := &rwActor{owner: owner, write: m.rng.IntN(5) < 2}
-	k := rwReadKind
+	k := m.kinds[0]
 	if a.write {
-		k = rwWriteKind
+		k = m.kinds[1]
 	}
-	a.claim = m.c.newClaim(k, rwKeys(DefaultPrefix, "a", Owner(owner)), time.Hour, owner)
+	a.claim = m.clients[m.rng.IntN(2)].newClaim(k, rwKeys(DefaultPrefix, "a", Owner(owner)), time.Hour, owner)
 	if owner == "" {
 		a.owner = a.id
 	}
@@ -177,14 +184,14 @@ func (m *rwModel) actor() *rwActor {
 }
 
 func (m *rwModel) note(what string, a *rwActor) {
-	m.history = append(m.history, fmt.Sprintf("%-10s %s write=%v owner=%s", what, a.id[len(m.c.id):], a.write, a.owner))
+	m.history = append(m.history, fmt.Sprintf("%-10s %s write=%v owner=%s", what, a.id, a.write, a.owner))
 }
 
 // check compares the server with the model. Above all, no wake is lost: every waiter that can be admitted, or
 // never can, was woken since its last acquire, and no other was.
 func (m *rwModel) check() {
 	ctx := context.Background()
-	for _, id := range m.wakes.received() {
+	for _, id := range append(m.wakes[0].received(), m.wakes[1].received()...) {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "an id that does not wait was woken")
 		yes, never := m.can(m.queue[i])
@@ -210,24 +217,20 @@ func (m *rwModel) check() {
 	require.Equal(m.t, count[false], m.rdb.ZCard(ctx, keys[4]).Val(), "readers")
 }
 
-// One command at a time, at random, compared with the model.
-func TestRWModel(t *testing.T) {
-	testenv.FullNoRace(t, "one command at a time")
-	t.Parallel()
-	addr := startServer(t)
-	seed := rand.Uint64()
-	m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), c: newLocks(t, addr), rdb: newClient(t, addr)}
-	m.wakes = listenTo(t, addr, m.c)
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d, the last of %d commands:", seed, len(m.history))
-			for _, line := range m.history[max(0, len(m.history)-30):] {
-				t.Log(line)
-			}
-		}
-	}()
+// newRWModel returns the model of a lock with the scripts of kinds.
+func newRWModel(t testing.TB, addr string, seed uint64, kinds ...*kind) *rwModel {
+	t.Helper()
+	m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), kinds: [3]*kind(kinds), rdb: newClient(t, addr)}
+	for i := range m.clients {
+		m.clients[i] = newLocks(t, addr)
+		m.wakes[i] = listenTo(t, addr, m.clients[i])
+	}
+	return m
+}
 
-	for range 40 {
+// play runs one command at a time, at random, and compares the server with the model after each.
+func (m *rwModel) play(rounds int) {
+	for range rounds {
 		// A waiter that sends nothing for 4 s is dead, which the model does not represent.
 		for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
 			m.step()
@@ -239,148 +242,69 @@ func TestRWModel(t *testing.T) {
 			m.check()
 		}
 	}
-	nothingLeft(t, m.rdb, m.c.hub.channel) // the test's own subscription
 }
 
-// A line models a semaphore's queue and records which waiters were woken.
-type line struct {
-	t       *testing.T
-	k       permitKind
-	c       *Client
-	s       permitSource
-	wakes   *wakes
-	held    []*claim
-	queue   []*claim
-	woken   map[string]bool // since its last acquire
-	retried map[string]time.Time
-}
-
-func wants(cl *claim) int64 { return cl.extra[0].(int64) }
-
-// come acquires for a claim, and compares the reply with the model.
-func (l *line) come(cl *claim) {
-	l.t.Helper()
-	free, err := l.s.Available(soon(l.t))
-	require.NoError(l.t, err)
-	fits := free >= wants(cl)
-
-	for _, before := range l.queue {
-		if before == cl {
-			break
-		}
-		free -= wants(before)
-		fits = fits && free >= wants(cl)
+func TestRWModel(t *testing.T) {
+	t.Parallel()
+	rounds := 10
+	if testenv.IsFull() {
+		rounds = 40
 	}
-	requireIn(l.t, cl, fits)
-	delete(l.woken, cl.id)
-	at := slices.Index(l.queue, cl)
-	switch {
-	case fits && at >= 0:
-		l.queue = slices.Delete(l.queue, at, at+1)
-		l.held = append(l.held, cl)
-	case fits:
-		l.held = append(l.held, cl)
-	default:
-		l.retried[cl.id] = time.Now()
-		if at < 0 {
-			l.queue = append(l.queue, cl)
-		}
-	}
-}
-
-// end releases a claim or removes it from the queue.
-func (l *line) end(from *[]*claim, at int) {
-	cl := (*from)[at]
-	*from = slices.Delete(*from, at, at+1)
-	err := cl.release(soon(l.t))
-	if from == &l.held {
-		require.NoError(l.t, err)
-	} else {
-		require.ErrorIs(l.t, err, ErrNotHeld)
-	}
-}
-
-// check requires that every admissible waiter was woken, and no other.
-func (l *line) check(step int) {
-	l.t.Helper()
-	now := l.wakes.received()
-	free, err := l.s.Available(soon(l.t))
-	require.NoError(l.t, err)
-
-	var fit []string
-	for _, cl := range l.queue {
-		if free -= wants(cl); free < 0 {
-			break
-		}
-		fit = append(fit, cl.id)
-	}
-
-	for _, id := range now {
-		require.Contains(l.t, fit, id, "step %d: woken but cannot be admitted", step)
-		l.woken[id] = true
-	}
-
-	for _, id := range fit {
-		require.True(l.t, l.woken[id], "step %d: %s can be admitted and was not woken", step, id)
-	}
-}
-
-// After any sequence of changes, every admissible waiter was woken since its last acquire.
-func TestNoWakeIsLost(t *testing.T) {
-	testenv.FullNoRace(t, "one command at a time")
-	each(t, permitKinds, func(t *testing.T, addr string, k permitKind) {
-		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
-		t.Logf("seed %d", seed)
-		for round := 0; !walk(t, addr, k, fmt.Sprint("walk ", round), seed); round++ {
-			require.Less(t, round, 20, "the machine stalls again and again")
-		}
-	})
-}
-
-// walk makes random changes. It returns false if the machine stalled so long that waiters died, which the model does
-// not represent.
-func walk(t *testing.T, addr string, k permitKind, name string, seed uint64) bool {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
-	c := newLocks(t, addr)
-	l := &line{
-		t: t, k: k, c: c, s: k.of(c, name), wakes: listenTo(t, addr, c),
-		woken: map[string]bool{}, retried: map[string]time.Time{},
-	}
-
-	for step := range 500 {
-		switch rng.IntN(8) {
-		case 0, 1, 2:
-			if len(l.queue) < 10 {
-				l.come(k.claim(c, name, 1+rng.Int64N(4)))
-			}
-		case 3:
-			if len(l.held) > 0 {
-				l.end(&l.held, rng.IntN(len(l.held)))
-			}
-		case 4:
-			if len(l.queue) > 0 {
-				l.end(&l.queue, rng.IntN(len(l.queue)))
-			}
-		case 5:
-			free, err := l.s.Available(soon(t))
-			require.NoError(t, err)
-			require.NoError(t, l.s.AddPermits(soon(t), rng.Int64N(9)-2-free))
-		default:
-			if len(l.queue) > 0 {
-				l.come(l.queue[rng.IntN(len(l.queue))])
+	seed := rand.Uint64()
+	m := newRWModel(t, startServer(t), seed, rwReadKind, rwWriteKind, rwDowngradeKind)
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d, the last of %d commands:", seed, len(m.history))
+			for _, line := range m.history[max(0, len(m.history)-30):] {
+				t.Log(line)
 			}
 		}
-		l.check(step)
-		for _, cl := range slices.Clone(l.queue) {
-			switch age := time.Since(l.retried[cl.id]); {
-			case age > 3*time.Second:
-				return false
-			case age > time.Second:
-				l.come(cl)
-				l.check(step)
-			}
-		}
+	}()
+
+	m.play(rounds)
+	nothingLeft(t, m.rdb, m.clients[0].hub.channel, m.clients[1].hub.channel) // the test's own subscriptions
+}
+
+// A finder is the test of a model that is to fail.
+type finder struct {
+	testing.TB
+	found string
+}
+
+func (f *finder) Errorf(format string, args ...any) { f.found = fmt.Sprintf(format, args...) }
+
+func (f *finder) FailNow() { runtime.Goexit() }
+
+// The model detects every planted fault in the order of admissions and in the wakes. Other faults are those of
+// TestMutantsAreCaught.
+func TestRWModelFindsFaults(t *testing.T) {
+	testenv.FullNoRace(t, "it judges the scripts")
+	t.Parallel()
+	for _, m := range []mutant{
+		{"rw", "readers pass a waiting writer", acquiring, `if writer then return refuse(writer.deadline - now_ms, 'r') end`, ``},
+		{"rw", "a writer passes other waiters", acquiring, `first and first.id ~= ID and first.deadline or 0`, `0`},
+		{"rw", "a reader that reads again waits for the writer", acquiring, `mine or last_deadline(READS)`, `mine`},
+		{"rw", "one reader is woken instead of all", all, `for _, reader in ipairs(readers) do wake(reader.id) end`, `if readers[1] then wake(readers[1].id) end`},
+		{"rw", "no writer is woken", all, `wake(writer.id) end`, `end`},
+		{"rw", "readers are woken while a write hold is left", all, "  if last_deadline(LOCK) then return end\n", ``},
+		{"rw", "a departing waiter wakes nobody", freeing, "  wake_admissible() -- even if ID was only queued", `  if held == 1 then wake_admissible() end -- even if ID was only queued`},
+		{"rw", "a downgrade wakes nobody", renewing, "last_token()\nwake_admissible()", `last_token()`},
+		{"rw", "a reader's owner is not followed", acquiring, `if not again then wake_waiters_of(ARGV[5]) end`, ``},
+		{"rw", "a writer's owner is not followed", acquiring, `if not mine then wake_waiters_of(ARGV[5]) end`, ``},
+		{"rw", "a successor's owner is not followed", freeing, `wake_waiters_of(owner)` + "\nreturn", `return`},
+	} {
+		t.Run(m.fault, func(t *testing.T) {
+			t.Parallel()
+			f := &finder{TB: t}
+			kinds := m.plant(t, []*kind{rwReadKind, rwWriteKind, rwDowngradeKind})
+			model := newRWModel(t, startServer(t), rand.Uint64(), kinds...)
+			model.t = f
+
+			var wg sync.WaitGroup
+			wg.Go(func() { model.play(200) })
+			wg.Wait()
+			require.NotEmpty(t, f.found, "the model found no violation")
+			t.Logf("after %d commands: %s", len(model.history), f.found)
+		})
 	}
-	return true
 }

@@ -1,0 +1,374 @@
+package lock
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func set(t testing.TB, s *pool, n int64) {
+	t.Helper()
+	ok, err := s.SetPermits(soon(t), n)
+	require.NoError(t, err)
+	require.True(t, ok, "set before")
+}
+
+func requireAvailable(t testing.TB, s *pool, want int64) {
+	t.Helper()
+	n, err := s.Available(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, want, n, "available")
+}
+
+func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
+
+func TestSemaphore(t *testing.T) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		var seen recorder
+		c, other := newLocks(t, addr, WithObserver(seen.observe)), newLocks(t, addr)
+		s := k.of(c, "a")
+		requireAvailable(t, s, 0) // it was never set
+		set(t, s, 5)
+		again, err := k.of(other, "a").SetPermits(ctx, 9)
+		require.NoError(t, err)
+		require.False(t, again)
+		requireAvailable(t, k.of(other, "a"), 5)
+
+		three := must(t)(k.locker(c, "a", 3).TryLock(ctx))
+		requireAvailable(t, s, 2)
+		_, err = k.locker(c, "a", 3).TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		two := must(t)(k.locker(other, "a", 2).Lock(ctx))
+		requireAvailable(t, s, 0)
+		again, err = s.SetPermits(ctx, 9)
+		require.NoError(t, err)
+		require.False(t, again, "set again when all were taken")
+
+		// Nobody is admitted while fewer remain than are held.
+		require.NoError(t, s.AddPermits(ctx, -4))
+		requireAvailable(t, s, -4)
+		release(t, three)
+		requireAvailable(t, s, -1)
+		_, err = k.locker(other, "a", 1).TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		release(t, two)
+		requireAvailable(t, s, 1)
+		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased}, seen.kinds())
+		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+	})
+}
+
+func TestSemaphoreBounds(t *testing.T) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := k.of(c, "a")
+		for _, n := range []int64{0, -1, MaxPermits + 1, -1 << 63, 1<<63 - 1} {
+			want := fmt.Sprintf("count of %d", n)
+			for _, lock := range bothWays(k.locker(c, "a", n)) {
+				_, err := lock(ctx)
+				require.ErrorContains(t, err, want)
+			}
+			_, err := s.SetPermits(ctx, n)
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, c.Semaphore("a").Release(ctx, n), want)
+			_, err = c.Latch("a").TrySetCount(ctx, n)
+			require.ErrorContains(t, err, want)
+		}
+		for _, delta := range []int64{MaxPermits + 1, -MaxPermits - 1, -1 << 63, 1<<63 - 1} {
+			require.ErrorIs(t, s.AddPermits(ctx, delta), errTooManyTotal)
+		}
+		require.Zero(t, newClient(t, addr).DBSize(ctx).Val(), "refused calls left keys")
+
+		set(t, s, MaxPermits)
+		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)
+		requireAvailable(t, s, MaxPermits)
+		all := must(t)(k.locker(c, "a", MaxPermits).Lock(ctx))
+		requireAvailable(t, s, 0)
+		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
+		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
+		require.ErrorIs(t, s.AddPermits(ctx, -1), errTooManyTotal)
+		requireAvailable(t, s, -2*MaxPermits)
+		release(t, all)
+		requireAvailable(t, s, -MaxPermits)
+		require.NoError(t, s.AddPermits(ctx, MaxPermits))
+		require.NoError(t, s.AddPermits(ctx, 1))
+		requireAvailable(t, s, 1)
+	})
+}
+
+// A plain semaphore counts permits without recording their holders.
+func TestReleaseOfPermitsNotHeld(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	s := newLocks(t, addr).Semaphore("a")
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld, "it was never set")
+	set(t, &s.pool, 3)
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	require.NoError(t, s.Acquire(ctx, 2))
+	require.ErrorIs(t, s.Release(ctx, 3), ErrNotHeld)
+	requireAvailable(t, &s.pool, 1)
+	require.NoError(t, s.Release(ctx, 1))
+	require.NoError(t, s.Release(ctx, 1))
+	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	requireAvailable(t, &s.pool, 3)
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	s := newLocks(t, addr).Semaphore("a")
+	drain := func(want int64) {
+		t.Helper()
+		n, err := s.Drain(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	drain(0)
+	set(t, &s.pool, 5)
+	require.NoError(t, s.Acquire(ctx, 2))
+	drain(3)
+	requireAvailable(t, &s.pool, 0)
+	drain(0)
+	require.ErrorIs(t, s.TryAcquire(ctx, 1), ErrNotAcquired)
+
+	require.NoError(t, s.AddPermits(ctx, -1))
+	drain(0)
+	requireAvailable(t, &s.pool, -1)
+	require.NoError(t, s.Release(ctx, 5), "drained permits count as held")
+	requireAvailable(t, &s.pool, 4)
+}
+
+// Each change wakes the waiters that it admits, and no others. A request for many permits is not overtaken by later
+// ones for few, until it leaves the queue.
+func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		s := k.of(c, "a")
+		a, b, big, z := k.claim(c, "a", 2), k.claim(c, "a", 1), k.claim(c, "a", 3), k.claim(c, "a", 1)
+		for _, cl := range []*claim{a, b, big, z} {
+			requireIn(t, cl, false)
+		}
+		require.Empty(t, w.received())
+
+		set(t, s, 1)
+		require.Empty(t, w.received(), "the first wants 2")
+		require.NoError(t, s.AddPermits(ctx, 2))
+		require.Equal(t, []string{a.id, b.id}, w.received())
+		requireIn(t, b, true) // a is first, but has not retried
+		requireIn(t, a, true)
+		requireIn(t, big, false)
+		require.NoError(t, s.AddPermits(ctx, -1))
+		require.Empty(t, w.received())
+
+		require.NoError(t, a.release(ctx))
+		require.NoError(t, b.release(ctx))
+		require.Empty(t, w.received(), "2 are free, and 3 wanted")
+		requireIn(t, z, false)
+		_, err := k.locker(c, "a", 1).TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "a try passed the queue")
+		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
+		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
+		requireIn(t, z, true)
+		require.NoError(t, z.release(ctx))
+		requireAvailable(t, s, 2)
+		require.Empty(t, w.received(), "there are no waiters")
+	})
+}
+
+// More waiters can be admitted than a script examines: those behind are woken as the queue advances.
+func TestWakesContinueBeyondWindow(t *testing.T) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		rdb := newClient(t, addr)
+		const window, many = 64, 70 // WINDOW in semaphore.lua
+		var line []*claim
+		join := func(cl *claim) {
+			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a", cl)
+		}
+		for range many {
+			cl := k.claim(c, "a", 1)
+			join(cl)
+			line = append(line, cl)
+		}
+
+		s := k.of(c, "a")
+		set(t, s, many+1)
+		require.Len(t, w.received(), window)
+		newcomer := k.claim(c, "a", 1)
+		join(newcomer)
+		join(line[window])
+
+		for i, cl := range line {
+			requireIn(t, cl, true)
+			if i+window < many {
+				require.Contains(t, w.received(), line[i+window].id)
+			}
+		}
+		requireIn(t, newcomer, true)
+		requireAvailable(t, s, 0)
+	})
+}
+
+// Without the key nothing is held, and a release of earlier permits does not affect later ones. If only the holders' key
+// is deleted, their permits are free.
+func TestPermitsDeletedKeyResetsCount(t *testing.T) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
+		s := k.of(c, "a")
+		set(t, s, 3)
+		h := must(t)(k.locker(c, "a", 2).Lock(ctx))
+
+		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
+		requireAvailable(t, s, 0)
+		_, err := k.locker(c, "a", 1).TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		set(t, s, 3)
+		if k.kind == leasedKind { // its renewal finds that it is lost
+			requireDone(t, h.Context(), ErrLost)
+		}
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		requireAvailable(t, s, 3)
+
+		if k.kind == leasedKind {
+			h = must(t)(k.locker(c, "a", 2).Lock(ctx))
+			require.NoError(t, rdb.Del(ctx, s.keys[3]).Err())
+			requireAvailable(t, s, 3)
+			requireDone(t, h.Context(), ErrLost)
+			require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+			requireAvailable(t, s, 3)
+		}
+		nothingLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// takeFor takes permits with a short lease. The answer may come too late for it, on a machine that stalls.
+func takeFor(t *testing.T, c *Client, n int64, lease time.Duration) *Hold {
+	t.Helper()
+	var h *Hold
+	eventually(t, "taken", func() bool {
+		var err error
+		h, err = leasedPermits.locker(c, "a", n).TryLock(soon(t), WithLease(lease))
+		return err == nil
+	})
+	return h
+}
+
+// Each waiter waits for as many leases to end as it needs, and retries at that moment: the first in the queue when they
+// have ended, the next when the first counts as dead.
+func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	s := c.LeasedSemaphore("a")
+	set(t, &s.pool, 4)
+	began := time.Now()
+	for _, lease := range []time.Duration{900, 1000, 1100, 60000} {
+		takeFor(t, c, 1, lease*time.Millisecond)
+	}
+
+	two := leasedPermits.claim(c, "a", 2)
+	v, err := two.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.True(t, v.ok || v.retry <= time.Second+time.Millisecond)
+	require.True(t, v.ok || time.Since(began)+v.retry >= 990*time.Millisecond, "too early by itself")
+	_ = two.release(ctx)
+
+	first := background(ctx, leasedPermits.locker(c, "a", 2))
+	second := background(ctx, leasedPermits.locker(c, "a", 1))
+	arrived(t, first)
+	arrived(t, second)
+	assert.GreaterOrEqual(t, time.Since(began), 1090*time.Millisecond)
+	requireAvailable(t, &s.pool, 0)
+}
+
+// A lease that ends does not wake a waiter for which there are still too few permits.
+func TestInsufficientExpiredLeasesWakeNoWaiter(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	set(t, &c.LeasedSemaphore("a").pool, 2)
+	takeFor(t, c, 1, 500*time.Millisecond)
+	takeFor(t, c, 1, time.Hour)
+
+	one, two := leasedPermits.claim(c, "a", 1), leasedPermits.claim(c, "a", 2)
+	v, err := two.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.False(t, v.ok)
+	require.Equal(t, recheck, v.retry)
+	require.ErrorIs(t, two.release(ctx), ErrNotHeld)
+	v, err = one.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.True(t, v.ok || v.retry < recheck)
+}
+
+// Every change that lets the first waiter acquire earlier wakes it, if leases are about to end.
+func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	w := listenTo(t, addr, c)
+	s := c.LeasedSemaphore("a")
+	set(t, &s.pool, 4)
+	long, a, b := takeFor(t, c, 2, time.Hour), takeFor(t, c, 1, time.Hour), takeFor(t, c, 1, time.Hour)
+	first, second := leasedPermits.claim(c, "a", 3), leasedPermits.claim(c, "a", 2)
+	requireIn(t, first, false)
+	requireIn(t, second, false)
+	release(t, a)
+	require.Empty(t, w.received(), "no lease is about to end")
+
+	require.NoError(t, long.Extend(ctx, time.Second))
+	require.Equal(t, []string{first.id}, w.received(), "a shorter lease")
+	v, err := first.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.Less(t, v.retry, recheck)
+	release(t, b)
+	require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
+	require.ErrorIs(t, first.release(ctx), ErrNotHeld)
+	require.Equal(t, []string{second.id}, w.received(), "another waiter is first and can be admitted")
+	requireIn(t, second, true)
+	require.NoError(t, second.release(ctx))
+	release(t, long)
+	requireAvailable(t, &s.pool, 4)
+}
+
+// A command that finds expired leases wakes the waiters that can be admitted.
+func TestExpiredPermitsWakeWaiters(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	c := newLocks(t, addr)
+	w := listenTo(t, addr, c)
+	s := c.LeasedSemaphore("a")
+	set(t, &s.pool, 1)
+	h := takeFor(t, c, 1, 2*time.Second)
+	first := leasedPermits.claim(c, "a", 1)
+	requireIn(t, first, false)
+
+	requireDone(t, h.Context(), ErrLost)
+	eventually(t, "over", func() bool {
+		n, err := s.Available(ctx)
+		return err == nil && n == 1
+	})
+	require.Equal(t, []string{first.id}, w.received(), "once")
+	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	requireAvailable(t, &s.pool, 1) // they were returned once
+	_, err := s.TryAcquire(ctx, 1)
+	require.ErrorIs(t, err, ErrNotAcquired, "the permits belong to the waiter")
+	requireIn(t, first, true)
+}
