@@ -232,15 +232,34 @@ type server struct {
 
 // readyChecks returns the checks of /readyz.
 func readyChecks(cfg Config, b backends, d *drain) map[string]handler.Check {
+	checks := besidesDatabase(cfg, b)
+	checks["shutdown"] = d.check
+	checks["database"] = b.store.Ping
+	return checks
+}
+
+// besidesDatabase returns the checks of what a purchase needs besides the database.
+func besidesDatabase(cfg Config, b backends) map[string]handler.Check {
 	checks := map[string]handler.Check{
-		"shutdown": d.check,
-		"database": b.store.Ping,
-		"redis":    func(ctx context.Context) error { return redisReady(ctx, b.rdb) },
+		"redis": func(ctx context.Context) error { return redisReady(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = b.locks.ping
 	}
 	return checks
+}
+
+// sells implements entry.RoomsConfig.Sells.
+func sells(cfg Config, b backends) func(context.Context) error {
+	checks := besidesDatabase(cfg, b)
+	return func(ctx context.Context) error {
+		for name, check := range checks {
+			if err := check(ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	}
 }
 
 // redisReady returns nil if the server accepts writes, or more than half of the masters of a cluster answer. A dead master

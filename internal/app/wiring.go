@@ -118,8 +118,8 @@ func newServer(e *Env, b backends) (*server, error) {
 	unpaid := entry.NewUnpaid(b.store)
 	roomSubscribers := salestats.NewSubscribers()
 	rooms := entry.NewRooms(entry.RoomsConfig{
-		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify,
-		Admitted: m.roomAdmitted, Log: log,
+		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Sells: sells(cfg, b),
+		Changed: roomSubscribers.Notify, Admitted: m.roomAdmitted, Log: log,
 	})
 	m.registry.MustRegister(roomBuyers{rooms})
 	entries := &entry.Service{

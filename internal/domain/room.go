@@ -34,12 +34,16 @@ type Room struct {
 	VoucherID int64
 	Joined    uint32    // the next free number
 	StartedAt time.Time // zero until the start, like Size and Seed
+	Heartbeat time.Time // when a server could last sell; zero until the start
 	Size      uint32
 	Seed      [32]byte
 	Stock     int64 // units left in the database
 	Events    []RoomEvent
 	Bought    map[uint32]int // by admission: the orders that were placed with its passes
 }
+
+// RoomOutage is how long a room is without a heartbeat before that counts as an outage, in which no pass expires.
+const RoomOutage = 5 * time.Second
 
 // PlaceLife is how long the places of a sale are kept after its end. Seed, size and the log of the room stay, so that the
 // draw can be checked.
@@ -75,6 +79,7 @@ const (
 	RoomAdmitted RoomEventKind = 1 // the numbers were admitted
 	RoomLeft     RoomEventKind = 2 // the numbers left
 	RoomBehind   RoomEventKind = 3 // the numbers wait behind all others: their users had passes and did not buy
+	RoomResumed  RoomEventKind = 4 // an outage ended: passes that had not expired are valid for its time longer
 )
 
 // RoomEvent is something that happened in a room. The events of a room have the sequence numbers 1, 2, 3 and so on, and
@@ -84,6 +89,7 @@ type RoomEvent struct {
 	Seq       uint32
 	Kind      RoomEventKind
 	At        time.Time // by the clock of the database
+	Since     time.Time // the last heartbeat before an outage
 	ExpiresAt time.Time // of the passes
 	Present   int       // present buyers at the admission
 	Numbers   []uint32

@@ -33,18 +33,18 @@ const (
 // waiting buyer costs 4 bytes for the order, 4 for the presence and a bit.
 type line struct {
 	mu      sync.Mutex
-	room    domain.Room // without events
-	applied uint32      // events
-	read    time.Time   // when the room was read, by the clock of the database
-	order   []uint32    // of the lobby: number by position; nil before the start
-	index   []uint32    // of the lobby: position by number
-	over    bitmap      // by index: admitted or left
-	behind  bitmap      // by index: waiting behind all others, after a pass that was not used
-	seen    []uint32    // by index: Unix time in seconds until which the buyer is present
-	passes  map[uint32]admission
-	rounds  []round   // those whose passes are valid
-	admitAt time.Time // until when the rate is used up
-	sale    saleView  // as the buyers know it; written by the tick
+	room    domain.Room       // without events
+	applied uint32            // events
+	read    time.Time         // when the room was read, by the clock of the database
+	order   []uint32          // of the lobby: number by position; nil before the start
+	index   []uint32          // of the lobby: position by number
+	over    bitmap            // by index: admitted or left
+	behind  bitmap            // by index: waiting behind all others, after a pass that was not used
+	seen    []uint32          // by index: Unix time in seconds until which the buyer is present
+	passes  map[uint32]uint32 // by index: the sequence number of the round
+	rounds  []round           // those whose passes are valid, by sequence number
+	admitAt time.Time         // until when the rate is used up
+	sale    saleView          // as the buyers know it; written by the tick
 
 	present int // present buyers on all servers, at the last admission
 
@@ -58,22 +58,16 @@ type saleView struct {
 	entry domain.Entry
 }
 
-// admission is the turn of one buyer.
-type admission struct {
-	round   uint32 // sequence number of the event
-	expires time.Time
-}
-
 // round is one admission of several buyers.
 type round struct {
 	seq     uint32
-	expires time.Time
-	buyers  int // less those who left
-	bought  int // orders that were placed with a pass of the round
+	expires time.Time // later than in the event after an outage
+	buyers  int       // less those who left
+	bought  int       // orders that were placed with a pass of the round
 }
 
 func newLine() *line {
-	return &line{passes: map[uint32]admission{}}
+	return &line{passes: map[uint32]uint32{}}
 }
 
 // indexOf returns the index of a number.
@@ -109,7 +103,7 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 	}
 	changed = starts || len(r.Events) > 0
 	for i := range r.Events {
-		l.applyEvent(&r.Events[i], now)
+		l.applyEvent(&r.Events[i])
 	}
 	for i := range l.rounds {
 		if n, ok := r.Bought[l.rounds[i].seq]; ok {
@@ -119,7 +113,9 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 	r.Events = nil
 	r.Bought = nil
 	l.room, l.read = r, now
-	l.expire(now)
+	if !changed { // else there may be more events to read, which extend passes
+		l.expire(now)
+	}
 	l.count()
 	return changed
 }
@@ -145,12 +141,41 @@ func (l *line) count() {
 
 // expire forgets the passes that are not valid any more.
 func (l *line) expire(now time.Time) {
+	at := l.passTime(now)
 	valid := len(l.rounds)
-	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool { return !r.expires.After(now) })
+	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool { return !r.expires.After(at) })
 	if len(l.rounds) == valid {
 		return
 	}
-	maps.DeleteFunc(l.passes, func(_ uint32, a admission) bool { return !a.expires.After(now) })
+	maps.DeleteFunc(l.passes, func(_, seq uint32) bool { return l.round(seq) == nil })
+}
+
+// passTime returns the time by which passes expire. It stands still during an outage, whose end extends the passes that
+// are left.
+func (l *line) passTime(now time.Time) time.Time {
+	if l.room.Heartbeat.IsZero() {
+		return now
+	}
+	return domain.Earlier(now, l.room.Heartbeat.Add(domain.RoomOutage))
+}
+
+// resume applies the end of an outage: the passes that had not expired get its time back.
+func (l *line) resume(e *domain.RoomEvent) {
+	stood := e.Since.Add(domain.RoomOutage)
+	for i := range l.rounds {
+		if r := &l.rounds[i]; r.expires.After(stood) {
+			r.expires = r.expires.Add(e.At.Sub(e.Since))
+		}
+	}
+}
+
+// round returns the round with a sequence number, or nil if its passes have expired.
+func (l *line) round(seq uint32) *round {
+	i, found := slices.BinarySearchFunc(l.rounds, seq, func(r round, seq uint32) int { return cmp.Compare(r.seq, seq) })
+	if !found {
+		return nil
+	}
+	return &l.rounds[i]
 }
 
 // start changes the indexes from numbers to positions.
@@ -161,9 +186,9 @@ func (l *line) start(order []uint32) {
 	}
 	seen, over, passes := l.seen, l.over, l.passes
 	l.seen, l.over = make([]uint32, max(len(seen), len(order), 64*len(over.words))), bitmap{}
-	l.passes = make(map[uint32]admission, len(passes))
-	for number, a := range passes { // the row was read before the start, the events after it
-		l.passes[l.indexOf(number)] = a
+	l.passes = make(map[uint32]uint32, len(passes))
+	for number, seq := range passes { // the row was read before the start, the events after it
+		l.passes[l.indexOf(number)] = seq
 	}
 	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
 		i := l.indexOf(number)
@@ -177,7 +202,7 @@ func (l *line) start(order []uint32) {
 }
 
 // applyEvent applies one event.
-func (l *line) applyEvent(e *domain.RoomEvent, now time.Time) {
+func (l *line) applyEvent(e *domain.RoomEvent) {
 	if e.Seq <= l.applied {
 		return
 	}
@@ -194,12 +219,14 @@ func (l *line) applyEvent(e *domain.RoomEvent, now time.Time) {
 			l.behind.set(l.indexOf(n))
 		}
 	case domain.RoomAdmitted:
-		l.admit(e, now)
+		l.admit(e)
+	case domain.RoomResumed:
+		l.resume(e)
 	}
 }
 
 // admit applies an admission.
-func (l *line) admit(e *domain.RoomEvent, now time.Time) {
+func (l *line) admit(e *domain.RoomEvent) {
 	l.admitAt, l.present = e.At, e.Present
 	l.admitted += len(e.Numbers)
 	l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
@@ -207,9 +234,7 @@ func (l *line) admit(e *domain.RoomEvent, now time.Time) {
 	for _, n := range e.Numbers {
 		i := l.indexOf(n)
 		l.end(i)
-		if e.ExpiresAt.After(now) {
-			l.passes[i] = admission{round: e.Seq, expires: e.ExpiresAt}
-		}
+		l.passes[i] = e.Seq
 	}
 }
 
@@ -234,28 +259,23 @@ func (l *line) turnOf(number uint32) (over bool, round uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.indexOf(number)
-	return l.over.has(i), l.passes[i].round
+	return l.over.has(i), l.passes[i]
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
 func (l *line) remove(number uint32) {
 	i := l.indexOf(number)
 	l.end(i)
-	a, ok := l.passes[i]
-	if !ok {
-		return
+	if round := l.round(l.passes[i]); round != nil {
+		round.buyers--
 	}
 	delete(l.passes, i)
-	for j := range l.rounds {
-		if l.rounds[j].seq == a.round {
-			l.rounds[j].buyers--
-		}
-	}
 }
 
 // turn is the present state of one place.
 type turn struct {
 	over    bool      // the buyer left, or the pass has expired
+	held    bool      // nobody can buy, and the pass gets the time back
 	expires time.Time // of the pass; zero if the buyer is not admitted
 	round   uint32    // of the pass
 	lobby   bool
@@ -271,8 +291,11 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.indexOf(number)
-	if a, ok := l.passes[i]; ok && a.expires.After(now) {
-		return turn{expires: a.expires, round: a.round}
+	if r := l.round(l.passes[i]); r != nil && r.expires.After(l.passTime(now)) {
+		if r.expires.After(now) {
+			return turn{expires: r.expires, round: r.seq}
+		}
+		return turn{held: true, round: r.seq}
 	}
 	if l.over.has(i) {
 		return turn{over: true}

@@ -38,3 +38,28 @@ func TestFirstAdmissionWaitsForOtherServers(t *testing.T) {
 	r.now = r.now.Add(reportLife)
 	require.NotEmpty(t, r.admit(0, report{At: r.now.UnixMilli()}))
 }
+
+// A server that starts after an outage reads the log in several steps, and extends the passes that the others held.
+func TestLateServerAgreesOnOutage(t *testing.T) {
+	r := newTestRoom(t, 20)
+	order := LobbyOrder(r.room.Seed, 20)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	admitted := func(position, expires int) domain.RoomEvent {
+		return domain.RoomEvent{
+			VoucherID: 1, Kind: domain.RoomAdmitted, At: at(1), ExpiresAt: at(expires), Numbers: order[position : position+1],
+		}
+	}
+	outage := domain.RoomEvent{VoucherID: 1, Kind: domain.RoomResumed, Since: at(28), At: at(60)}
+
+	late := &testRoom{line: newLine(), t: t, sale: r.sale, now: at(64), room: r.room}
+	late.room.Heartbeat = at(64)
+	late.read(admitted(0, 33), admitted(1, 34))
+	late.read(outage)
+	late.read()
+	require.True(t, late.ask(order[0]).over, "it expired before the outage was known")
+	require.Equal(t, at(66), late.ask(order[1]).expires)
+	late.now = at(66)
+	late.read()
+	require.True(t, late.ask(order[1]).over, "without a further heartbeat")
+	require.Zero(t, late.outstanding())
+}

@@ -21,6 +21,8 @@ const (
 	roomTimeout = 2 * time.Second
 	// roomPurge is the interval at which a server deletes old places, in batches with a pause for other writers.
 	roomPurge, purgePause = time.Hour, 20 * time.Millisecond
+	// heartbeatEvery is the interval of the heartbeats of a room, by all servers together.
+	heartbeatEvery = time.Second
 	// roomIdle is how long a room without requests is kept in memory.
 	roomIdle = 10 * time.Minute
 )
@@ -37,6 +39,9 @@ type RoomStore interface {
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
 	// StartRoom fixes seed and size of the lobby, unless that is done already or the sale has not begun.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error
+	// Heartbeat records that a server can sell. If the last heartbeat is more than domain.RoomOutage ago, it stores an
+	// event with the end of the outage.
+	Heartbeat(ctx context.Context, voucherID int64) error
 	// Admit stores an event. Error: domain.ErrInvalidState if another event has its sequence number.
 	Admit(ctx context.Context, e domain.RoomEvent) error
 	// Rooms returns the rooms that exist, by voucher, with what follows the cursors, and the time of the database. No
@@ -60,6 +65,8 @@ type RoomsConfig struct {
 	Peers Peers
 	// Stock returns how many units a sale may still sell if the database does not know all orders; nil if it does.
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
+	// Sells returns why this server can place no orders, besides a database that fails; nil as far as it knows. May be nil.
+	Sells func(ctx context.Context) error
 	// Changed is called when the state of the waiting buyers of a sale may have changed.
 	Changed func(voucherID int64)
 	// Admitted receives the number of buyers of every admission that this server makes. May be nil.
@@ -108,6 +115,9 @@ type leave struct {
 func NewRooms(cfg RoomsConfig) *Rooms {
 	if cfg.Admitted == nil {
 		cfg.Admitted = func(int) {}
+	}
+	if cfg.Sells == nil {
+		cfg.Sells = func(context.Context) error { return nil }
 	}
 	r := &Rooms{cfg: cfg, lines: map[int64]*openLine{}, ticks: make(chan struct{}, 1)}
 	// The key of a call is the voucher, and a batch has one key.
@@ -196,12 +206,24 @@ func (r *Rooms) Run(ctx context.Context) {
 		if err := r.read(ctx); err != nil {
 			return err
 		}
-		var errs []error
+		if len(lines) == 0 {
+			return nil
+		}
+
+		sells := r.sells(ctx)
+		errs := []error{sells}
 		for id, l := range lines {
-			errs = append(errs, r.admit(ctx, id, l, reports[id]))
+			errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
 		}
 		return errors.Join(errs...)
 	}}.Loop(ctx)
+}
+
+// sells is Sells within half of the time, so that a Redis that hangs does not delay the start of a room.
+func (r *Rooms) sells(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roomTimeout/2)
+	defer cancel()
+	return r.cfg.Sells(ctx)
 }
 
 func (r *Rooms) purge(ctx context.Context) error {
@@ -222,14 +244,14 @@ func (r *Rooms) purgeBatch(ctx context.Context) (int, error) {
 	return r.cfg.Store.PurgePlaces(ctx)
 }
 
-// inUse returns the lines that were read and forgets those without requests.
+// inUse returns the lines that were read and forgets those without requests and passes.
 func (r *Rooms) inUse() map[int64]*line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lines := make(map[int64]*line, len(r.lines))
 	for id, l := range r.lines {
 		switch {
-		case time.Since(l.asked) > roomIdle:
+		case time.Since(l.asked) > roomIdle && !(l.mayAdmit() && l.hasPasses()):
 			delete(r.lines, id)
 		case l.ready:
 			lines[id] = l.line
@@ -276,8 +298,8 @@ func (r *Rooms) read(ctx context.Context) error {
 	return nil
 }
 
-// admit starts a room whose sale has begun, or admits the buyers who are due.
-func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report) error {
+// admit starts a room whose sale has begun. If this server sells, it records that and admits the buyers who are due.
+func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report, sells bool) error {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
 	if err != nil || v.Sale == nil {
 		return err
@@ -289,20 +311,34 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.mu.Unlock()
 		r.cfg.Changed(voucherID)
 	}
-	if open := v.CheckOpen(now) == nil && v.Sale.Entry.Mode == domain.EntryRoom; !open || l.room.Joined == 0 {
+	// Passes also expire after the end of the sale.
+	closed := v.CheckOpen(now)
+	if v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 || closed != nil && !errors.Is(closed, domain.ErrSaleEnded) {
 		return nil
 	}
 	if l.room.StartedAt.IsZero() {
+		if closed != nil {
+			return nil
+		}
 		var seed [32]byte
 		_, _ = rand.Read(seed[:]) // never fails
 		return r.cfg.Store.StartRoom(ctx, voucherID, seed)
 	}
-	if v.Sale.Entry.Paused {
+
+	if !sells {
 		return nil
 	}
 	stock, err := r.stock(ctx, voucherID, l)
 	if err != nil {
 		return err
+	}
+	if age := now.Sub(l.room.Heartbeat); age >= heartbeatEvery || age < 0 { // the clock went back
+		if err := r.cfg.Store.Heartbeat(ctx, voucherID); err != nil {
+			return err
+		}
+	}
+	if closed != nil || v.Sale.Entry.Paused {
+		return nil
 	}
 	e := l.next(reports, v.Sale, stock, now)
 	if len(e.Numbers) == 0 {
@@ -311,7 +347,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 	err = r.cfg.Store.Admit(ctx, e)
 	if err == nil {
 		l.mu.Lock()
-		l.applyEvent(&e, now)
+		l.applyEvent(&e)
 		l.count()
 		l.mu.Unlock()
 		r.cfg.Admitted(len(e.Numbers))

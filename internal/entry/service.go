@@ -150,7 +150,11 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
 		over := t.over || record.HasUsed(t.round)
 		if !over || item.request.Lost >= 0 {
-			return s.admission(userID, v, place.number, t)
+			a, err := s.admission(userID, v, place.number, t)
+			if err != nil {
+				proof.giveBack(ctx)
+			}
+			return a, err
 		}
 		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
 	}
@@ -225,10 +229,13 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	return s.admission(userID, &v, number, t)
 }
 
-// admission returns the answer for a place. Error: domain.ErrPlaceLost.
+// admission returns the answer for a place. Errors: domain.ErrPlaceLost, domain.ErrUnavailable (an outage goes on).
 func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
-	if t.over {
+	switch {
+	case t.over:
 		return Admission{}, domain.ErrPlaceLost
+	case t.held:
+		return Admission{}, domain.ErrUnavailable
 	}
 	a := Admission{
 		State: Waiting, Ticket: s.Tickets.Issue(userID, v.ID, number), Number: number, Ahead: t.ahead, ETA: t.eta, Poll: t.poll,

@@ -28,6 +28,9 @@ type world struct {
 	exchange func(ctx context.Context) error
 	clock    time.Duration // of the database, ahead of the server
 	delay    time.Duration // from a reading of the rooms to its reply
+	down     bool          // the database does not answer
+	mute     int           // so many servers, the first ones, cannot sell
+	servers  int           // that were started
 }
 
 // newWorld returns a world with a sale of a million units per voucher, which begins in a minute.
@@ -117,7 +120,21 @@ func (w *world) StartRoom(_ context.Context, id int64, seed [32]byte) error {
 	defer w.call("StartRoom")()
 	if r := w.rooms[id]; r.StartedAt.IsZero() {
 		r.StartedAt, r.Seed, r.Size = w.now(), seed, r.Joined
+		r.Heartbeat = r.StartedAt
 	}
+	return nil
+}
+
+func (w *world) Heartbeat(_ context.Context, id int64) error {
+	defer w.call("Heartbeat")()
+	if w.down {
+		return domain.ErrUnavailable
+	}
+	r := w.rooms[id]
+	if now := w.now(); now.Sub(r.Heartbeat) > domain.RoomOutage {
+		w.append(domain.RoomEvent{VoucherID: id, Kind: domain.RoomResumed, Since: r.Heartbeat, At: now})
+	}
+	r.Heartbeat = w.now()
 	return nil
 }
 
@@ -136,7 +153,7 @@ func (w *world) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) (r
 	unlock := w.call("Rooms")
 	delay := w.delay
 	defer func() { unlock(); time.Sleep(delay) }()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || w.down {
 		return nil, now, domain.ErrUnavailable
 	}
 	for id, cursor := range after {
@@ -174,16 +191,33 @@ func (w *world) admitted(id int64) (numbers []uint32) {
 func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, server *entry.Service)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := w()
-		rooms := entry.NewRooms(entry.RoomsConfig{
-			Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
-			Admitted: func(n int) { w.change(func() { w.calls["admitted buyers"] += n }) },
-		})
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { rooms.Run(ctx) })
-		defer func() { stop(); wg.Wait() }()
-		fn(t, w, &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now})
+		server, stop := w.serve(t)
+		defer stop()
+		fn(t, w, server)
 	})
+}
+
+// serve runs a server until stop is called.
+func (w *world) serve(t *testing.T) (server *entry.Service, stop func()) {
+	number := w.servers
+	w.servers++
+	rooms := entry.NewRooms(entry.RoomsConfig{
+		Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+		Admitted: func(n int) { w.change(func() { w.calls["admitted buyers"] += n }) },
+		Sells: func(context.Context) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if number < w.mute {
+				return domain.ErrUnavailable
+			}
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { rooms.Run(ctx) })
+	server = &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now}
+	return server, func() { cancel(); wg.Wait() }
 }
 
 // ask sends a poll of the buyer at a place, whose user id is the number.

@@ -52,6 +52,13 @@ func (l *line) mayAdmit() bool {
 	return l.sale.entry.Mode == domain.EntryRoom && (l.sale.state == domain.StateUpcoming || l.sale.state == domain.StateOnSale)
 }
 
+// hasPasses reports whether valid passes have not bought.
+func (l *line) hasPasses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outstanding() > 0
+}
+
 // keep stores the reports of all servers for the figures.
 func (l *line) keep(reports []report) {
 	l.mu.Lock()

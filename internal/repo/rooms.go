@@ -25,6 +25,8 @@ type roomRow struct {
 	Size      uint32
 	Seed      []byte
 	StartedAt *time.Time
+
+	HeartbeatAt *time.Time
 }
 
 func (roomRow) TableName() string { return "rooms" }
@@ -50,6 +52,7 @@ type roomEventRow struct {
 	Seq       uint32 `gorm:"primaryKey;autoIncrement:false"`
 	Kind      int8
 	At        time.Time
+	Since     *time.Time
 	ExpiresAt *time.Time
 	Present   int
 	Bought    int `gorm:"->"` // counted by the transactions of the orders
@@ -161,7 +164,7 @@ func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) e
 		if err != nil || begun == 0 {
 			return err
 		}
-		return tx.Model(&room).Updates(map[string]any{"seed": seed[:], "size": room.Joined, "started_at": now}).Error
+		return tx.Model(&room).Updates(map[string]any{"seed": seed[:], "size": room.Joined, "started_at": now, "heartbeat_at": now}).Error
 	})
 }
 
@@ -290,6 +293,29 @@ func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
 	})
 }
 
+// Heartbeat implements entry.RoomStore. The row of the room is locked, so that of several servers one ends an outage.
+func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		room, err := lockRoom(tx, voucherID)
+		if err != nil {
+			return err
+		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+
+		last := room.HeartbeatAt
+		if last != nil && now.Sub(*last) > domain.RoomOutage {
+			e := domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomResumed, Since: *last, At: now}
+			if err := appendEvent(tx, e); err != nil {
+				return err
+			}
+		}
+		return tx.Model(&room).Update("heartbeat_at", now).Error
+	})
+}
+
 // maxEvents bounds the events of one read.
 const maxEvents = 500
 
@@ -326,6 +352,9 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 		if row.StartedAt != nil {
 			room.StartedAt = *row.StartedAt
 			copy(room.Seed[:], row.Seed)
+		}
+		if row.HeartbeatAt != nil {
+			room.Heartbeat = *row.HeartbeatAt
 		}
 		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
 			return nil, now, s.db.Translate(err)
@@ -399,6 +428,9 @@ func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([
 
 func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
 	row := roomEventRow{VoucherID: e.VoucherID, Seq: e.Seq, Kind: int8(e.Kind), At: e.At, Present: e.Present, Data: []byte{}}
+	if !e.Since.IsZero() {
+		row.Since = &e.Since
+	}
 	if !e.ExpiresAt.IsZero() {
 		row.ExpiresAt = &e.ExpiresAt
 	}
@@ -410,6 +442,9 @@ func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
 
 func (r *roomEventRow) event() (domain.RoomEvent, error) {
 	e := domain.RoomEvent{VoucherID: r.VoucherID, Seq: r.Seq, Kind: domain.RoomEventKind(r.Kind), At: r.At, Present: r.Present}
+	if r.Since != nil {
+		e.Since = *r.Since
+	}
 	if r.ExpiresAt != nil {
 		e.ExpiresAt = *r.ExpiresAt
 	}

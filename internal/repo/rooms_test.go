@@ -106,6 +106,42 @@ func TestStartRoom(t *testing.T) {
 	})
 }
 
+// A heartbeat after a silence stores one event, whichever server is the first. Before the start there is none.
+func TestRoomHeartbeat(t *testing.T) {
+	onEachWithSale(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		_, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}})
+		require.NoError(t, err)
+		r, _ := room(t, s, 0)
+		require.Zero(t, r.Heartbeat)
+		require.NoError(t, s.StartRoom(ctx, 1, [32]byte{}))
+		r, _ = room(t, s, 0)
+		require.Equal(t, r.StartedAt, r.Heartbeat)
+		require.NoError(t, s.Heartbeat(ctx, 1))
+		r, _ = room(t, s, 0)
+		require.Empty(t, r.Events)
+
+		last := r.StartedAt.Add(-time.Minute)
+		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE rooms SET heartbeat_at = ?", last).Error)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := s.Heartbeat(ctx, 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		r, now := room(t, s, 0)
+		require.WithinDuration(t, now, r.Heartbeat, domain.RoomOutage)
+		require.Len(t, r.Events, 1)
+		resumed := r.Events[0]
+		require.WithinDuration(t, r.Heartbeat, resumed.At, domain.RoomOutage)
+		resumed.At = time.Time{}
+		require.Equal(t, domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomResumed, Since: last}, resumed)
+	})
+}
+
 // Admissions and departures have the sequence numbers 1, 2, 3 and so on; of two servers that admit, one does.
 func TestRoomEvents(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
