@@ -163,7 +163,7 @@ const stubRoom = `{
 	window.answer = (a, o) => {
 		if (a.endsWith("/entry/events")) return down ? Promise.reject(new TypeError("cut")) : open(o);
 		if (a.startsWith("POST") && a.endsWith("/entry")) return reply(202, joined);
-		if (a.startsWith("GET") && a.endsWith("/entry")) return problem(403, "entry_required");
+		if (a.startsWith("GET") && a.endsWith("/entry")) return window.outage ? problem(503, "unavailable") : problem(403, "entry_required");
 	};
 }`
 
@@ -192,6 +192,13 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0, paused: true, message: "Back at noon." })`)
 	v.reads(note, "You are next. The shop has paused admissions.")
 	v.reads(card(sale)+" [data-message]", "Back at noon.")
+
+	// The pass expires during an outage, after which the server gives another one. Source: cloudflare/cloudflare-docs#16645.
+	v.run(`window.outage = true; push("entry", { state: "admitted", pass: "p", expires_at: new Date(Date.now() + 2000).toISOString() })`)
+	v.until(canBuy(sale))
+	v.reads(note, "Connection lost. Your place is kept.")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	v.run(`window.outage = false`)
 
 	v.run(`push("entry", { state: "admitted", pass: "no pass of this server", expires_at: new Date(Date.now() + 90_000).toISOString() })`)
 	v.until(canBuy(sale))

@@ -260,44 +260,46 @@ parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1;var POLL2=5e3;var RETRY2=1e3;var SLOWEST=8e3;var STORED="seckill.place.";var places=new Map;var changes5=topic();
 var channel3="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.rooms"):null;var streams2=0;var heldUntil2=0;
 var onChange3=changes5.on;function place(id){const state2=places.get(id)?.state??{is:"none"};return state2.is==="admitte\
-d"&&state2.until<=now()?{is:"lost"}:state2}function badge2(){const all2=[...places.keys()].map(place);if(all2.some(p2=>p2.
-is==="admitted"))return t("room.badgeTurn");const positions=all2.filter(p2=>p2.is==="waiting").map(p2=>p2.position);if(positions.
-length>0)return t("room.badge",{position:Math.min(...positions)});return all2.some(p2=>p2.is==="lobby")?t("room.badgeLob\
-by"):""}function begin(id,user2,answer){stop(id);const p2={user:user2,ticket:answer.ticket,state:{is:"asking"},abort:new AbortController};
-places.set(id,p2);store(user2,id,p2.ticket);take(id,p2,answer);keep(id,p2)}async function leave(id){const p2=places.get(
-id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){if(problem2.code!=="entry_required")
-throw problem2}if(places.get(id)===p2)drop2(id,p2,"none")}function done(id){const p2=places.get(id);if(p2)drop2(id,p2,"n\
-one")}async function renew2(id){const p2=places.get(id);if(!p2)return void 0;try{take(id,p2,await getMine(path(id),{as:p2.
-user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}var path=id=>`/vouchers/${id}/ent\
-ry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){if(places.get(id)!==p2)return;p2.state=state2;
-channel3?.postMessage({user:p2.user,id,state:state2});changes5.emit(id)}function take(id,p2,a2){set(id,p2,{is:a2.state,pass:a2.
-pass,until:Date.parse(a2.expires_at),position:a2.position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.
-message})}function fail(id,p2,{code}){if(code==="entry_required")drop2(id,p2,"lost");else if(["sale_ended","invalid_stat\
-e","not_found"].includes(code))drop2(id,p2,"none");else if(code==="sold_out")set(id,p2,{is:"sold_out"});else if(code==="\
-sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,offline:true})}function drop2(id,p2,is){if(places.
-get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}function stop(id){places.get(id)?.abort.abort();
-places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.removeItem(`${STORED}${user2}.${id}`);else
-localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){const{signal}=p2.abort;const lead=()=>new Promise(
-release=>{p2.leads=true;signal.addEventListener("abort",release);watch(id,p2).finally(release)});if(!navigator.locks)return poll2(
-id,p2);return navigator.locks.request(`${STORED}${p2.user}.${id}`,{signal},lead).catch(err=>{if(!signal.aborted)throw err})}
-async function watch(id,p2){if(streams2>=MAX_STREAMS2)return poll2(id,p2);while(!p2.abort.signal.aborted){if(performance.
-now()<heldUntil2)await poll2(id,p2,heldUntil2);else if(await stream(id,p2))heldUntil2=performance.now()+HELD;else return}}
-async function stream(id,p2){streams2++;return follow(`${path(id)}/events`,{signal:p2.abort.signal,headers:headers(p2),most:SLOWEST,
-onEvent:({event,data})=>(event==="end"?fail:take)(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&fail(id,p2,problem2)}).
-finally(()=>streams2--)}async function poll2(id,p2,until=Infinity){const{signal}=p2.abort;for(let failures2=0;!signal.aborted&&
-performance.now()<until;){let pause2=0;try{const answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});
-failures2=0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.
-aborted)return;pause2=problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);fail(id,p2,problem2)}await pauseOrOnline(pause2,
-signal)}}function restore(user2){for(const id of[...places.keys()])stop(id);changes5.emit();if(!user2)return;const prefix=`${STORED}${user2.
-id}.`;let names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(prefix))}catch{}for(const name2 of names)
-adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:true})}function adopt2(user2,id,state2){
-let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}\
-.${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController};places.set(id,p2);if(ticket!==null)keep(id,
-p2)}p2.state=state2;if(["none","lost"].includes(state2.is))p2.abort.abort();changes5.emit(id)}function start3(){session.
-on(restore);if(session.user())restore(session.user());addEventListener("pagehide",()=>restore(null));addEventListener("p\
-ageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
-hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.
-leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
+d"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){const all2=[...places.keys()].map(
+place);if(all2.some(p2=>p2.is==="admitted"))return t("room.badgeTurn");const positions=all2.filter(p2=>p2.is==="waiting").
+map(p2=>p2.position);if(positions.length>0)return t("room.badge",{position:Math.min(...positions)});return all2.some(p2=>p2.
+is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);const p2={user:user2,ticket:answer.ticket,
+state:{is:"asking"},abort:new AbortController};places.set(id,p2);store(user2,id,p2.ticket);take(id,p2,answer);keep(id,p2)}
+async function leave(id){const p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){
+if(problem2.code!=="entry_required")throw problem2}if(places.get(id)===p2)drop2(id,p2,"none")}function done(id){const p2=places.
+get(id);if(p2)drop2(id,p2,"none")}async function renew2(id){const p2=places.get(id);if(!p2)return void 0;try{take(id,p2,
+await getMine(path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}var path=id=>`\
+/vouchers/${id}/entry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){if(places.get(id)!==p2)
+return;p2.state=state2;channel3?.postMessage({user:p2.user,id,state:state2});changes5.emit(id)}function take(id,p2,a2){const until=Date.
+parse(a2.expires_at);if(a2.state==="admitted"&&until!==p2.state.until){clearTimeout(p2.expiry);p2.expiry=setTimeout(()=>places.
+get(id)===p2&&!p2.abort.signal.aborted&&renew2(id),until-now())}set(id,p2,{is:a2.state,pass:a2.pass,until,position:a2.position,
+ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function fail(id,p2,{code}){if(code==="entry_req\
+uired")drop2(id,p2,"lost");else if(["sale_ended","invalid_state","not_found"].includes(code))drop2(id,p2,"none");else if(code===
+"sold_out")set(id,p2,{is:"sold_out"});else if(code==="sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,
+offline:true})}function drop2(id,p2,is){if(places.get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}
+function stop(id){places.get(id)?.abort.abort();places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.
+removeItem(`${STORED}${user2}.${id}`);else localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){
+const{signal}=p2.abort;const lead=()=>new Promise(release=>{p2.leads=true;signal.addEventListener("abort",release);watch(
+id,p2).finally(release)});if(!navigator.locks)return poll2(id,p2);return navigator.locks.request(`${STORED}${p2.user}.${id}`,
+{signal},lead).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=MAX_STREAMS2)return poll2(
+id,p2);while(!p2.abort.signal.aborted){if(performance.now()<heldUntil2)await poll2(id,p2,heldUntil2);else if(await stream(
+id,p2))heldUntil2=performance.now()+HELD;else return}}async function stream(id,p2){streams2++;return follow(`${path(id)}\
+/events`,{signal:p2.abort.signal,headers:headers(p2),most:SLOWEST,onEvent:({event,data})=>(event==="end"?fail:take)(id,p2,
+JSON.parse(data)),onProblem:problem2=>problem2&&fail(id,p2,problem2)}).finally(()=>streams2--)}async function poll2(id,p2,until=Infinity){
+const{signal}=p2.abort;for(let failures2=0;!signal.aborted&&performance.now()<until;){let pause2=0;try{const answer=await getMine(
+path(id),{as:p2.user,headers:headers(p2),signal});failures2=0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){
+if(!problem2.code)throw problem2;if(signal.aborted)return;pause2=problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);
+fail(id,p2,problem2)}await pauseOrOnline(pause2,signal)}}function restore(user2){for(const id of[...places.keys()])stop(
+id);changes5.emit();if(!user2)return;const prefix=`${STORED}${user2.id}.`;let names=[];try{names=Object.keys(localStorage).
+filter(name2=>name2.startsWith(prefix))}catch{}for(const name2 of names)adopt2(user2.id,name2.slice(prefix.length),{is:"\
+asking"});channel3?.postMessage({user:user2.id,hello:true})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||
+p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}.${id}`)}catch{}p2={user:user2,
+ticket,state:state2,abort:new AbortController};places.set(id,p2);if(ticket!==null)keep(id,p2)}p2.state=state2;if(["none",
+"lost"].includes(state2.is))p2.abort.abort();changes5.emit(id)}function start3(){session.on(restore);if(session.user())restore(
+session.user());addEventListener("pagehide",()=>restore(null));addEventListener("pageshow",event=>event.persisted&&restore(
+session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,hello}})=>{if(user2!==session.user()?.
+id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.leads&&!p2.abort.signal.aborted)channel3.
+postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
 missing:()=>missing2,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
 soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
 var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.

@@ -25,7 +25,7 @@ export const onChange = changes.on;
 
 // place returns the visitor's place in the waiting room of a sale as {is, ...}:
 //   none      no place
-//   asking    there is a ticket, and the server has not answered yet
+//   asking    there is a ticket, and the server has not answered yet, or not since the pass expired
 //   lobby     waits for the start
 //   waiting   waits for the turn, at `position` with `ahead` buyers ahead; `eta` is in seconds, undefined if unknown
 //   admitted  may buy with `pass` until `until` (server time in ms)
@@ -34,7 +34,8 @@ export const onChange = changes.on;
 // `paused` and `message` are the shop's. `offline` is set while the server does not answer.
 export function place(id) {
   const state = places.get(id)?.state ?? { is: "none" };
-  return state.is === "admitted" && state.until <= clock.now() ? { is: "lost" } : state;
+  // After an outage the server gives another pass.
+  return state.is === "admitted" && state.until <= clock.now() ? { is: "asking", offline: state.offline } : state;
 }
 
 // badge returns the most urgent place in a few words, for the title of the page; "" without a place.
@@ -95,11 +96,16 @@ function set(id, p, state) {
   changes.emit(id);
 }
 
-// take handles an answer of the server.
+// take handles an answer of the server. When a pass expires, it asks again.
 function take(id, p, a) {
+  const until = Date.parse(a.expires_at);
+  if (a.state === "admitted" && until !== p.state.until) {
+    clearTimeout(p.expiry);
+    p.expiry = setTimeout(() => places.get(id) === p && !p.abort.signal.aborted && renew(id), until - clock.now());
+  }
   set(id, p, {
-    is: a.state, pass: a.pass, until: Date.parse(a.expires_at), position: a.position, ahead: a.ahead, eta: a.eta_seconds,
-    paused: a.paused, message: a.message,
+    is: a.state, pass: a.pass, until, position: a.position, ahead: a.ahead, eta: a.eta_seconds, paused: a.paused,
+    message: a.message,
   });
 }
 
