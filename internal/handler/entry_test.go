@@ -321,3 +321,101 @@ func TestDrawnRoomServesNoLaterStart(t *testing.T) {
 		time.Now().UTC().AddDate(0, 0, -9), time.Now().UTC().AddDate(0, 0, -8), old.ID)
 	admin.patch(old.adminPath(), map[string]any{"end_at": at(time.Hour)}).problem(http.StatusConflict, "invalid_state")
 }
+
+// What an operator does to a sale costs no admitted buyer the turn. Source: intechnicauk.wordpress.com/tag/ticketing.
+func TestOperatorKeepsTurns(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.runRooms()
+	admin := e.admin()
+	for i, c := range []struct {
+		path   string // after that of the sale
+		change map[string]any
+		status int
+	}{
+		{"/room", map[string]any{"paused": true, "message": "The kitchen is on fire."}, http.StatusOK},
+		{"/room", map[string]any{"rate": 1}, http.StatusOK},
+		{"/stock", map[string]any{"delta": 3, "reason": "more"}, http.StatusOK},
+		{"", map[string]any{"begin_at": time.Now().Add(10 * time.Minute).UTC()}, http.StatusConflict},
+		{"", map[string]any{"end_at": time.Now().Add(10 * time.Hour).UTC()}, http.StatusOK},
+		{"", map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": 1}}, http.StatusOK},
+	} {
+		v := e.roomSale(1, -time.Minute)
+		buyer := e.buyer(10 + i).admitted(v)
+		if c.path == "" {
+			admin.patch(v.adminPath(), c.change).want(c.status)
+		} else {
+			admin.post(v.adminPath()+c.path, c.change).want(c.status)
+		}
+		buyer.place(v)
+	}
+}
+
+// To buyers, the room of a sale that is not published does not exist.
+func TestUnpublishedRoomIsInvisible(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room"} }
+	published := e.sale(5, room)
+	ticket := decode[struct{ Ticket string }](e.buyer(1).post(e.roomSale(5, time.Minute).path()+"/entry", nil).want(http.StatusAccepted)).Ticket
+	e.admin().patch(published.adminPath(), map[string]any{"status": "off"}).want(http.StatusOK)
+	for _, v := range []voucherView{{ID: "77"}, published, e.draft(room), e.draft()} {
+		for _, c := range []client{e.buyer(1).bad(), e.buyer(1).with("X-Entry-Ticket", ticket)} {
+			c.get(v.path()+"/entry").problem(http.StatusNotFound, "not_found")
+			c.get(v.path()+"/entry/events").problem(http.StatusNotFound, "not_found")
+			c.post(v.path()+"/entry", nil).problem(http.StatusNotFound, "not_found")
+		}
+	}
+}
+
+// An account that lets its pass expire waits behind a buyer who comes later, and cannot escape that by leaving, neither
+// the place of the pass nor the next one.
+func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.runRooms()
+	admin := e.admin()
+	v := e.roomSale(1, -time.Hour)
+	passTTL := func(seconds int) {
+		admin.patch(v.adminPath(), map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": seconds}}).want(http.StatusOK)
+	}
+	type place struct {
+		Pass   string
+		Ticket string
+		Ahead  *int
+	}
+	passTTL(1)
+	idle := e.buyer(1)
+	var first place
+	require.Eventually(t, func() bool {
+		first = decode[place](idle.post(v.path()+"/entry", nil))
+		return first.Pass != ""
+	}, time.Minute, 50*time.Millisecond)
+	admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
+	passTTL(3600)
+	leave := func(ticket string) {
+		t.Helper()
+		idle.with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
+	}
+	waiting := func(c client) (p place) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			p = decode[place](c.post(v.path()+"/entry", nil))
+			return p.Ahead != nil
+		}, time.Minute, 50*time.Millisecond)
+		return p
+	}
+	require.Eventually(t, func() bool {
+		return idle.with("X-Entry-Ticket", first.Ticket).get(v.path()+"/entry").status == http.StatusForbidden
+	}, time.Minute, 50*time.Millisecond, "the pass expires")
+	leave(first.Ticket)
+	again := waiting(idle)
+	leave(again.Ticket)
+	require.NotEqual(t, again.Ticket, waiting(idle).Ticket)
+	newcomer := e.buyer(2)
+	require.Eventually(t, func() bool { return *waiting(newcomer).Ahead == 0 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return *waiting(idle).Ahead == 1 }, time.Minute, 50*time.Millisecond)
+
+	admin.post(v.adminPath()+"/room", map[string]any{"paused": false}).want(http.StatusOK)
+	newcomer.admitted(v).place(v)
+}
