@@ -67,15 +67,23 @@ var ErrTooMany = errors.New("too many")
 //
 // The zero value is ready. It is safe for concurrent use.
 type buyerList struct {
-	mu       sync.Mutex
-	users    []int64             // sorted; never modified, only replaced
-	loaded   bool                // users were read
-	began    time.Time           // the begin of that read
-	covers   time.Time           // when a unit last moved before that read
-	since    map[int64]time.Time // buyers of this process after that, and when they bought
-	returned time.Time           // when a returned unit was last seen
-	reading  chan struct{}       // closed when the running read ends; nil if none runs
-	next     time.Time           // when the next read may begin
+	mu sync.Mutex
+	// Sorted; never modified, only replaced.
+	users []int64
+	// Whether users were read.
+	loaded bool
+	// When that read began.
+	began time.Time
+	// When a unit last moved before that read.
+	covers time.Time
+	// Buyers of this process after that, and when they bought.
+	since map[int64]time.Time
+	// When a returned unit was last seen.
+	returned time.Time
+	// Closed when the running read ends; nil if none runs.
+	reading chan struct{}
+	// When the next read may begin.
+	next time.Time
 }
 
 // mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
@@ -86,6 +94,7 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, 
 	if !ok {
 		return true, false
 	}
+
 	// The sale comes first, so that the list has the buyers of all moves that this read shows. The snapshot is left
 	// alone: in lane queue it shows the shortage before the database does.
 	read := func(ctx context.Context) ([]int64, time.Time, error) {
@@ -96,14 +105,17 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, 
 		users, err := store.Holders(ctx, voucherID, maxBuyers)
 		return users, changedAt(&v), err
 	}
+
 	l := &e.buyers
 	may, sure, reading := l.find(ctx, e.current.Load(), read, userID)
 	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
 		may, sure, _ = l.find(ctx, e.current.Load(), read, userID)
 	}
+
 	if !may && !sure {
 		return s.staleLookups.Allow(), false
 	}
+
 	return may, sure
 }
 
@@ -123,17 +135,23 @@ func (l *buyerList) find(
 		l.reading = make(chan struct{})
 		go l.read(context.WithoutCancel(ctx), read, now)
 	}
+
 	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
 	current = current && now.Sub(snap.began) <= soldAgainDelay
-	users, loaded, reading := l.users, l.loaded, l.reading
+	users := l.users
+	loaded := l.loaded
+	reading = l.reading
 	_, bought := l.since[userID]
 	l.mu.Unlock()
+
 	if !loaded && !bought {
 		return true, false, reading
 	}
+
 	if !bought {
 		_, bought = slices.BinarySearch(users, userID)
 	}
+
 	return bought, bought || current, nil
 }
 
@@ -162,21 +180,29 @@ func changedAt(v *domain.Voucher) time.Time {
 func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, buyersTimeout)
 	defer cancel()
+
 	users, covers, err := read(ctx)
 	slices.Sort(users)
 	users = slices.Clip(slices.Compact(users))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := time.Now()
 	pause := now.Sub(began)
 	if err == nil || errors.Is(err, ErrTooMany) {
 		pause *= buyersReadShare
 	}
+
 	l.next = now.Add(max(pause, buyersPause))
+
 	if err == nil {
-		l.users, l.loaded, l.began, l.covers = users, true, began, covers
+		l.users = users
+		l.loaded = true
+		l.began = began
+		l.covers = covers
 		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })
 	}
+
 	close(l.reading)
 	l.reading = nil
 }
@@ -197,13 +223,20 @@ func (s *Sales) addBuyer(voucherID, userID int64) {
 	if !ok {
 		return
 	}
+
 	l := &e.buyers
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	switch {
-	case !l.loaded && l.reading == nil: // the first read finds the order
-	case len(l.since) >= maxNewBuyers: // the sale is not sold out any more: drop the list
-		l.users, l.loaded, l.since, l.returned = nil, false, nil, time.Now()
+	case !l.loaded && l.reading == nil:
+		// The first read finds the order.
+	case len(l.since) >= maxNewBuyers:
+		// The sale is not sold out any more: drop the list.
+		l.users = nil
+		l.loaded = false
+		l.since = nil
+		l.returned = time.Now()
 	default:
 		if l.since == nil {
 			l.since = map[int64]time.Time{}

@@ -27,13 +27,16 @@ const (
 // Catalog is a snapshot of the newest vouchers. It is never modified.
 type Catalog struct {
 	vouchers []*domain.Voucher // newest first
-	complete bool              // there are no older vouchers
-	at       time.Time         // when it was read
+	// Whether there are no older vouchers.
+	complete bool
+	// When it was read.
+	at time.Time
 }
 
-// List returns a page of the filtered list at now. ok is false if the page may continue with vouchers that are older
-// than the catalog.
-func (c *Catalog) List(f domain.VoucherFilter, now time.Time) (page []*domain.Voucher, ok bool) {
+// List returns a page of the filtered list at now. The second result is false if the page may continue with vouchers
+// that are older than the catalog.
+func (c *Catalog) List(f domain.VoucherFilter, now time.Time) ([]*domain.Voucher, bool) {
+	var page []*domain.Voucher
 	for _, v := range c.vouchers {
 		if len(page) == f.Page.Limit {
 			break
@@ -42,6 +45,7 @@ func (c *Catalog) List(f domain.VoucherFilter, now time.Time) (page []*domain.Vo
 			page = append(page, v)
 		}
 	}
+
 	return page, c.complete || len(page) == f.Page.Limit
 }
 
@@ -60,10 +64,13 @@ func (c *Catalog) Until(now time.Time) time.Time {
 type catalogSnapshot struct {
 	current atomic.Pointer[Catalog]
 
-	mu      sync.Mutex
-	reading chan struct{} // closed when the running read ends; nil if none runs
-	changes int           // counts changes; a read that began with a lower number is outdated
-	err     error         // of the last read
+	mu sync.Mutex
+	// Closed when the running read ends; nil if none runs.
+	reading chan struct{}
+	// Counts changes; a read that began with a lower number is outdated.
+	changes int
+	// The error of the last read.
+	err error
 }
 
 // Catalog returns the newest vouchers as they were less than a second ago, with every change that this process made to
@@ -71,25 +78,31 @@ type catalogSnapshot struct {
 // Error: ErrUnavailable.
 func (s *Sales) Catalog(ctx context.Context) (*Catalog, error) {
 	c := &s.catalog
+
 	// A running read may have begun before a change. The next one has not.
 	for range 2 {
 		now := c.current.Load()
 		if now != nil && time.Since(now.at) < catalogFresh {
 			return now, nil
 		}
+
 		read := s.refreshCatalog(ctx)
+
 		if now != nil && time.Since(now.at) < catalogStale {
 			return now, nil
 		}
+
 		select {
 		case <-read:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 		}
+
 		if err := c.lastErr(); err != nil {
 			return nil, err
 		}
 	}
+
 	return c.current.Load(), nil
 }
 
@@ -116,21 +129,26 @@ func (s *Sales) refreshCatalog(ctx context.Context) <-chan struct{} {
 func (s *Sales) readCatalog(ctx context.Context, changes int) {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
+
 	began := time.Now()
 	vouchers, err := s.newest(ctx)
 	next := &Catalog{complete: len(vouchers) <= maxCatalog, at: began}
 	for i := range vouchers[:min(len(vouchers), maxCatalog)] {
 		next.vouchers = append(next.vouchers, &vouchers[i])
 	}
+
 	c := &s.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if c.changes != changes {
 		next.at = next.at.Add(-catalogStale)
 	}
-	if c.err = err; err == nil {
+	c.err = err
+	if err == nil {
 		c.current.Store(next)
 	}
+
 	close(c.reading)
 	c.reading = nil
 }
@@ -162,15 +180,18 @@ func (c *catalogSnapshot) forget() {
 func (c *catalogSnapshot) markSoldOut(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	c.changes++
 	old := c.current.Load()
 	if old == nil {
 		return
 	}
+
 	i := slices.IndexFunc(old.vouchers, func(v *domain.Voucher) bool { return v.ID == id })
 	if i < 0 || old.vouchers[i].Sale == nil || old.vouchers[i].Sale.Stock == 0 {
 		return
 	}
+
 	sold := *old
 	sold.vouchers = slices.Clone(old.vouchers)
 	sold.vouchers[i] = old.vouchers[i].SoldOut()

@@ -32,19 +32,26 @@ type Closer struct {
 	Store   CloserStore
 	Returns UnitReleaser
 	Log     *slog.Logger
-	Closed  func(n int) // receives the number of orders that a transaction closed; may be nil
+	// Receives the number of orders that a transaction closed; may be nil.
+	Closed func(n int)
 }
 
 // Run closes expired orders every second until ctx ends.
 func (c *Closer) Run(ctx context.Context) {
-	loop.Task{Name: "close unpaid orders", Every: closeEvery, Log: c.Log, Run: func(ctx context.Context) error {
-		_, err := c.CloseDue(ctx)
-		return err
-	}}.Loop(ctx)
+	loop.Task{
+		Name:  "close unpaid orders",
+		Every: closeEvery,
+		Log:   c.Log,
+		Run: func(ctx context.Context) error {
+			_, err := c.CloseDue(ctx)
+			return err
+		},
+	}.Loop(ctx)
 }
 
 // CloseDue closes expired orders in batches until a batch is not full, and returns how many orders it closed.
-func (c *Closer) CloseDue(ctx context.Context) (closed int, err error) {
+func (c *Closer) CloseDue(ctx context.Context) (int, error) {
+	var closed int
 	for ctx.Err() == nil {
 		n, err := c.closeBatch(ctx)
 		closed += n
@@ -58,6 +65,7 @@ func (c *Closer) CloseDue(ctx context.Context) (closed int, err error) {
 func (c *Closer) closeBatch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
+
 	orders, err := c.Store.CloseExpired(ctx, closeBatch)
 	if len(orders) > 0 {
 		c.Returns.Release(ctx, orders...)
@@ -65,5 +73,6 @@ func (c *Closer) closeBatch(ctx context.Context) (int, error) {
 			c.Closed(len(orders))
 		}
 	}
+
 	return len(orders), err
 }

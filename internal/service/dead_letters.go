@@ -12,13 +12,17 @@ import (
 // DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
 // decision of an operator. Its unit was returned, and for its buyer the order has failed.
 type DeadLetter struct {
-	ID        string
-	Admission *domain.Admission // nil if the entry cannot be parsed; then it cannot be replayed
-	Fields    map[string]string // of the stream entry
-	Entry     string            // the id of the stream entry
-	Reason    string
-	Tries     int64
-	BuriedAt  time.Time // when it was dead-lettered
+	ID string
+	// Nil if the entry cannot be parsed; then it cannot be replayed.
+	Admission *domain.Admission
+	// The fields of the stream entry.
+	Fields map[string]string
+	// The id of the stream entry.
+	Entry  string
+	Reason string
+	Tries  int64
+	// When it was dead-lettered.
+	BuriedAt time.Time
 }
 
 // DeadLetterStore stores dead letters. Errors: ErrUnavailable, besides those given below.
@@ -60,7 +64,8 @@ const replayLoads = 5
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store DeadLetterStore
-	Notes ResourceNoter // may be nil if no request has a key
+	// May be nil if no request has a key.
+	Notes ResourceNoter
 	Log   ChangeLog
 	Sales domain.GateStore
 	Now   func() time.Time
@@ -87,6 +92,7 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Act
 	if err != nil {
 		return domain.Admission{}, err
 	}
+
 	for range replayLoads {
 		a, err := d.Store.Replay(ctx, id)
 		switch {
@@ -98,10 +104,12 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Act
 		case !errors.Is(err, domain.ErrGateCold):
 			return a, err
 		}
+
 		if err := d.Store.Load(ctx, a.VoucherID, d.Sales); err != nil {
 			return a, err
 		}
 	}
+
 	return domain.Admission{}, domain.ErrUnavailable
 }
 
@@ -112,26 +120,37 @@ func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, by domain.Ac
 	if err != nil {
 		return err
 	}
+
 	l, err := d.Store.DeadLetter(ctx, id)
 	if err == nil {
 		err = d.Store.Discard(ctx, id)
 	}
+
 	switch {
 	case err == nil:
 		return d.record(ctx, ActionDiscard, by, id, l.Admission)
 	case errors.Is(err, domain.ErrNotFound) && earlier != 0:
 		return d.recordMissing(ctx, ActionDiscard, by, id, nil)
 	}
+
 	return err
 }
 
 // record writes the audit log after an action on a dead letter, which is in Redis and therefore cannot share a
 // transaction with the log. a is nil if it is unknown.
 func (d *DeadLetters) record(ctx context.Context, action string, by domain.Actor, id string, a *domain.Admission) error {
-	e := domain.AuditEntry{At: domain.Moment(d.Now()), Actor: by, Action: action, Detail: id}
-	if a != nil {
-		e.VoucherID, e.OrderID = a.VoucherID, a.OrderID
+	e := domain.AuditEntry{
+		At:     domain.Moment(d.Now()),
+		Actor:  by,
+		Action: action,
+		Detail: id,
 	}
+
+	if a != nil {
+		e.VoucherID = a.VoucherID
+		e.OrderID = a.OrderID
+	}
+
 	return d.Log.RecordChange(ctx, e)
 }
 
@@ -145,22 +164,26 @@ func (d *DeadLetters) recordMissing(ctx context.Context, action string, by domai
 }
 
 // noteResource stores the order id of the dead letter with the idempotency key of the request, if it has one. It must
-// be called before the dead letter is removed. earlier is the id that an earlier run of the request has stored, or 0:
+// be called before the dead letter is removed. The result is the id that an earlier run of the request has stored, or 0:
 // that run found the dead letter, and may have replayed or discarded it.
-func (d *DeadLetters) noteResource(ctx context.Context, c *domain.Claim, id string) (earlier int64, err error) {
+func (d *DeadLetters) noteResource(ctx context.Context, c *domain.Claim, id string) (int64, error) {
 	switch {
 	case c == nil:
 		return 0, nil
 	case c.ResourceID != 0:
 		return c.ResourceID, nil
 	}
+
 	l, err := d.Store.DeadLetter(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	subject := l.BuriedAt.UnixMilli() // without an order id: any number other than 0 shows that the dead letter was found
+
+	// Without an order id: any number other than 0 shows that the dead letter was found.
+	subject := l.BuriedAt.UnixMilli()
 	if l.Admission != nil {
 		subject = l.Admission.OrderID
 	}
+
 	return 0, d.Notes.NoteResource(ctx, c, subject, l.BuriedAt)
 }

@@ -53,7 +53,8 @@ type IdempotencyConfig struct {
 	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
 	// not block.
 	Observe func(outcome string)
-	Log     *slog.Logger // of failed purges
+	// Log reports failed purges.
+	Log *slog.Logger
 }
 
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
@@ -64,8 +65,9 @@ type Idempotency struct {
 	claims  *batch.Batcher[*domain.Claim, domain.KeyState]
 	answers *batch.Batcher[domain.KeptAnswer, error]
 
-	mu      sync.Mutex
-	running map[domain.KeyedRequest]*keyedRun // in this process
+	mu sync.Mutex
+	// The running requests of this process.
+	running map[domain.KeyedRequest]*keyedRun
 }
 
 // keyedRun is a running request. In-flight duplicates share its answer.
@@ -73,7 +75,8 @@ type Idempotency struct {
 // golang.org/x/sync/singleflight does not fit. DoChan would run the request in another goroutine, where a panic ends
 // the process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
 type keyedRun struct {
-	done   chan struct{} // closed after answer and err are set
+	// Closed after answer and err are set.
+	done   chan struct{}
 	answer domain.Answer
 	err    error
 }
@@ -103,10 +106,11 @@ var errRunPanicked = errors.New("the run of this request panicked")
 // has MaxKeys keys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Do(
 	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
-) (a domain.Answer, replayed bool, err error) {
+) (domain.Answer, bool, error) {
 	i.mu.Lock()
 	if first := i.running[r]; first != nil {
 		i.mu.Unlock()
+
 		select {
 		case <-first.done:
 			if first.err == nil {
@@ -117,17 +121,22 @@ func (i *Idempotency) Do(
 			return domain.Answer{}, false, domain.ErrOrderInProgress
 		}
 	}
+
 	mine := &keyedRun{done: make(chan struct{}), err: errRunPanicked}
 	i.running[r] = mine
 	i.mu.Unlock()
+
 	defer func() {
 		i.mu.Lock()
 		delete(i.running, r)
 		i.mu.Unlock()
 		close(mine.done)
 	}()
-	mine.answer, replayed, mine.err = i.claimAndRun(ctx, r, run)
-	return mine.answer, replayed, mine.err
+
+	answer, replayed, err := i.claimAndRun(ctx, r, run)
+	mine.answer = answer
+	mine.err = err
+	return answer, replayed, err
 }
 
 // claimAndRun is Do for the first of the concurrent requests in this process.
@@ -137,6 +146,7 @@ func (i *Idempotency) claimAndRun(
 	ctx = context.WithoutCancel(ctx)
 	work, cancel := context.WithTimeout(ctx, keyedTimeout)
 	defer cancel()
+
 	c := &domain.Claim{KeyedRequest: r, Token: rand.Int64()}
 	stored, err := i.claim(work, c)
 	switch {
@@ -150,12 +160,16 @@ func (i *Idempotency) claimAndRun(
 		i.cfg.Observe("replayed")
 		return *stored, true, nil
 	}
-	a.Transient = true // releases the key if run panics
+
+	// Releases the key if run panics.
+	a.Transient = true
 	defer func() {
 		if saveErr := i.saveAnswer(ctx, c, a); saveErr != nil && !a.Transient {
-			a, err = domain.Answer{}, saveErr
+			a = domain.Answer{}
+			err = saveErr
 		}
 	}()
+
 	a = run(work, c)
 	return a, false, nil
 }
@@ -167,21 +181,27 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 		s := i.claims.DoContext(ctx, 0, c)
 		switch {
 		case s.Err == nil && s.Answer == nil:
-			c.Again, c.ResourceID = s.Runs > 1, s.ResourceID
+			c.Again = s.Runs > 1
+			c.ResourceID = s.ResourceID
+
 			if c.Again {
 				i.cfg.Observe("takeover")
 			} else {
 				i.cfg.Observe("new")
 			}
+
 			return nil, nil
-		case s.Err != nil && c.Seen && ctx.Err() != nil: // the last poll was cut short
+		case s.Err != nil && c.Seen && ctx.Err() != nil:
+			// The last poll was cut short.
 			i.observe(domain.ErrOrderInProgress)
 			return nil, domain.ErrOrderInProgress
 		case !errors.Is(s.Err, domain.ErrOrderInProgress):
 			i.observe(s.Err)
 			return s.Answer, s.Err
 		}
+
 		c.Seen = true
+
 		select {
 		case <-ctx.Done():
 			i.observe(s.Err)
@@ -191,7 +211,6 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 	}
 }
 
-// observe reports the outcome of a failed claim.
 func (i *Idempotency) observe(err error) {
 	switch {
 	case err == nil:
@@ -218,10 +237,14 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.
 // Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
 // not wait for its locks. Several instances may run it.
 func (i *Idempotency) Run(ctx context.Context) {
-	loop.Task{Name: "delete expired idempotency keys", Every: purgeEvery, Log: i.cfg.Log, Run: i.purge}.Loop(ctx)
+	loop.Task{
+		Name:  "delete expired idempotency keys",
+		Every: purgeEvery,
+		Log:   i.cfg.Log,
+		Run:   i.purge,
+	}.Loop(ctx)
 }
 
-// purge deletes batches until no key is left to delete.
 func (i *Idempotency) purge(ctx context.Context) error {
 	for {
 		n, err := i.purgeBatch(ctx)

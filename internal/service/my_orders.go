@@ -14,29 +14,45 @@ import (
 // cannot be cancelled before it is committed.
 // Errors: ErrNotFound (even if another user has the order), ErrInvalidState, ErrUnavailable.
 func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{OrderID: id, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}, Claim: claim})
+	return s.cancel(ctx, domain.OrderMove{
+		OrderID: id,
+		UserID:  userID,
+		By:      domain.Actor{Kind: domain.ActorBuyer, ID: userID},
+		Claim:   claim,
+	})
 }
 
 // CancelFor is Cancel by an admin, for an order of any user. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Orders) CancelFor(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, Claim: claim})
+	return s.cancel(ctx, domain.OrderMove{
+		OrderID: id,
+		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		Claim:   claim,
+	})
 }
 
 // CancelUnpaid cancels all unpaid orders of a user, as Cancel does. Orders that are paid or closed meanwhile are left
 // alone. An order that is still queued expires after its time to pay. Error: ErrUnavailable.
 func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
-	f := domain.OrderFilter{UserID: userID, Status: domain.OrderPendingPayment, Page: domain.Page{Limit: domain.MaxPageSize}}
+	f := domain.OrderFilter{
+		UserID: userID,
+		Status: domain.OrderPendingPayment,
+		Page:   domain.Page{Limit: domain.MaxPageSize},
+	}
+
 	for {
 		orders, err := s.cfg.Store.ListOrders(ctx, f)
 		if err != nil {
 			return err
 		}
+
 		for _, o := range orders {
 			if _, err := s.Cancel(ctx, nil, userID, o.ID); err != nil && !errors.Is(err, domain.ErrInvalidState) {
 				return err
 			}
 			f.Page.Before = o.ID
 		}
+
 		if len(orders) < domain.MaxPageSize {
 			return nil
 		}
@@ -46,15 +62,19 @@ func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
 func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	m.Move, m.At = domain.MoveCancel, domain.Moment(s.cfg.Now())
+
+	m.Move = domain.MoveCancel
+	m.At = domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, m)
 	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, m.UserID, m.OrderID)
 	}
+
 	returns := s.returns()
 	if err != nil {
 		return domain.Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
+
 	returns.Release(ctx, o)
 	return o, nil
 }
@@ -71,19 +91,27 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 		}
 		detail = "by its code"
 	}
+
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
-		Move: domain.MoveRedeem, OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()), Detail: detail,
-		Claim: claim,
+		Move:    domain.MoveRedeem,
+		OrderID: id,
+		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		At:      domain.Moment(s.cfg.Now()),
+		Detail:  detail,
+		Claim:   claim,
 	})
 	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
 	}
+
 	if errors.Is(err, domain.ErrInvalidState) {
 		return o, &domain.NotRedeemableError{Order: o}
 	}
+
 	if err == nil {
 		s.returns().moved(id)
 	}
+
 	return o, err
 }
 
@@ -97,12 +125,18 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 			return domain.Order{}, err
 		}
 	}
+
 	if err := domain.CheckReason(reason); err != nil {
 		return domain.Order{}, err
 	}
+
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
-		Move: domain.MoveUndoRedeem, OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()), Detail: reason,
-		Claim: claim,
+		Move:    domain.MoveUndoRedeem,
+		OrderID: id,
+		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		At:      domain.Moment(s.cfg.Now()),
+		Detail:  reason,
+		Claim:   claim,
 	})
 	if _, done := domain.DoneBefore(err); done {
 		return s.cfg.Store.Order(ctx, 0, id)
@@ -110,12 +144,17 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 	if err != nil {
 		return domain.Order{}, err
 	}
+
 	s.returns().moved(id)
 	return o, nil
 }
 
 func (s *Orders) returns() UnitReleaser {
-	return UnitReleaser{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
+	return UnitReleaser{
+		Sales: s.cfg.Sales,
+		Queue: s.cfg.Queue,
+		Moved: s.cfg.Moved,
+	}
 }
 
 // RedeemCode marks the paid order with the given redeem code as used.
@@ -153,6 +192,7 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 	if s.cfg.Queue == nil || !errors.Is(err, domain.ErrNotFound) {
 		return s.withRedeemCode(o), err
 	}
+
 	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
 	case err == nil:
@@ -160,9 +200,11 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 		err = s.cfg.Store.AddOffers(ctx, waiting)
 		return waiting[0], err
 	case errors.Is(err, domain.ErrNotFound):
-		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two reads
+		// It may have been committed between the two reads.
+		o, err = s.cfg.Store.Order(ctx, userID, id)
 		return s.withRedeemCode(o), err
 	}
+
 	return domain.Order{}, err
 }
 
@@ -190,23 +232,28 @@ func (s *Orders) List(ctx context.Context, f domain.OrderFilter) ([]domain.Order
 			return nil, err
 		}
 	}
+
 	var orders []domain.Order
 	if stored {
 		var err error
 		if orders, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
 			return nil, err
 		}
+
 		for i := range orders {
 			orders[i] = s.withRedeemCode(orders[i])
 		}
 	}
+
 	if len(waiting) == 0 {
 		return orders, nil
 	}
+
 	waiting, err := s.dropStored(ctx, f.UserID, waiting)
 	if err != nil {
 		return nil, err
 	}
+
 	orders = append(orders, waiting...)
 	slices.SortFunc(orders, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 	return orders[:min(len(orders), f.Page.Limit)], nil
@@ -231,6 +278,7 @@ func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]do
 	if err != nil {
 		return nil, err
 	}
+
 	var orders []domain.Order
 	for _, t := range all {
 		o := t.Order(s.cfg.PayTimeout)
@@ -238,6 +286,7 @@ func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]do
 			orders = append(orders, o)
 		}
 	}
+
 	return orders, s.cfg.Store.AddOffers(ctx, orders)
 }
 

@@ -71,18 +71,22 @@ type OrderObserver func(ctx context.Context, err error, took time.Duration)
 
 // OrdersConfig configures Orders.
 type OrdersConfig struct {
-	Store       OrderStore
-	Sales       *Sales
-	Lane        Lane
-	Passes      PassChecker
-	Unpaid      UnpaidLimits
-	Now         func() time.Time
-	PayTimeout  time.Duration    // how long an order may remain unpaid, unless its sale decides
-	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
-	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
-	Codes       domain.RedeemCodes
-	Moved       func(orderID int64) // see UnitReleaser
-	Observe     OrderObserver       // may be nil
+	Store  OrderStore
+	Sales  *Sales
+	Lane   Lane
+	Passes PassChecker
+	Unpaid UnpaidLimits
+	Now    func() time.Time
+	// How long an order may remain unpaid, unless its sale decides.
+	PayTimeout time.Duration
+	// The most concurrent purchases in this process; further ones fail with ErrOverloaded.
+	MaxInFlight int
+	// The reservations of lane queue; nil in the other lanes.
+	Queue ReservationStore
+	Codes domain.RedeemCodes
+	Moved func(orderID int64) // see UnitReleaser
+	// May be nil.
+	Observe OrderObserver
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
 	// "unavailable". It may be nil. It must be fast and safe for concurrent use.
 	ObserveKey func(outcome string)
@@ -90,12 +94,16 @@ type OrdersConfig struct {
 
 // Orders places, reads, cancels and redeems orders. It is safe for concurrent use.
 type Orders struct {
-	cfg      OrdersConfig
-	inFlight chan struct{}      // a semaphore: one element per running purchase
-	keyed    singleflight.Group // running purchases with a key
-	repeats  *batch.Batcher[domain.KeyedPurchase, domain.Placed]
-	recent   *recentBuyers // nil in lane queue, where Redis refuses repeated purchases as cheaply
-	lookups  chan struct{} // a semaphore: one element per lookup of a user's earlier orders
+	cfg OrdersConfig
+	// A semaphore: one element per running purchase.
+	inFlight chan struct{}
+	// Running purchases with a key.
+	keyed   singleflight.Group
+	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
+	// Nil in lane queue, where Redis refuses repeated purchases as cheaply.
+	recent *recentBuyers
+	// A semaphore: one element per lookup of a user's earlier orders.
+	lookups chan struct{}
 }
 
 // ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or
@@ -124,10 +132,17 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.ObserveKey == nil {
 		cfg.ObserveKey = func(string) {}
 	}
-	o := &Orders{cfg: cfg, inFlight: make(chan struct{}, cfg.MaxInFlight), lookups: make(chan struct{}, maxLookups)}
+
+	o := &Orders{
+		cfg:      cfg,
+		inFlight: make(chan struct{}, cfg.MaxInFlight),
+		lookups:  make(chan struct{}, maxLookups),
+	}
+
 	if cfg.Queue == nil {
 		o.recent = newRecentBuyers()
 	}
+
 	fail := func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }
 	o.repeats = batch.New(batch.Config[domain.KeyedPurchase, domain.Placed]{Run: o.findRepeated, Fail: fail})
 	return o
@@ -145,8 +160,8 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // in the list of the user's orders.
 //
 // If key is not nil, all requests with the key within domain.KeyLife have one effect, even if they are concurrent and
-// reach different processes. replayed reports that an earlier request placed the order, which is returned as it was
-// placed. Refusals are not stored: each request is decided anew. While the snapshot shows no stock and the list of buyers
+// reach different processes. The second result reports that an earlier request placed the order, which is returned as it
+// was placed. Refusals are not stored: each request is decided anew. While the snapshot shows no stock and the list of buyers
 // is current, the key is searched only for users with a possible active order.
 //
 // If the sale needs passes, pass must be valid for the user. With an expired pass, only the order of an earlier request
@@ -157,27 +172,41 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 func (s *Orders) PlaceOnce(
 	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey, pass string,
-) (o domain.Order, replayed bool, err error) {
+) (domain.Order, bool, error) {
 	start := time.Now()
-	p := domain.Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Pass: pass, Deadline: start.Add(placeTimeout)}
+	p := domain.Purchase{
+		UserID:    userID,
+		VoucherID: voucherID,
+		Wait:      wait,
+		Key:       key,
+		Pass:      pass,
+		Deadline:  start.Add(placeTimeout),
+	}
+
 	if end, ok := ctx.Deadline(); ok {
 		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
+
+	var o domain.Order
+	var replayed bool
+	var err error
 	if key == nil {
 		o, _, err = s.decide(ctx, p)
 	} else {
 		o, replayed, err = s.decideKeyed(ctx, p)
 	}
+
 	s.cfg.Observe(ctx, err, time.Since(start))
 	return o, replayed, err
 }
 
 // decideKeyed is decide for a purchase with a key. In-flight duplicates in this process share one run.
-func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	type outcome struct {
 		order    domain.Order
 		replayed bool
 	}
+
 	first := false
 	request := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
 	v, err, _ := s.keyed.Do(request, func() (any, error) {
@@ -185,8 +214,9 @@ func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (o domain.O
 		o, replayed, err := s.decide(context.WithoutCancel(ctx), p)
 		return outcome{o, replayed}, err
 	})
+
 	result, _ := v.(outcome)
-	replayed = result.replayed || !first && err == nil
+	replayed := result.replayed || !first && err == nil
 	switch {
 	case replayed:
 		s.cfg.ObserveKey("replayed")
@@ -199,22 +229,23 @@ func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (o domain.O
 	default:
 		s.cfg.ObserveKey("new")
 	}
+
 	return result.order, replayed, err
 }
 
 // decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the
 // lane.
-func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
 		return domain.Order{}, false, err
 	}
-	now := s.cfg.Now()
-	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
-		if now, err = s.cfg.Passes.RoomTime(ctx, v.ID); err != nil {
-			return domain.Order{}, false, err
-		}
+
+	now, err := s.saleTime(ctx, &v)
+	if err != nil {
+		return domain.Order{}, false, err
 	}
+
 	p.At = domain.Moment(now)
 	if err := v.CheckOpen(p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
@@ -224,49 +255,71 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		}
 		return domain.Order{}, false, err
 	}
+
 	if v.Sale.Stock <= 0 {
-		if o, replayed, err = s.answerSoldOut(ctx, &p, &v); !errors.Is(err, errUndecided) {
+		o, replayed, err := s.answerSoldOut(ctx, &p, &v)
+		if !errors.Is(err, errUndecided) {
 			return o, replayed, err
 		}
 	}
+
 	if v.Sale.Entry.Mode != domain.EntryOpen {
 		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
-		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) { // a request without a pass causes no search
+		// A request without a pass causes no search.
+		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) {
 			return s.replayOr(ctx, &p, err)
 		}
 		if err != nil {
 			return domain.Order{}, false, err
 		}
 	}
+
 	if s.recent.has(p.UserID, p.VoucherID) {
-		if o, replayed, err = s.answerRecent(ctx, &p, &v); err != nil || replayed {
+		o, replayed, err := s.answerRecent(ctx, &p, &v)
+		if err != nil || replayed {
 			return o, replayed, err
 		}
 	}
+
 	if err := s.cfg.Unpaid.MayOrder(&p, &v); err != nil {
 		if p.Key != nil {
 			return s.replayOr(ctx, &p, err)
 		}
 		return domain.Order{}, false, err
 	}
+
 	return s.place(ctx, p, &v)
 }
 
+// saleTime returns the time by which the sale of a voucher begins and ends.
+func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, error) {
+	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
+		return s.cfg.Passes.RoomTime(ctx, v.ID)
+	}
+	return s.cfg.Now(), nil
+}
+
 // place answers a purchase through the lane.
-func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
-	p.Amount, p.Currency, p.Limit, p.PayTimeout = v.PayValue, v.Currency, v.Sale.LimitPerUser, v.Sale.PayTimeout
+func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+	p.Amount = v.PayValue
+	p.Currency = v.Currency
+	p.Limit = v.Sale.LimitPerUser
+	p.PayTimeout = v.Sale.PayTimeout
 	p.ExpiresAt = p.At.Add(cmp.Or(p.PayTimeout, s.cfg.PayTimeout))
 	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
+
 	select {
 	case s.inFlight <- struct{}{}:
 		defer func() { <-s.inFlight }()
 	default:
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
+
 	if err := s.keepOffer(ctx, &p, v.Offer); err != nil {
 		return domain.Order{}, false, err
 	}
-	o, replayed, err = s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
+
+	o, replayed, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
@@ -274,6 +327,7 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
+
 	return o, replayed, err
 }
 
@@ -293,12 +347,15 @@ func (s *Orders) keepOffer(ctx context.Context, p *domain.Purchase, offer *domai
 	if s.cfg.Queue != nil {
 		until = domain.Earlier(until, time.Now().Add(offerWait))
 	}
+
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
+
 	err := s.cfg.Store.KeepOffer(ctx, offer)
 	if s.cfg.Queue != nil {
 		err = nil
 	}
+
 	return err
 }
 
@@ -340,6 +397,7 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	case sure:
 		return s.answerListed(ctx, p, v)
 	}
+
 	return s.answerUnsure(ctx, p, v, may)
 }
 
@@ -373,10 +431,12 @@ func (s *Orders) answerUnsure(
 	if mayCount {
 		defer s.endLookup()
 	}
+
 	o, err := s.findByKey(ctx, p)
 	if err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
 	}
+
 	if errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrSoldOut
 	}
@@ -384,37 +444,42 @@ func (s *Orders) answerUnsure(
 	if !mayCount {
 		return domain.Order{}, false, err
 	}
+
 	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, p, v), err)
 }
 
 // answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
 // without the lane. It returns no order and no error if the lane has to decide: the user may buy again, too many
 // lookups are running, or one of them failed.
-func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
+func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	if !s.startLookup(0) {
 		return domain.Order{}, false, nil
 	}
 	defer s.endLookup()
-	switch o, err = s.findByKey(ctx, p); {
+
+	o, err := s.findByKey(ctx, p)
+	switch {
 	case err == nil || errors.Is(err, domain.ErrIdempotencyMismatch):
 		return o, err == nil, err
 	case !errors.Is(err, domain.ErrNotFound):
 		return domain.Order{}, false, nil
 	}
+
 	if err = s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
 		return domain.Order{}, false, err
 	}
+
 	return domain.Order{}, false, nil
 }
 
 // replayOr answers a purchase with a key that is refused now: with the order of an earlier request with the key, or
 // else with the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
-func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (o domain.Order, replayed bool, err error) {
+func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (domain.Order, bool, error) {
 	if !s.startLookup(firstBuyersWait) {
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
 	defer s.endLookup()
-	o, err = s.findByKey(ctx, p)
+	o, err := s.findByKey(ctx, p)
 	if errors.Is(err, domain.ErrNotFound) {
 		err = refusal
 	}
@@ -428,11 +493,14 @@ func (s *Orders) startLookup(wait time.Duration) bool {
 		return true
 	default:
 	}
+
 	if wait == 0 {
 		return false
 	}
+
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
+
 	select {
 	case s.lookups <- struct{}{}:
 		return true
@@ -450,13 +518,16 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 	if p.Key == nil {
 		return domain.Order{}, domain.ErrNotFound
 	}
+
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
+
 	if s.cfg.Queue != nil {
 		tickets, err := s.cfg.Queue.Tickets(ctx, p.UserID)
 		if err != nil {
 			return domain.Order{}, err
 		}
+
 		for i := range tickets {
 			t := &tickets[i]
 			switch {
@@ -468,17 +539,23 @@ func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Orde
 			}
 		}
 	}
-	found := s.repeats.DoContext(ctx, 0, domain.KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
+
+	found := s.repeats.DoContext(ctx, 0, domain.KeyedPurchase{
+		UserID: p.UserID,
+		Key:    p.Key,
+		At:     p.At,
+	})
 	if found.Err != nil {
 		return domain.Order{}, found.Err
 	}
+
 	if s.cfg.Queue != nil && p.Wait == 0 {
 		found.Order.Status = domain.OrderQueued
 	}
+
 	return found.Order, nil
 }
 
-// findRepeated searches orders by key for a batch of purchases.
 func (s *Orders) findRepeated(ctx context.Context, purchases []domain.KeyedPurchase) []domain.Placed {
 	found, err := s.cfg.Store.RepeatedOrders(ctx, purchases)
 	if err != nil {

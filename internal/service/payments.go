@@ -33,10 +33,11 @@ const (
 type PaymentsConfig struct {
 	Store     domain.PaymentStore
 	Providers map[string]domain.PaymentProvider // by name
-	Default   string                            // the provider of a request that names none
-	Returns   UnitReleaser
-	Now       func() time.Time
-	Log       *slog.Logger
+	// The provider of a request that names none.
+	Default string
+	Returns UnitReleaser
+	Now     func() time.Time
+	Log     *slog.Logger
 	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, disputed,
 	// refund_failed, unread. It may be nil.
 	Observe func(provider, event string)
@@ -48,8 +49,9 @@ type PaymentsConfig struct {
 // makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
 // requested until it succeeds. A notice is stored in the transaction that moves the order.
 type Payments struct {
-	cfg  PaymentsConfig
-	wake chan struct{} // holds an element if this process has begun a refund
+	cfg PaymentsConfig
+	// Holds an element if this process has begun a refund.
+	wake chan struct{}
 }
 
 // NewPayments returns Payments. Run must be started to process refunds.
@@ -71,19 +73,28 @@ func (s *Payments) Pay(
 	if !ok {
 		return domain.Order{}, domain.Payment{}, domain.Invalid("provider", "is not a configured payment provider")
 	}
+
 	at := domain.Moment(s.cfg.Now())
 	order, payment, err := s.cfg.Store.BeginPayment(ctx, claim, userID, domain.Payment{
-		OrderID: orderID, Provider: provider, Ref: "pay_" + rand.Text(), Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
+		OrderID:   orderID,
+		Provider:  provider,
+		Ref:       "pay_" + rand.Text(),
+		Status:    domain.PaymentPending,
+		CreatedAt: at,
+		UpdatedAt: at,
 	})
 	if err != nil {
 		return domain.Order{}, domain.Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
 	}
-	if payment.Status != domain.PaymentPending { // begun by an earlier run of the request, and completed since
+
+	// Begun by an earlier run of the request, and completed since.
+	if payment.Status != domain.PaymentPending {
 		return order, payment, nil
 	}
 	if err := p.Create(ctx, &payment); err != nil {
 		return domain.Order{}, domain.Payment{}, fmt.Errorf("%w: payment provider %s: %w", domain.ErrUnavailable, provider, err)
 	}
+
 	s.cfg.Observe(provider, "created")
 	return order, payment, nil
 }
@@ -109,23 +120,32 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 // reading it. What cannot be read or matched is kept for an operator, because money may have moved. If it cannot be kept
 // either, the error is ErrUnavailable, so that the provider repeats it. Errors: those of Webhook.
 func (s *Payments) Settle(ctx context.Context, provider string, notice domain.PaymentNotice, unread error) (domain.Settled, error) {
-	settled, err := domain.Settled{}, unread
+	settled := domain.Settled{}
+	err := unread
 	if err == nil {
 		settled, err = s.settle(ctx, provider, notice)
 	}
+
 	var invalid *domain.InvalidError
 	if !errors.As(err, &invalid) && !errors.Is(err, domain.ErrNotFound) {
 		return settled, err
 	}
 
 	at := domain.Moment(s.cfg.Now())
-	kept := s.cfg.Store.KeepNotice(ctx, domain.UnreadNotice{Provider: provider, Notice: notice, Reason: err.Error(), ReceivedAt: at})
+	kept := s.cfg.Store.KeepNotice(ctx, domain.UnreadNotice{
+		Provider:   provider,
+		Notice:     notice,
+		Reason:     err.Error(),
+		ReceivedAt: at,
+	})
 	if kept != nil {
 		return domain.Settled{}, kept
 	}
+
 	s.cfg.Observe(provider, "unread")
 	s.cfg.Log.Error("a payment notice could not be processed; it is kept", "provider", provider, "provider_ref", notice.Ref,
 		"order_id", notice.OrderID, "err", err)
+
 	return domain.Settled{}, err
 }
 
@@ -133,18 +153,23 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 	if notice.Currency != "" && !domain.IsCurrency(notice.Currency) {
 		return domain.Settled{}, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
 	}
+
 	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return domain.Settled{}, err
 	}
+
 	s.publish(ctx, settled)
+
 	if settled.Payment.Status == domain.PaymentRefunding {
 		s.wakeRun()
 	}
+
 	if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
 		s.cfg.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
 			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
 	}
+
 	return settled, nil
 }
 
@@ -152,13 +177,20 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 // Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, userID, orderID int64) (domain.Order, error) {
 	return s.beginRefund(ctx, domain.OrderMove{
-		OrderID: orderID, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}, Claim: claim,
+		OrderID: orderID,
+		UserID:  userID,
+		By:      domain.Actor{Kind: domain.ActorBuyer, ID: userID},
+		Claim:   claim,
 	})
 }
 
 // RefundFor is Refund of any order by an admin. Errors: those of Refund.
 func (s *Payments) RefundFor(ctx context.Context, claim *domain.Claim, admin, orderID int64) (domain.Order, error) {
-	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, Claim: claim})
+	return s.beginRefund(ctx, domain.OrderMove{
+		OrderID: orderID,
+		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		Claim:   claim,
+	})
 }
 
 func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
@@ -167,12 +199,15 @@ func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.
 	if err != nil {
 		return domain.Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
-	if o.Status == domain.OrderRefunded { // nothing was paid, so no provider is involved
+
+	// Nothing was paid, so no provider is involved.
+	if o.Status == domain.OrderRefunded {
 		s.cfg.Returns.Release(ctx, o)
 	} else {
 		s.cfg.Returns.moved(o.ID)
 		s.wakeRun()
 	}
+
 	return o, nil
 }
 
@@ -183,15 +218,16 @@ func (s *Payments) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (d
 	if err := r.Validate(); err != nil {
 		return domain.Payment{}, err
 	}
+
 	settled, err := s.cfg.Store.ReturnOutside(ctx, r)
 	if err != nil {
 		return domain.Payment{}, err
 	}
+
 	s.publish(ctx, settled)
 	return settled.Payment, nil
 }
 
-// publish propagates what has happened to a payment.
 func (s *Payments) publish(ctx context.Context, settled domain.Settled) {
 	if settled.Freed {
 		s.cfg.Returns.Release(ctx, settled.Order)
@@ -218,28 +254,38 @@ func (s *Payments) wakeRun() {
 
 // Run processes due refunds until ctx ends.
 func (s *Payments) Run(ctx context.Context) {
-	loop.Task{Name: "refund payments", Every: refundEvery, Wake: s.wake, Log: s.cfg.Log, Run: s.RefundDue}.Loop(ctx)
+	loop.Task{
+		Name:  "refund payments",
+		Every: refundEvery,
+		Wake:  s.wake,
+		Log:   s.cfg.Log,
+		Run:   s.RefundDue,
+	}.Loop(ctx)
 }
 
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the
 // first error after it has processed the other refunds.
-func (s *Payments) RefundDue(ctx context.Context) (failed error) {
+func (s *Payments) RefundDue(ctx context.Context) error {
+	var failed error
 	for ctx.Err() == nil {
 		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundBackoff)
 		if err != nil {
 			return cmp.Or(failed, err)
 		}
+
 		errs := make([]error, len(due))
 		var refunds sync.WaitGroup
 		for i, p := range due {
 			refunds.Go(func() { errs[i] = s.refund(ctx, p) })
 		}
+
 		refunds.Wait()
 		failed = cmp.Or(failed, cmp.Or(errs...))
 		if len(due) < refundBatch {
 			return failed
 		}
 	}
+
 	return ctx.Err()
 }
 
@@ -249,7 +295,6 @@ func refundBackoff(tries int) time.Duration {
 	return min(refundWait<<min(tries, 10), maxRefundWait)
 }
 
-// requestRefund requests one refund from its provider.
 func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
@@ -271,13 +316,17 @@ func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 		stored := s.cfg.Store.FailRefund(ctx, p.ID, failed.Error())
 		return errors.Join(fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, failed), stored)
 	}
+
 	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return fmt.Errorf("store the completed refund of payment %s: %w", p.Ref, err)
 	}
+
 	s.cfg.Observe(p.Provider, "refunded")
+
 	if order != nil {
 		s.cfg.Returns.Release(ctx, *order)
 	}
+
 	return nil
 }

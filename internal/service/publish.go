@@ -18,10 +18,12 @@ type PublishingStore interface {
 
 // Publishing checks and publishes drafts. It is safe for concurrent use.
 type Publishing struct {
-	Store      PublishingStore
-	Changed    func(voucherID int64) // invalidates the cached copies of a voucher
-	Now        func() time.Time
-	PayTimeout time.Duration // of sales without one of their own
+	Store PublishingStore
+	// Invalidates the cached copies of a voucher.
+	Changed func(voucherID int64)
+	Now     func() time.Time
+	// Of sales without one of their own.
+	PayTimeout time.Duration
 }
 
 // Check returns the checklist of a voucher. Errors: ErrNotFound, ErrUnavailable.
@@ -45,6 +47,7 @@ func (p *Publishing) CheckNew(ctx context.Context, in domain.VoucherInput) error
 	if err != nil {
 		return err
 	}
+
 	return (&domain.InvalidError{Fields: p.check(&v, exists).Problems}).Err()
 }
 
@@ -66,7 +69,8 @@ func (p *Publishing) check(v *domain.Voucher, shopExists bool) domain.Checklist 
 
 // checkSale adds what concerns the sale of a voucher.
 func (p *Publishing) checkSale(v *domain.Voucher, list *domain.Checklist) {
-	problems, warnings := domain.InvalidError{Fields: list.Problems}, domain.InvalidError{Fields: list.Warnings}
+	problems := domain.InvalidError{Fields: list.Problems}
+	warnings := domain.InvalidError{Fields: list.Warnings}
 	now := p.Now()
 	switch {
 	case !v.Sale.EndAt.After(now):
@@ -74,7 +78,9 @@ func (p *Publishing) checkSale(v *domain.Voucher, list *domain.Checklist) {
 	case !v.Sale.BeginAt.After(now):
 		warnings.Add("begin_at", "is over: the sale begins at once")
 	}
-	draft := *v // that a sale is off is not the fault of its fields
+
+	// That a sale is off is not the fault of its fields.
+	draft := *v
 	draft.Status = domain.VoucherDraft
 	failure, warning := draft.CheckSale(p.PayTimeout)
 	switch {
@@ -85,7 +91,9 @@ func (p *Publishing) checkSale(v *domain.Voucher, list *domain.Checklist) {
 	case warning != "":
 		warnings.Add("sale", "%s", warning)
 	}
-	list.Problems, list.Warnings = problems.Fields, warnings.Fields
+
+	list.Problems = problems.Fields
+	list.Warnings = warnings.Fields
 }
 
 // errPublished means that the voucher is on already.
@@ -99,10 +107,12 @@ func (p *Publishing) Publish(ctx context.Context, by domain.Actor, id int64) (do
 	if err != nil {
 		return domain.Voucher{}, err
 	}
+
 	exists, err := p.shopExists(ctx, draft.ShopID)
 	if err != nil {
 		return domain.Voucher{}, err
 	}
+
 	v, err := p.Store.ChangeVoucher(ctx, id, by, func(v *domain.Voucher) (string, error) {
 		switch {
 		case v.Status == domain.VoucherOn:
@@ -110,16 +120,22 @@ func (p *Publishing) Publish(ctx context.Context, by domain.Actor, id int64) (do
 		case v.Status != domain.VoucherDraft || v.ShopID != draft.ShopID:
 			return "", domain.ErrInvalidState
 		}
+
 		if list := p.check(v, exists); len(list.Problems) > 0 {
 			return "", &domain.ChecklistError{Fields: list.Problems}
 		}
+
 		before := *v
-		v.Status, v.UpdatedAt = domain.VoucherOn, domain.Moment(p.Now())
+		v.Status = domain.VoucherOn
+		v.UpdatedAt = domain.Moment(p.Now())
 		return before.Changes(v), nil
 	})
+
 	p.Changed(id)
+
 	if errors.Is(err, errPublished) {
 		return p.Store.Voucher(ctx, id)
 	}
+
 	return v, err
 }

@@ -12,9 +12,11 @@ const recentFor = 2 * time.Second
 // s and less than 6 s. Entries are dropped by generation, without a timer. It is safe for concurrent use. A nil pointer
 // is an empty set.
 type recentBuyers struct {
-	mu                sync.Mutex
-	current, previous map[saleUser]struct{} // generations of recentFor each
-	since             time.Time             // the begin of the current generation
+	mu sync.Mutex
+	// Generations of recentFor each.
+	current, previous map[saleUser]struct{}
+	// The begin of the current generation.
+	since time.Time
 }
 
 // saleUser identifies a user in a sale.
@@ -36,12 +38,15 @@ func (r *recentBuyers) has(userID, voucherID int64) bool {
 	if r == nil {
 		return false
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.rotate()
 	key := saleUser{userID, voucherID}
 	_, current := r.current[key]
 	_, previous := r.previous[key]
+
 	return current || previous
 }
 
@@ -51,7 +56,11 @@ func (r *recentBuyers) rotate() {
 	if age < recentFor {
 		return
 	}
-	r.previous, r.current, r.since = r.current, map[saleUser]struct{}{}, time.Now()
+
+	r.previous = r.current
+	r.current = map[saleUser]struct{}{}
+	r.since = time.Now()
+
 	if age >= 2*recentFor {
 		r.previous = nil
 	}

@@ -55,11 +55,12 @@ type SalesConfig struct {
 // Sales is safe for concurrent use. Concurrent readers of a voucher share one read, and reads of different vouchers
 // share queries. Ids that do not exist are not cached; requests for them share queries as well.
 type Sales struct {
-	cfg          SalesConfig
-	cache        *cache.Cache[int64, *sale]
-	reads        *batch.Batcher[int64, saleRead]
-	catalog      catalogSnapshot
-	staleLookups *rate.Limiter // lookups of users missing from an outdated buyerList
+	cfg     SalesConfig
+	cache   *cache.Cache[int64, *sale]
+	reads   *batch.Batcher[int64, saleRead]
+	catalog catalogSnapshot
+	// Lookups of users missing from an outdated buyerList.
+	staleLookups *rate.Limiter
 }
 
 // saleRead is the result of reading one voucher from the database.
@@ -73,20 +74,28 @@ type sale struct {
 	current atomic.Pointer[snapshot]
 	buyers  buyerList
 
-	mu      sync.Mutex
-	reading chan struct{} // closed when the running read ends; nil if none runs
-	changes int           // counts changes; a read that began with a lower number is outdated
-	failing bool          // the last read failed, or the running one takes too long: Get does not wait for a read
-	err     error         // of the last read; nil if it found that the voucher does not exist
+	mu sync.Mutex
+	// Closed when the running read ends; nil if none runs.
+	reading chan struct{}
+	// Counts changes; a read that began with a lower number is outdated.
+	changes int
+	// The last read failed, or the running one takes too long: Get does not wait for a read.
+	failing bool
+	// Of the last read; nil if it found that the voucher does not exist.
+	err error
 }
 
 // snapshot is a voucher as it was read. Callers share it, so it is never modified.
 type snapshot struct {
 	voucher domain.Voucher
-	began   time.Time // when its read began
-	at      time.Time // when it was read
-	stale   bool      // the voucher was changed during or after the read
-	gone    bool      // the voucher does not exist any more
+	// When its read began.
+	began time.Time
+	// When it was read.
+	at time.Time
+	// The voucher was changed during or after the read.
+	stale bool
+	// The voucher does not exist any more.
+	gone bool
 }
 
 // age returns the age of the snapshot, at least saleStale if it is stale.
@@ -112,7 +121,8 @@ func NewSales(cfg SalesConfig) *Sales {
 
 // load returns the cache entry of a voucher, which it reads if there is none.
 func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
-	if e, cached := s.cache.Get(id); cached { // without allocating the function below
+	// Without allocating the function below.
+	if e, cached := s.cache.Get(id); cached {
 		return e, nil
 	}
 	return s.cache.Load(ctx, id, func(ctx context.Context) (*sale, error) {
@@ -121,8 +131,14 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		first := &sale{}
-		first.current.Store(&snapshot{voucher: v, began: began, at: time.Now()})
+		first.current.Store(&snapshot{
+			voucher: v,
+			began:   began,
+			at:      time.Now(),
+		})
+
 		return first, nil
 	})
 }
@@ -142,12 +158,15 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 	slices.Sort(unique)
 	vouchers, err := s.cfg.Loader.Vouchers(ctx, slices.Compact(unique))
 	found := make(map[int64]*domain.Voucher, len(vouchers))
+
 	for i := range vouchers {
 		found[vouchers[i].ID] = &vouchers[i]
 	}
+
 	reads := make([]saleRead, len(ids))
 	for i, id := range ids {
-		switch v := found[id]; {
+		v := found[id]
+		switch {
 		case err != nil:
 			reads[i].err = err
 		case v == nil:
@@ -156,6 +175,7 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 			reads[i].voucher = *v
 		}
 	}
+
 	return reads
 }
 
@@ -166,6 +186,7 @@ func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 	if err != nil {
 		return domain.Voucher{}, err
 	}
+
 	snap := e.current.Load()
 	age := snap.age()
 	if age >= saleFresh {
@@ -174,12 +195,14 @@ func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 			snap = e.await(ctx, read)
 		}
 	}
+
 	switch {
 	case snap.gone:
 		return domain.Voucher{}, domain.ErrNotFound
 	case time.Since(snap.at) > saleKept:
 		return domain.Voucher{}, domain.ErrUnavailable
 	}
+
 	return snap.voucher, nil
 }
 
@@ -191,26 +214,33 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	snap := e.current.Load()
+
 	// A running read may have begun before a change. The next one has not.
 	for round := 0; round < 2 && snap.age() >= saleFresh; round++ {
 		read, _ := s.refresh(ctx, e, id)
 		if snap.age() < saleStale {
 			break
 		}
+
 		select {
 		case <-read:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 		}
+
 		if err := e.lastErr(); err != nil {
 			return nil, err
 		}
+
 		snap = e.current.Load()
 	}
+
 	if snap.gone {
 		return nil, domain.ErrNotFound
 	}
+
 	return &snap.voucher, nil
 }
 
@@ -220,8 +250,9 @@ func (e *sale) lastErr() error {
 	return e.err
 }
 
-// refresh starts a read of the voucher unless one is running. The channel read is closed when it ends.
-func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan struct{}, failing bool) {
+// refresh starts a read of the voucher unless one is running. The channel is closed when it ends. The second result
+// reports that a caller need not wait for it.
+func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (<-chan struct{}, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.reading == nil {
@@ -238,8 +269,16 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	v, err := s.read(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := &snapshot{voucher: v, began: began, at: time.Now(), stale: e.changes != changes}
-	e.failing, e.err = err != nil && !errors.Is(err, domain.ErrNotFound), nil
+
+	next := &snapshot{
+		voucher: v,
+		began:   began,
+		at:      time.Now(),
+		stale:   e.changes != changes,
+	}
+
+	e.failing = err != nil && !errors.Is(err, domain.ErrNotFound)
+	e.err = nil
 	switch {
 	case e.failing:
 		e.err = err
@@ -253,6 +292,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 			e.buyers.unitReturned()
 		}
 	}
+
 	close(e.reading)
 	e.reading = nil
 }
@@ -261,6 +301,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 func (e *sale) await(ctx context.Context, read <-chan struct{}) *snapshot {
 	timer := time.NewTimer(saleWait)
 	defer timer.Stop()
+
 	select {
 	case <-read:
 	case <-ctx.Done():
@@ -269,6 +310,7 @@ func (e *sale) await(ctx context.Context, read <-chan struct{}) *snapshot {
 		e.failing = e.reading != nil
 		e.mu.Unlock()
 	}
+
 	return e.current.Load()
 }
 
@@ -279,16 +321,21 @@ func (s *Sales) MarkSoldOut(id int64) {
 	if !ok {
 		return
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	old := e.current.Load()
 	if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
 		return
 	}
+
 	sold := *old
 	sold.voucher = *old.voucher.SoldOut()
 	e.current.Store(&sold)
-	e.changes++ // a running read may have seen the last unit
+
+	// A running read may have seen the last unit.
+	e.changes++
 	s.catalog.markSoldOut(id)
 }
 
@@ -305,8 +352,10 @@ func (s *Sales) Forget(id int64) {
 	if !ok {
 		return
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	e.changes++
 	e.buyers.unitReturned()
 	old := *e.current.Load()

@@ -16,20 +16,27 @@ type SearchFilter struct {
 	ID        int64
 	VoucherID int64
 	UserID    int64
-	Phone     string // of the user, as typed
-	PhoneEnd  string // the last four digits of the user's phone number
-	Title     string // a part of the voucher's title
-	Payment   string // the provider's reference of one of the payments
-	Status    domain.OrderStatus
-	From, To  time.Time // From <= CreatedAt < To
-	Page      domain.Page
+	// Of the user, as typed.
+	Phone string
+	// The last four digits of the user's phone number.
+	PhoneEnd string
+	// A part of the voucher's title.
+	Title string
+	// The provider's reference of one of the payments.
+	Payment string
+	Status  domain.OrderStatus
+	// From <= CreatedAt < To.
+	From, To time.Time
+	Page     domain.Page
 }
 
 // SearchQuery is a SearchFilter in terms of the columns of orders. Zero fields match all orders.
 type SearchQuery struct {
-	ID       int64
-	Vouchers []int64 // at most maxSearchSales, newest first
-	Users    []int64 // at most maxSearchUsers
+	ID int64
+	// At most maxSearchSales, newest first.
+	Vouchers []int64
+	// At most maxSearchUsers.
+	Users    []int64
 	Status   domain.OrderStatus
 	From, To time.Time
 	// The ids of orders that were placed between From and To are within FirstID and LastID.
@@ -40,7 +47,8 @@ type SearchQuery struct {
 // FoundOrder is an order with the phone number of its user.
 type FoundOrder struct {
 	domain.Order
-	Phone string // empty if the user does not exist any more
+	// Empty if the user does not exist any more.
+	Phone string
 }
 
 // SearchStore reads the database. Error: ErrUnavailable, besides those given below.
@@ -113,24 +121,33 @@ func (s *Search) Find(ctx context.Context, f SearchFilter) ([]FoundOrder, error)
 	if err != nil {
 		return nil, err
 	}
+
 	var waiting []domain.Order
 	if len(q.Users) == 1 && (q.Status == 0 || !q.Status.Stored()) {
 		// Before the store is read, so that an order which is committed between the two reads is found.
-		waiting, err = s.Live.Unstored(ctx, domain.OrderFilter{UserID: q.Users[0], Status: q.Status, Page: q.Page})
+		waiting, err = s.Live.Unstored(ctx, domain.OrderFilter{
+			UserID: q.Users[0],
+			Status: q.Status,
+			Page:   q.Page,
+		})
 		if err != nil {
 			return nil, err
 		}
+
 		waiting = slices.DeleteFunc(waiting, func(o domain.Order) bool { return !q.matches(&o) })
 	}
+
 	var orders []domain.Order
 	if q.Status == 0 || q.Status.Stored() {
 		if orders, err = s.Store.FindOrders(ctx, q); err != nil {
 			return nil, err
 		}
 	}
+
 	if len(waiting) > 0 {
 		orders = mergeOrders(orders, waiting, q.Page.Limit)
 	}
+
 	return s.withPhones(ctx, orders)
 }
 
@@ -150,24 +167,34 @@ func (q *SearchQuery) matches(o *domain.Order) bool {
 
 // resolve turns a filter into a query. Errors: ErrNotFound (no order can match), *InvalidError, ErrUnavailable.
 func (s *Search) resolve(ctx context.Context, f SearchFilter) (SearchQuery, error) {
-	q := SearchQuery{ID: f.ID, Status: f.Status, From: f.From, To: f.To, Page: f.Page}
+	q := SearchQuery{
+		ID:     f.ID,
+		Status: f.Status,
+		From:   f.From,
+		To:     f.To,
+		Page:   f.Page,
+	}
+
 	if f.VoucherID != 0 {
 		q.Vouchers = []int64{f.VoucherID}
 	}
 	if f.UserID != 0 {
 		q.Users = []int64{f.UserID}
 	}
+
 	for _, step := range []func(context.Context, *SearchFilter, *SearchQuery) error{s.byPhone, s.byPhoneEnd, s.byTitle, s.byPayment} {
 		if err := step(ctx, &f, &q); err != nil {
 			return q, err
 		}
 	}
+
 	if !f.From.IsZero() {
 		q.FirstID = s.FirstID(f.From.Add(-idSlack))
 	}
 	if !f.To.IsZero() {
 		q.LastID = s.FirstID(f.To.Add(idSlack))
 	}
+
 	return q, nil
 }
 
@@ -175,6 +202,7 @@ func (s *Search) byPhone(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 	if f.Phone == "" {
 		return nil
 	}
+
 	phone := f.Phone
 	if !seededPhone.MatchString(phone) {
 		var err error
@@ -182,10 +210,12 @@ func (s *Search) byPhone(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 			return err
 		}
 	}
+
 	id, err := s.Store.UserIDByPhone(ctx, phone)
 	if err != nil {
 		return err
 	}
+
 	return narrowIDs(&q.Users, []int64{id})
 }
 
@@ -196,6 +226,7 @@ func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery
 	if !phoneEnd.MatchString(f.PhoneEnd) {
 		return domain.Invalid("phone_end", "must be four digits")
 	}
+
 	users, err := s.Store.UsersByPhoneEnd(ctx, f.PhoneEnd, maxSearchUsers+1)
 	if err != nil {
 		return err
@@ -203,6 +234,7 @@ func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery
 	if len(users) > maxSearchUsers {
 		return domain.Invalid("phone_end", "matches more than %d users; search by the whole number", maxSearchUsers)
 	}
+
 	return narrowIDs(&q.Users, users)
 }
 
@@ -210,6 +242,7 @@ func (s *Search) byTitle(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 	if f.Title == "" {
 		return nil
 	}
+
 	vouchers, err := s.Store.VouchersByTitle(ctx, f.Title, maxSearchSales+1)
 	if err != nil {
 		return err
@@ -217,6 +250,7 @@ func (s *Search) byTitle(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 	if len(vouchers) > maxSearchSales {
 		return domain.Invalid("title", "matches more than %d vouchers; use more of the title", maxSearchSales)
 	}
+
 	return narrowIDs(&q.Vouchers, vouchers)
 }
 
@@ -224,6 +258,7 @@ func (s *Search) byPayment(ctx context.Context, f *SearchFilter, q *SearchQuery)
 	if f.Payment == "" {
 		return nil
 	}
+
 	id, err := s.Store.OrderOfPayment(ctx, f.Payment)
 	if err != nil {
 		return err
@@ -231,6 +266,7 @@ func (s *Search) byPayment(ctx context.Context, f *SearchFilter, q *SearchQuery)
 	if q.ID != 0 && q.ID != id {
 		return domain.ErrNotFound
 	}
+
 	q.ID = id
 	return nil
 }
@@ -247,23 +283,26 @@ func narrowIDs(ids *[]int64, found []int64) error {
 	return nil
 }
 
-// withPhones adds the phone numbers of the users.
 func (s *Search) withPhones(ctx context.Context, orders []domain.Order) ([]FoundOrder, error) {
 	if len(orders) == 0 {
 		return nil, nil
 	}
+
 	users := make([]int64, len(orders))
 	for i, o := range orders {
 		users[i] = o.UserID
 	}
+
 	phones, err := s.Store.Phones(ctx, users)
 	if err != nil {
 		return nil, err
 	}
+
 	found := make([]FoundOrder, len(orders))
 	for i, o := range orders {
 		found[i] = FoundOrder{Order: o, Phone: phones[o.UserID]}
 	}
+
 	return found, nil
 }
 
@@ -274,14 +313,18 @@ func (s *Search) One(ctx context.Context, userID, id int64) (FoundOrder, error) 
 	if errors.Is(err, domain.ErrNotFound) && userID != 0 {
 		o, err = s.Live.Get(ctx, userID, id)
 	}
+
 	if err != nil {
 		return FoundOrder{}, err
 	}
-	o.RedeemCode = "" // only the owner may have it
+
+	// Only the owner may have it.
+	o.RedeemCode = ""
 	found, err := s.withPhones(ctx, []domain.Order{o})
 	if err != nil {
 		return FoundOrder{}, err
 	}
+
 	return found[0], nil
 }
 

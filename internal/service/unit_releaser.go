@@ -16,8 +16,10 @@ const returnTimeout = time.Second
 // the new status. It is safe for concurrent use.
 type UnitReleaser struct {
 	Sales *Sales
-	Queue ReservationStore    // nil outside lane queue
-	Moved func(orderID int64) // publishes that the order has a new status, to all processes; may be nil
+	// Nil outside lane queue.
+	Queue ReservationStore
+	// Publishes that the order has a new status, to all processes; may be nil.
+	Moved func(orderID int64)
 }
 
 // moved publishes that the orders have a new status.
@@ -36,11 +38,13 @@ func (r UnitReleaser) moved(orderIDs ...int64) {
 func (r UnitReleaser) Release(ctx context.Context, orders ...domain.Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
+
 	byVoucher := map[int64][]domain.Holder{}
 	for _, o := range orders {
 		r.moved(o.ID)
 		byVoucher[o.VoucherID] = append(byVoucher[o.VoucherID], domain.Holder{OrderID: o.ID, UserID: o.UserID})
 	}
+
 	for voucher, held := range byVoucher {
 		if r.Queue != nil {
 			_ = r.Queue.Release(ctx, voucher, held...)

@@ -31,15 +31,18 @@ type VoucherStore interface {
 // VouchersConfig configures Vouchers.
 type VouchersConfig struct {
 	Store VoucherStore
-	Sales *Sales           // its cached vouchers are invalidated after every change
-	Queue ReservationStore // nil except in lane queue
+	// Its cached vouchers are invalidated after every change.
+	Sales *Sales
+	// Nil except in lane queue.
+	Queue ReservationStore
 	Now   func() time.Time
 }
 
 // Vouchers creates, changes and reads vouchers. It is safe for concurrent use.
 type Vouchers struct {
-	cfg  VouchersConfig
-	deep chan struct{} // a semaphore: one element per list that is being read from the database
+	cfg VouchersConfig
+	// A semaphore: one element per list that is being read from the database.
+	deep chan struct{}
 }
 
 // maxDeep bounds the concurrent reads of lists that the catalog does not contain.
@@ -56,14 +59,18 @@ func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64,
 	if err != nil {
 		return domain.Voucher{}, err
 	}
+
 	err = s.cfg.Store.CreateVoucher(ctx, claim, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})
 	if id, done := domain.DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
+
 	s.cfg.Sales.catalog.forget()
+
 	if err != nil {
 		return domain.Voucher{}, err
 	}
+
 	return v, nil
 }
 
@@ -83,27 +90,34 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 			sale := *v.Sale
 			before.Sale = &sale
 		}
+
 		if err := ch.Apply(v, s.cfg.Now()); err != nil {
 			return "", err
 		}
 		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser && v.Status != domain.VoucherDraft {
 			return "", domain.ErrInvalidState
 		}
+
 		if reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments; reload {
 			fixed := s.cfg.Now().Add(segmentsFixed)
 			if !fixed.Before(before.Sale.BeginAt) || !fixed.Before(v.Sale.BeginAt) {
 				return "", domain.ErrInvalidState
 			}
 		}
+
 		v.UpdatedAt = domain.Moment(s.cfg.Now())
 		return before.Changes(v), nil
 	})
+
 	s.Changed(id)
+
 	if err == nil && reload && s.cfg.Queue != nil {
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
-		_ = s.cfg.Queue.Unload(ctx, id) // after an error, reconciliation repairs the gate when the sale is open
+		// After an error, reconciliation repairs the gate when the sale is open.
+		_ = s.cfg.Queue.Unload(ctx, id)
 	}
+
 	return v, err
 }
 
@@ -120,12 +134,17 @@ func (s *Vouchers) ChangeStock(
 	ctx context.Context, claim *domain.Claim, admin, id, delta int64, reason string,
 ) (domain.Voucher, error) {
 	change := domain.StockChange{
-		VoucherID: id, Delta: delta, Reason: reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()),
-		Claim: claim,
+		VoucherID: id,
+		Delta:     delta,
+		Reason:    reason,
+		By:        domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		At:        domain.Moment(s.cfg.Now()),
+		Claim:     claim,
 	}
 	if err := change.Validate(); err != nil {
 		return domain.Voucher{}, err
 	}
+
 	v, err := s.changeStock(ctx, change)
 	s.Changed(id)
 	return v, err
@@ -163,21 +182,25 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange)
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
+
 	if c.Delta < 0 {
 		if err := s.takeFromGate(ctx, c); err != nil {
 			return domain.Voucher{}, err
 		}
 	}
+
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
 	refused := errors.Is(err, domain.ErrInvalidState) || errors.Is(err, domain.ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta) // after an error, reconciliation adds the units
+		// After an error, reconciliation adds the units.
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
 	case refused && c.Delta < 0:
 		s.returnToGate(ctx, c)
 	}
+
 	return v, err
 }
 
@@ -196,12 +219,15 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error
 	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || c.Claim == nil {
 		return err
 	}
+
 	err := s.cfg.Store.NoteResource(ctx, c.Claim, c.VoucherID, c.At)
-	if errors.Is(err, domain.ErrOrderInProgress) { // another run has taken over the key and removes the units itself
+	// Another run has taken over the key and removes the units itself.
+	if errors.Is(err, domain.ErrOrderInProgress) {
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 	}
+
 	return err
 }
 
@@ -212,7 +238,8 @@ func (s *Vouchers) returnToGate(ctx context.Context, c domain.StockChange) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 	if c.Claim != nil && s.cfg.Store.NoteResource(ctx, c.Claim, 0, c.At) != nil {
-		return // reconciliation returns the units
+		// Reconciliation returns the units.
+		return
 	}
 	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 }
@@ -236,13 +263,16 @@ func (s *Vouchers) Older(ctx context.Context, f domain.VoucherFilter, now time.T
 	default:
 		return nil, domain.ErrOverloaded
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
+
 	f.Now = now
 	vouchers, err := s.cfg.Store.ListVouchers(ctx, f)
 	page := make([]*domain.Voucher, len(vouchers))
 	for i := range vouchers {
 		page[i] = &vouchers[i]
 	}
+
 	return page, err
 }
