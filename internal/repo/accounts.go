@@ -16,7 +16,8 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // of the last login
+	// Of the last login.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	DeletedAt *time.Time
 
 	DeviceGeneration int64
@@ -26,14 +27,23 @@ func (userRow) TableName() string { return "users" }
 
 func newUserRow(u *domain.User) userRow {
 	return userRow{
-		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
-		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
+		Phone:     u.Phone,
+		NickName:  u.NickName,
+		Icon:      u.Icon,
+		Role:      string(u.Role),
+		CreatedAt: u.CreatedAt,
+		UpdatedAt: u.CreatedAt,
 	}
 }
 
 func (r *userRow) user() domain.User {
 	return domain.User{
-		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
+		ID:               r.ID,
+		Phone:            r.Phone,
+		NickName:         r.NickName,
+		Icon:             r.Icon,
+		Role:             domain.Role(r.Role),
+		CreatedAt:        r.CreatedAt,
 		DeviceGeneration: r.DeviceGeneration,
 	}
 }
@@ -52,7 +62,6 @@ func (s *Store) UserByPhone(ctx context.Context, phone string) (domain.User, err
 	return u.user(), s.db.Translate(err)
 }
 
-// takeUser reads a user that was not erased.
 func takeUser(db *gorm.DB, u *userRow, id int64) error {
 	return db.Where("deleted_at IS NULL").Take(u, id).Error
 }
@@ -78,7 +87,8 @@ func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) 
 }
 
 // UsersByPhoneEnd implements service.SearchStore.
-func (s *Store) UsersByPhoneEnd(ctx context.Context, end string, most int) (ids []int64, err error) {
-	err = s.db.Reader(ctx).Model(&userRow{}).Where("phone_end = ? AND deleted_at IS NULL", end).Limit(most).Pluck("id", &ids).Error
+func (s *Store) UsersByPhoneEnd(ctx context.Context, end string, most int) ([]int64, error) {
+	var ids []int64
+	err := s.db.Reader(ctx).Model(&userRow{}).Where("phone_end = ? AND deleted_at IS NULL", end).Limit(most).Pluck("id", &ids).Error
 	return ids, s.db.Translate(err)
 }

@@ -47,24 +47,31 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []
 	for i := range order {
 		order[i] = i
 	}
+
 	slices.SortFunc(order, func(a, b int) int {
-		x, y := answers[a].Claim, answers[b].Claim
+		x := answers[a].Claim
+		y := answers[b].Claim
 		return cmp.Or(cmp.Compare(x.UserID, y.UserID), strings.Compare(x.Key, y.Key))
 	})
+
 	for len(order) > 0 {
-		n, size := 0, 0
+		n := 0
+		size := 0
 		for n < len(order) && (n == 0 || size+len(answers[order[n]].Answer.Body) <= maxAnswerBytes) {
 			size += len(answers[order[n]].Answer.Body)
 			n++
 		}
+
 		some := order[:n]
 		order = order[n:]
+
 		if err := s.db.RetryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
 			for _, i := range some {
 				errs[i] = err
 			}
 		}
 	}
+
 	return errs
 }
 
@@ -73,33 +80,41 @@ func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, so
 	var rows []string
 	args := make([]any, 0, 8*len(some))
 	claims := make([]*domain.Claim, 0, len(some))
+
 	for _, i := range some {
-		c, a := answers[i].Claim, &answers[i].Answer
+		c := answers[i].Claim
+		a := &answers[i].Answer
 		if a.Transient {
 			a = &domain.Answer{}
 		}
+
 		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, a.Status, a.Location, a.ContentType, a.Body)
 		life := domain.KeyLife
 		if a.Status >= http.StatusBadRequest {
 			life = domain.KeyLifeOfError
 		}
+
 		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,"+k.Now+","+k.Now+","+fmt.Sprintf(k.InMillis, life.Milliseconds())+")")
 		claims = append(claims, c)
 	}
+
 	end := storeAnswers[s.db.Dialect()]
 	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+end.sql, args)
 	if err != nil || changed == end.rows*int64(len(some)) {
 		return err
 	}
+
 	stored, err := s.readKeyRows(s.db.Writer(ctx), claims)
 	if err != nil {
 		return err
 	}
+
 	for n, i := range some {
 		if row := stored[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
 			errs[i] = errLeaseLost
 		}
 	}
+
 	return nil
 }
 
@@ -109,11 +124,18 @@ func (s *Store) KeysOf(ctx context.Context, userID int64, after string, limit in
 		IdemKey              []byte
 		CreatedAt, ExpiresAt time.Time
 	}
+
 	err := s.db.Reader(ctx).Table("idempotency_keys").Where("user_id = ? AND idem_key > ?", userID, []byte(after)).
 		Order("idem_key").Limit(limit).Find(&rows).Error
+
 	found := make([]domain.KeyRecord, len(rows))
 	for i, r := range rows {
-		found[i] = domain.KeyRecord{Key: string(r.IdemKey), CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+		found[i] = domain.KeyRecord{
+			Key:       string(r.IdemKey),
+			CreatedAt: r.CreatedAt,
+			ExpiresAt: r.ExpiresAt,
+		}
 	}
+
 	return found, s.db.Translate(err)
 }

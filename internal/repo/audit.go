@@ -24,12 +24,18 @@ func (auditRow) TableName() string { return "audit_log" }
 
 func (r *auditRow) entry() domain.AuditEntry {
 	e := domain.AuditEntry{
-		ID: r.ID, At: r.At, Actor: domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
-		VoucherID: r.VoucherID, Detail: r.Detail,
+		ID:        r.ID,
+		At:        r.At,
+		Actor:     domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID},
+		Action:    r.Action,
+		VoucherID: r.VoucherID,
+		Detail:    r.Detail,
 	}
+
 	if r.OrderID != nil {
 		e.OrderID = *r.OrderID
 	}
+
 	return e
 }
 
@@ -38,12 +44,19 @@ func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	rows := make([]auditRow, len(entries))
 	for i, e := range entries {
 		rows[i] = auditRow{
-			At: e.At, Actor: string(e.Actor.Kind), ActorID: e.Actor.ID, Action: e.Action, VoucherID: e.VoucherID, Detail: e.Detail,
+			At:        e.At,
+			Actor:     string(e.Actor.Kind),
+			ActorID:   e.Actor.ID,
+			Action:    e.Action,
+			VoucherID: e.VoucherID,
+			Detail:    e.Detail,
 		}
+
 		if e.OrderID != 0 {
 			rows[i].OrderID = &entries[i].OrderID
 		}
 	}
+
 	return tx.Create(&rows).Error
 }
 
@@ -67,17 +80,21 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 			q = q.Where(column+" = ?", value)
 		}
 	}
+
 	if f.Page.Before > 0 {
 		q = q.Where("id < ?", f.Page.Before)
 	}
+
 	var rows []auditRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	entries := make([]domain.AuditEntry, len(rows))
 	for i := range rows {
 		entries[i] = rows[i].entry()
 	}
+
 	return entries, nil
 }
 
@@ -99,9 +116,17 @@ func (adminRequestRow) TableName() string { return "admin_requests" }
 // RecordRequest implements domain.AuditStore.
 func (s *Store) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
 	row := adminRequestRow{
-		At: r.At, UserID: r.UserID, Role: string(r.Role), Method: r.Method, Route: r.Route, Target: r.Target, Status: r.Status,
-		RequestID: r.RequestID, Network: r.Network,
+		At:        r.At,
+		UserID:    r.UserID,
+		Role:      string(r.Role),
+		Method:    r.Method,
+		Route:     r.Route,
+		Target:    r.Target,
+		Status:    r.Status,
+		RequestID: r.RequestID,
+		Network:   r.Network,
 	}
+
 	err := s.db.Writer(ctx).Create(&row).Error
 	r.ID = row.ID
 	return s.db.Translate(err)
@@ -124,16 +149,27 @@ func (s *Store) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]do
 	if f.Page.Before > 0 {
 		q = q.Where("id < ?", f.Page.Before)
 	}
+
 	var rows []adminRequestRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	requests := make([]domain.AdminRequest, len(rows))
 	for i, r := range rows {
 		requests[i] = domain.AdminRequest{
-			ID: r.ID, At: r.At, UserID: r.UserID, Role: domain.Role(r.Role), Method: r.Method, Route: r.Route, Target: r.Target,
-			Status: r.Status, RequestID: r.RequestID, Network: r.Network,
+			ID:        r.ID,
+			At:        r.At,
+			UserID:    r.UserID,
+			Role:      domain.Role(r.Role),
+			Method:    r.Method,
+			Route:     r.Route,
+			Target:    r.Target,
+			Status:    r.Status,
+			RequestID: r.RequestID,
+			Network:   r.Network,
 		}
 	}
+
 	return requests, nil
 }

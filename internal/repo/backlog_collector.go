@@ -35,10 +35,12 @@ func (backlogCollector) Describe(ch chan<- *prometheus.Desc) {
 func (b backlogCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+
 	due, err := b.store.Backlog(ctx)
 	if err != nil {
 		return
 	}
+
 	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
 	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
 	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))

@@ -21,8 +21,10 @@ type voucherRow struct {
 	Status      int8
 	ImageID     string
 	CreatedAt   time.Time
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
-	ShopName    *string   `gorm:"->"`                   // only of withShops
+	// Set by package service.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+	// Only of withShops.
+	ShopName *string `gorm:"->"`
 }
 
 func (voucherRow) TableName() string { return "vouchers" }
@@ -30,7 +32,8 @@ func (voucherRow) TableName() string { return "vouchers" }
 type saleRow struct {
 	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
 	InitialStock int64
-	Added        int64 `gorm:"->"` // only of saleColumns
+	// Only of saleColumns.
+	Added        int64 `gorm:"->"`
 	Stock        int64
 	BeginAt      time.Time
 	EndAt        time.Time
@@ -50,7 +53,8 @@ type saleRow struct {
 	Segments    int
 
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	// Set by package service.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 }
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
@@ -61,35 +65,62 @@ const saleColumns = `seckill_vouchers.*,
 
 func newVoucherRow(v *domain.Voucher) voucherRow {
 	return voucherRow{
-		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
-		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
-		ImageID: v.ImageID, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+		ID:          v.ID,
+		ShopID:      v.ShopID,
+		Title:       v.Title,
+		SubTitle:    v.SubTitle,
+		Rules:       v.Rules,
+		PayValue:    v.PayValue,
+		ActualValue: v.ActualValue,
+		Currency:    v.Currency,
+		Type:        int8(v.Type),
+		Status:      int8(v.Status),
+		ImageID:     v.ImageID,
+		CreatedAt:   v.CreatedAt,
+		UpdatedAt:   v.UpdatedAt,
 	}
 }
 
 func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	v := domain.Voucher{
-		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
-		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
-		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status), ImageID: r.ImageID,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID:          r.ID,
+		ShopID:      r.ShopID,
+		Title:       r.Title,
+		SubTitle:    r.SubTitle,
+		Rules:       r.Rules,
+		PayValue:    r.PayValue,
+		ActualValue: r.ActualValue,
+		Currency:    r.Currency,
+		Type:        domain.VoucherType(r.Type),
+		Status:      domain.VoucherStatus(r.Status),
+		ImageID:     r.ImageID,
+		CreatedAt:   r.CreatedAt,
+		UpdatedAt:   r.UpdatedAt,
 	}
+
 	if r.ShopName != nil {
 		v.Offer = domain.NewOffer(&v, *r.ShopName)
 	}
+
 	if s != nil {
 		v.Sale = &domain.Sale{
-			InitialStock: s.InitialStock, Added: s.Added, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
+			InitialStock: s.InitialStock,
+			Added:        s.Added,
+			Stock:        s.Stock,
+			BeginAt:      s.BeginAt,
+			EndAt:        s.EndAt,
 			LimitPerUser: s.LimitPerUser,
 			Entry:        s.entry(),
 			UnpaidLimit:  s.UnpaidLimit,
 			Segments:     s.Segments,
 			ChangedAt:    s.UpdatedAt,
 		}
+
 		if s.PayTimeout != nil {
 			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second
 		}
 	}
+
 	return v
 }
 
@@ -104,20 +135,32 @@ func payTimeoutOf(s *domain.Sale) *int {
 
 func (s *saleRow) entry() domain.Entry {
 	e := domain.Entry{
-		Mode: domain.EntryMode(s.EntryMode), Challenge: s.EntryChallenge, PassTTL: time.Duration(s.PassTTL) * time.Second,
-		Epoch: s.EntryEpoch, Rate: s.EntryRate, Paused: s.EntryPaused, Message: s.EntryMessage,
+		Mode:      domain.EntryMode(s.EntryMode),
+		Challenge: s.EntryChallenge,
+		PassTTL:   time.Duration(s.PassTTL) * time.Second,
+		Epoch:     s.EntryEpoch,
+		Rate:      s.EntryRate,
+		Paused:    s.EntryPaused,
+		Message:   s.EntryMessage,
 	}
+
 	if s.EntryOpensAt != nil {
 		e.OpensAt = *s.EntryOpensAt
 	}
+
 	return e
 }
 
-// setEntry sets the columns of an entry.
 func (s *saleRow) setEntry(e *domain.Entry) {
-	s.EntryMode, s.PassTTL, s.EntryEpoch = int8(e.Mode), int(e.PassTTL/time.Second), e.Epoch
-	s.EntryChallenge, s.EntryRate, s.EntryPaused, s.EntryMessage = e.Challenge, e.Rate, e.Paused, e.Message
+	s.EntryMode = int8(e.Mode)
+	s.PassTTL = int(e.PassTTL / time.Second)
+	s.EntryEpoch = e.Epoch
+	s.EntryChallenge = e.Challenge
+	s.EntryRate = e.Rate
+	s.EntryPaused = e.Paused
+	s.EntryMessage = e.Message
 	s.EntryOpensAt = nil
+
 	if !e.OpensAt.IsZero() {
 		s.EntryOpensAt = &e.OpensAt
 	}
@@ -153,23 +196,48 @@ type shopRow struct {
 	Score     int
 	OpenHours string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	// Set by package service.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 }
 
 func (shopRow) TableName() string { return "shops" }
 
 func newShopRow(s *domain.Shop) shopRow {
 	return shopRow{
-		ID: s.ID, Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
-		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		ID:        s.ID,
+		Name:      s.Name,
+		TypeID:    s.TypeID,
+		Images:    s.Images,
+		Area:      s.Area,
+		Address:   s.Address,
+		X:         s.X,
+		Y:         s.Y,
+		AvgPrice:  s.AvgPrice,
+		Sold:      s.Sold,
+		Comments:  s.Comments,
+		Score:     s.Score,
+		OpenHours: s.OpenHours,
+		CreatedAt: s.CreatedAt,
+		UpdatedAt: s.UpdatedAt,
 	}
 }
 
 func (r *shopRow) shop() domain.Shop {
 	return domain.Shop{
-		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
-		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID:        r.ID,
+		Name:      r.Name,
+		TypeID:    r.TypeID,
+		Images:    r.Images,
+		Area:      r.Area,
+		Address:   r.Address,
+		X:         r.X,
+		Y:         r.Y,
+		AvgPrice:  r.AvgPrice,
+		Sold:      r.Sold,
+		Comments:  r.Comments,
+		Score:     r.Score,
+		OpenHours: r.OpenHours,
+		CreatedAt: r.CreatedAt,
+		UpdatedAt: r.UpdatedAt,
 	}
 }

@@ -14,34 +14,42 @@ import (
 // reports whether it did. Concurrent processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(
 	ctx context.Context, content func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error),
-) (seeded bool, err error) {
-	err = s.db.WithSchemaLock(ctx, func() error {
+) (bool, error) {
+	var seeded bool
+	err := s.db.WithSchemaLock(ctx, func() error {
 		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
 				return err
 			}
-			if seeded = n == 0; !seeded {
+
+			seeded = n == 0
+			if !seeded {
 				return nil
 			}
+
 			shops, pictures, vouchers, err := content()
 			if err != nil {
 				return err
 			}
+
 			for _, p := range pictures {
 				row := imageRow(p)
 				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
 					return err
 				}
 			}
+
 			return insertDemo(tx, shops, vouchers)
 		})
 	})
+
 	return seeded, err
 }
 
 func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
-	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
+	// Id in shops -> id in the table.
+	ids := make(map[int64]int64, len(shops))
 	for i := range shops {
 		row := newShopRow(&shops[i])
 		row.ID = 0
@@ -50,11 +58,13 @@ func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) err
 		}
 		ids[shops[i].ID] = row.ID
 	}
+
 	for _, v := range vouchers {
 		v.ShopID = ids[v.ShopID]
 		if err := insertVoucher(tx, &v); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -58,6 +58,7 @@ func writeOnce(
 			return err
 		})
 	}
+
 	err := db.Write(ctx, func(tx *gorm.DB) error {
 		row, err := lockLease(tx, c)
 		if err != nil {
@@ -66,12 +67,15 @@ func writeOnce(
 		if row.Done {
 			return &domain.DoneBeforeError{ResourceID: *row.ResourceID}
 		}
+
 		id, err := fn(tx)
 		if err != nil {
 			return err
 		}
+
 		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
+
 	return db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})

@@ -22,11 +22,13 @@ func (b *batch) checkPasses(tx *gorm.DB) error {
 	if err := b.store.addPassOrders(tx, placed, b.inserts, others); err != nil {
 		return err
 	}
+
 	for _, p := range placed {
 		if others[p.row.UserID].withPassOf(&p.row) != nil {
 			return b.retryWithPrecheck()
 		}
 	}
+
 	return nil
 }
 
@@ -51,6 +53,7 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE (")
+
 	for i, sale := range groupBySale(of) {
 		if i > 0 {
 			q.Add(" OR ")
@@ -66,6 +69,7 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 		q.Add("voucher_id = ? AND entry_round >= ? AND user_id", sale.voucherID, oldest)
 		q.In(users)
 	}
+
 	q.Add(")")
 	exclude(q, except)
 	return known.read(tx, q)
@@ -79,6 +83,7 @@ func countPasses(tx *gorm.DB, placed []*pendingInsert) error {
 		voucherID int64
 		seq       uint32
 	}
+
 	orders := map[round]int{}
 	for _, p := range placed {
 		if p.row.EntryRound != nil {
@@ -91,16 +96,19 @@ func countPasses(tx *gorm.DB, placed []*pendingInsert) error {
 		voucherID int64
 		orders    int
 	}
+
 	rounds := map[group][]uint32{}
 	for r, n := range orders {
 		g := group{r.voucherID, n}
 		rounds[g] = append(rounds[g], r.seq)
 	}
+
 	for g, seqs := range rounds {
 		err := tx.Exec("UPDATE room_log SET bought = bought + ? WHERE voucher_id = ? AND seq IN ?", g.orders, g.voucherID, seqs).Error
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

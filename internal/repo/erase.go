@@ -26,10 +26,12 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 		if err != nil {
 			return err
 		}
+
 		err = tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Pluck("id", &sessions).Error
 		if err != nil {
 			return err
 		}
+
 		if !e.IdleSince.IsZero() {
 			// The user may have come back, or bought with a token that outlives the session, since IdleUsers read the account.
 			var idle int64
@@ -38,8 +40,10 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 				return err
 			}
 		}
+
 		return erase(tx, &u, sessions, e)
 	})
+
 	return sessions, err
 }
 
@@ -61,8 +65,14 @@ func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
 	if err := tx.Exec("DELETE FROM second_factors WHERE user_id = ?", u.ID).Error; err != nil {
 		return err
 	}
+
 	return tx.Model(u).Updates(map[string]any{
-		"phone": tombstone(u.ID), "nick_name": "", "icon": "", "role": string(domain.RoleBuyer), "deleted_at": e.Now, "updated_at": e.Now,
+		"phone":      tombstone(u.ID),
+		"nick_name":  "",
+		"icon":       "",
+		"role":       string(domain.RoleBuyer),
+		"deleted_at": e.Now,
+		"updated_at": e.Now,
 	}).Error
 }
 
@@ -71,19 +81,24 @@ func tombstone(userID int64) string { return fmt.Sprintf("x%d", userID) }
 
 // IdleUsers implements auth.Store. It reads the users in the order of their ids, PurgeBatch per call, so that no call
 // reads a large table.
-func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error) {
+func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) ([]domain.User, int64, error) {
 	r := s.db.Reader(ctx)
 	var window []int64
-	err = r.Model(&userRow{}).Where("id > ?", after).Order("id").Limit(sqldb.PurgeBatch).Pluck("id", &window).Error
+	err := r.Model(&userRow{}).Where("id > ?", after).Order("id").Limit(sqldb.PurgeBatch).Pluck("id", &window).Error
 	if err != nil || len(window) == 0 {
 		return nil, 0, s.db.Translate(err)
 	}
-	last = window[len(window)-1]
+
+	last := window[len(window)-1]
+
 	var rows []userRow
 	err = whereIdle(r, since).Where("id > ? AND id <= ?", after, last).Find(&rows).Error
+
+	var idle []domain.User
 	for i := range rows {
 		idle = append(idle, rows[i].user())
 	}
+
 	return idle, last, s.db.Translate(err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,19 +30,19 @@ type keyRow struct {
 	Location    string
 	ContentType string
 	Body        []byte
-	Locked      bool // the lease has not ended
-	Expired     bool // the lifetime is over
+	// Whether the lease has not ended.
+	Locked bool
+	// Whether the lifetime is over.
+	Expired bool
 }
 
 func (keyRow) TableName() string { return "idempotency_keys" }
 
-// keyID identifies a key.
 type keyID struct {
 	UserID int64
 	Key    string
 }
 
-// whereKeys selects the rows of the claimed keys.
 func whereKeys(db *gorm.DB, claims []*domain.Claim) *gorm.DB {
 	args := make([]any, 0, 2*len(claims))
 	for _, c := range claims {
@@ -50,7 +51,6 @@ func whereKeys(db *gorm.DB, claims []*domain.Claim) *gorm.DB {
 	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(claims)-1), args...)
 }
 
-// readKeyRows reads the rows of the claimed keys.
 func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[keyID]*keyRow, error) {
 	k := s.db.Syntax()
 	var rows []keyRow
@@ -69,7 +69,8 @@ const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint
 // ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only
 // if it skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
 func (s *Store) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
-	states, sorted := make([]domain.KeyState, len(claims)), sortedClaims(claims)
+	states := make([]domain.KeyState, len(claims))
+	sorted := sortedClaims(claims)
 	err := s.db.RetryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
 	if err != nil {
 		for i := range states {
@@ -89,6 +90,7 @@ func sortedClaims(claims []*domain.Claim) []*domain.Claim {
 
 func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, states []domain.KeyState) error {
 	var inserted int64
+
 	// A row that exists may be locked by the run that has its lease, and the rest of the batch must not wait for that
 	// run.
 	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *domain.Claim) bool { return c.Seen })
@@ -104,40 +106,47 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, s
 			return err
 		}
 	}
+
 	if inserted == int64(len(claims)) {
 		for i := range claims {
 			states[i] = domain.KeyState{Runs: 1}
 		}
 		return s.refuseKeysOfOrders(ctx, claims, states)
 	}
+
 	rows, err := s.readKeyRows(s.db.Writer(ctx), sorted)
 	if err != nil {
 		return err
 	}
+
 	var free []*domain.Claim
 	for _, c := range sorted {
 		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.canTakeOver(c) {
 			free = append(free, c)
 		}
 	}
+
 	if len(free) > 0 {
 		if rows, err = s.takeOver(ctx, sorted, free, rows); err != nil {
 			return err
 		}
 	}
+
 	for i, c := range claims {
 		states[i] = rows[keyID{c.UserID, c.Key}].leaseState(c)
 	}
+
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
 
 // usersAtKeyLimit returns the users of the claims that have domain.MaxKeys keys.
-func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) (full []int64, err error) {
+func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) ([]int64, error) {
 	var users []int64
 	for _, c := range claims {
 		users = append(users, c.UserID)
 	}
-	err = s.db.Writer(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.db.Syntax().Now, users).
+	var full []int64
+	err := s.db.Writer(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.db.Syntax().Now, users).
 		Group("user_id").Having("COUNT(*) >= ?", domain.MaxKeys).Pluck("user_id", &full).Error
 	return full, err
 }
@@ -149,6 +158,7 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, f
 	if err != nil {
 		return err
 	}
+
 	var others []*domain.Claim
 	var at []int
 	for i, c := range claims {
@@ -159,22 +169,27 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, f
 			}
 			c.Seen = true
 		}
-		others, at = append(others, c), append(at, i)
+
+		others = append(others, c)
+		at = append(at, i)
 	}
+
 	if len(others) == 0 {
 		return nil
 	}
+
 	found := make([]domain.KeyState, len(others))
 	if err := s.claimKeys(ctx, others, sortedClaims(others), found); err != nil {
 		return err
 	}
+
 	for n, i := range at {
 		states[i] = found[n]
 	}
+
 	return nil
 }
 
-// insertKeys inserts the rows that do not exist yet and returns their number.
 func (s *Store) insertKeys(ctx context.Context, claims []*domain.Claim) (int64, error) {
 	k := s.db.Syntax()
 	row := "(?,?,?,?,1,0,0,'','',NULL," + fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()) + "," + k.Now + "," +
@@ -204,11 +219,13 @@ func (r *keyRow) canTakeOver(c *domain.Claim) bool {
 // leaseState returns the outcome of a claim, given its row.
 func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 	switch {
-	case r == nil: // purged between two reads
+	case r == nil:
+		// Purged between two reads.
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
 		st := domain.KeyState{Runs: r.Runs}
-		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by WriteOnce
+		// Noted, and not set by WriteOnce.
+		if r.ResourceID != nil && r.ResourceAt != nil {
 			st.ResourceID = *r.ResourceID
 		}
 		return st
@@ -217,40 +234,59 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 	case r.Status == 0:
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	}
-	return domain.KeyState{Answer: &domain.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
+
+	return domain.KeyState{Answer: &domain.Answer{
+		Status:      r.Status,
+		Location:    r.Location,
+		ContentType: r.ContentType,
+		Body:        r.Body,
+	}}
 }
 
 // takeOver leases the rows of free, whose run died or whose lifetime is over, provided that they have not changed since
 // they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays;
 // that run can no longer write.
-func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
+func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[keyID]*keyRow) (map[keyID]*keyRow, error) {
 	k := s.db.Syntax()
 	lease := gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()))
-	err = s.db.RunTx(ctx, func(tx *gorm.DB) error {
+
+	var rows map[keyID]*keyRow
+	err := s.db.RunTx(ctx, func(tx *gorm.DB) error {
 		for _, c := range free {
 			row := seen[keyID{c.UserID, c.Key}]
 			mine := whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Where("claim = ?", row.Claim)
 			change := map[string]any{"claim": c.Token, "locked_until": lease}
 			if row.Expired {
 				mine = mine.Where("expires_at <= " + k.Now)
-				for column, value := range map[string]any{
-					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": nil, "resource_at": nil, "status": 0,
-					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.Now),
-					"expires_at": gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds())),
-				} {
-					change[column] = value
-				}
+
+				maps.Copy(change, map[string]any{
+					"fingerprint":  c.Fingerprint[:],
+					"runs":         1,
+					"done":         false,
+					"resource_id":  nil,
+					"resource_at":  nil,
+					"status":       0,
+					"location":     "",
+					"content_type": "",
+					"body":         nil,
+					"created_at":   gorm.Expr(k.Now),
+					"expires_at":   gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds())),
+				})
 			} else {
 				mine = mine.Where("status = 0 AND locked_until <= " + k.Now)
 				change["runs"] = gorm.Expr("runs + 1")
 			}
+
 			if err := mine.Updates(change).Error; err != nil {
 				return err
 			}
 		}
+
+		var err error
 		rows, err = s.readKeyRows(tx, all)
 		return err
 	})
+
 	return rows, err
 }
 
@@ -263,13 +299,16 @@ func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 	if err != nil || len(rows) == 0 {
 		return 0, s.db.Translate(err)
 	}
+
 	claims := make([]*domain.Claim, len(rows))
 	for i, r := range rows {
 		claims[i] = &domain.Claim{KeyedRequest: domain.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
 	}
+
 	err = s.db.Write(ctx, func(tx *gorm.DB) error {
 		// Check the time again: a key may have been used anew since it was read.
 		return tx.Where(whereKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
 	})
+
 	return len(rows), err
 }

@@ -17,6 +17,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 	prints := make(map[keyID][]byte, len(purchases))
 	q := &sqldb.Statement{}
 	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
+
 	for _, p := range purchases {
 		if p.Key != nil && p.Key.Name != "" {
 			if len(prints) > 0 {
@@ -26,9 +27,11 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 			prints[keyID{p.UserID, p.Key.Name}] = p.Key.Request[:]
 		}
 	}
+
 	if len(prints) == 0 {
 		return nil, nil
 	}
+
 	q.Add(") AND expires_at > " + db.Syntax().Now)
 	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
@@ -38,6 +41,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 			used[id] = true
 		}
 	}
+
 	return used, err
 }
 
@@ -48,6 +52,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, 
 	q := &sqldb.Statement{}
 	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("idx_user_idem_key")+" WHERE created_at > ? AND (",
 		time.Now().UTC().Add(-domain.KeyLife))
+
 	keys := 0
 	for i, c := range claims {
 		if states[i].Err == nil && states[i].Answer == nil {
@@ -59,28 +64,34 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, 
 			keys++
 		}
 	}
+
 	if keys == 0 {
 		return nil
 	}
+
 	q.Add(")" + s.db.Syntax().ForUpdate)
 	rows, err := sqldb.QueryRows[keyRow](s.db.Writer(ctx), q)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
+
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		used[keyID{r.UserID, string(r.IdemKey)}] = true
 	}
+
 	for i, c := range claims {
 		hash := domain.KeyHash(c.Key)
 		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
+
 		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
 		err := whereKeys(s.db.Writer(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -28,11 +28,14 @@ func (s *Store) FenceGate(ctx context.Context, voucherID, from int64) (bool, err
 		if err != nil {
 			return err
 		}
+
 		res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND gate_generation = ?", voucherID, from).
 			Updates(map[string]any{"gate_generation": from + 1, "updated_at": now})
+
 		fenced = res.RowsAffected > 0
 		return res.Error
 	})
+
 	return fenced, err
 }
 
@@ -44,12 +47,15 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 		if err := tx.Table("seckill_vouchers").Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
 			return err
 		}
+
 		err := eachActive(tx, voucherID, func(h domain.Holder, _ bool) { state.Holders = append(state.Holders, h) })
 		if err == nil {
 			state.Settled, err = storedIDs(tx, voucherID, inFlight)
 		}
+
 		return err
 	})
+
 	return state, s.db.Translate(err)
 }
 
@@ -59,7 +65,10 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns the error
+
+	// rows.Err returns the error.
+	defer func() { _ = rows.Close() }()
+
 	for rows.Next() {
 		var h domain.Holder
 		var slotless bool
@@ -68,6 +77,7 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 		}
 		visit(h, slotless)
 	}
+
 	return rows.Err()
 }
 
@@ -79,13 +89,16 @@ func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleL
 			Stock        int64
 			LimitPerUser int
 		}
+
 		err := tx.Table("seckill_vouchers").Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
 		if err != nil {
 			return err
 		}
+
 		level = reconcile.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
 		level.Active, level.Sum, err = sumActive(tx, voucherID)
 		return err
 	})
+
 	return level, s.db.Translate(err)
 }

@@ -29,15 +29,27 @@ func (loginRequestRow) TableName() string { return "login_codes" }
 
 func newLoginRequestRow(r *auth.LoginRequest) loginRequestRow {
 	return loginRequestRow{
-		LoginID: r.ID, Phone: r.Phone, Asker: r.Asker, CodeHash: append([]byte{}, r.Hash...), Attempts: r.Attempts,
-		AttemptsWithoutID: r.AttemptsWithoutID, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		LoginID:           r.ID,
+		Phone:             r.Phone,
+		Asker:             r.Asker,
+		CodeHash:          append([]byte{}, r.Hash...),
+		Attempts:          r.Attempts,
+		AttemptsWithoutID: r.AttemptsWithoutID,
+		CreatedAt:         r.CreatedAt,
+		ExpiresAt:         r.ExpiresAt,
 	}
 }
 
 func (r *loginRequestRow) request() auth.LoginRequest {
 	return auth.LoginRequest{
-		ID: r.LoginID, Phone: r.Phone, Asker: r.Asker, Hash: r.CodeHash, Attempts: r.Attempts,
-		AttemptsWithoutID: r.AttemptsWithoutID, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		ID:                r.LoginID,
+		Phone:             r.Phone,
+		Asker:             r.Asker,
+		Hash:              r.CodeHash,
+		Attempts:          r.Attempts,
+		AttemptsWithoutID: r.AttemptsWithoutID,
+		CreatedAt:         r.CreatedAt,
+		ExpiresAt:         r.ExpiresAt,
 	}
 }
 

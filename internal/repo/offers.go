@@ -23,8 +23,13 @@ func (offerRow) TableName() string { return "offers" }
 
 func (r *offerRow) offer() *domain.Offer {
 	return &domain.Offer{
-		ID: domain.OfferID(r.ID), Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules, ActualValue: r.ActualValue,
-		ShopID: r.ShopID, ShopName: r.ShopName,
+		ID:          domain.OfferID(r.ID),
+		Title:       r.Title,
+		SubTitle:    r.SubTitle,
+		Rules:       r.Rules,
+		ActualValue: r.ActualValue,
+		ShopID:      r.ShopID,
+		ShopName:    r.ShopName,
 	}
 }
 
@@ -37,16 +42,25 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer) error {
 	if _, kept := s.offers.Get(o.ID); kept {
 		return nil
 	}
+
 	_, err := s.offers.Load(ctx, o.ID, func(ctx context.Context) (*domain.Offer, error) {
 		row := offerRow{
-			ID: o.ID[:], Title: o.Title, SubTitle: o.SubTitle, Rules: o.Rules, ActualValue: o.ActualValue,
-			ShopID: o.ShopID, ShopName: o.ShopName,
+			ID:          o.ID[:],
+			Title:       o.Title,
+			SubTitle:    o.SubTitle,
+			Rules:       o.Rules,
+			ActualValue: o.ActualValue,
+			ShopID:      o.ShopID,
+			ShopName:    o.ShopName,
 		}
+
 		err := s.db.RetryUnavailable(ctx, func() error {
 			return s.db.Writer(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
 		})
+
 		return o, err
 	})
+
 	return err
 }
 
@@ -55,7 +69,6 @@ func (s *Store) AddOffers(ctx context.Context, orders []domain.Order) error {
 	return s.db.Translate(s.addOffers(s.db.Reader(ctx), pointers(orders)...))
 }
 
-// readOffer sets the offer of a row that was read.
 func (s *Store) readOffer(db *gorm.DB, row *orderRow) error {
 	o := row.order()
 	err := s.addOffers(db, &o)
@@ -63,7 +76,6 @@ func (s *Store) readOffer(db *gorm.DB, row *orderRow) error {
 	return err
 }
 
-// pointers returns the addresses of orders.
 func pointers(orders []domain.Order) []*domain.Order {
 	all := make([]*domain.Order, len(orders))
 	for i := range orders {
@@ -80,6 +92,7 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 		if o.Offer != nil {
 			continue
 		}
+
 		if o.OfferID != (domain.OfferID{}) {
 			if known, ok := s.offers.Get(o.OfferID); ok {
 				o.Offer = known
@@ -87,6 +100,7 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 			}
 			ids = append(ids, o.OfferID[:])
 		}
+
 		open = append(open, o)
 	}
 
@@ -94,12 +108,15 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	if err != nil {
 		return err
 	}
+
 	var vouchers []int64
 	for _, o := range open {
-		if o.Offer = stored[o.OfferID]; o.Offer == nil {
+		o.Offer = stored[o.OfferID]
+		if o.Offer == nil {
 			vouchers = append(vouchers, o.VoucherID)
 		}
 	}
+
 	if len(vouchers) == 0 {
 		return nil
 	}
@@ -109,11 +126,13 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	if err != nil {
 		return err
 	}
+
 	for _, o := range open {
 		if o.Offer == nil {
 			o.Offer = present[o.VoucherID]
 		}
 	}
+
 	return nil
 }
 
@@ -134,5 +153,6 @@ func (s *Store) readOffers(db *gorm.DB, ids [][]byte) (map[domain.OfferID]*domai
 		found[o.ID] = o
 		s.offers.Set(o.ID, o)
 	}
+
 	return found, nil
 }

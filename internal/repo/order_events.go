@@ -37,10 +37,16 @@ func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ..
 	if !s.events {
 		return nil
 	}
+
 	rows := make([]eventRow, len(orderIDs))
 	for i, id := range orderIDs {
-		rows[i] = eventRow{OrderID: id, Type: m.Event(), CreatedAt: at}
+		rows[i] = eventRow{
+			OrderID:   id,
+			Type:      m.Event(),
+			CreatedAt: at,
+		}
 	}
+
 	return insertEvents(tx, rows)
 }
 
@@ -49,10 +55,16 @@ func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
 	if !s.events {
 		return nil
 	}
+
 	rows := make([]eventRow, len(placed))
 	for i, p := range placed {
-		rows[i] = eventRow{OrderID: p.row.ID, Type: domain.EventCreated, CreatedAt: p.row.CreatedAt}
+		rows[i] = eventRow{
+			OrderID:   p.row.ID,
+			Type:      domain.EventCreated,
+			CreatedAt: p.row.CreatedAt,
+		}
 	}
+
 	return insertEvents(tx, rows)
 }
 
@@ -85,6 +97,7 @@ func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 		if err != nil {
 			return nil, err
 		}
+
 		if len(claimed) > 0 || !more {
 			events, err := s.withOrders(ctx, claimed)
 			// The reading server may not have the order yet. Its event is due again after the lease.
@@ -94,25 +107,31 @@ func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 }
 
 // claimEvents is one transaction of ClaimEvents. An event that is due behind an earlier one of its order becomes due
-// again with that one, so that events of orders with failing deliveries are not read each time. If more is true, there
-// may be further due events.
-func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration) (claimed []eventRow, more bool, err error) {
-	err = s.db.Write(ctx, func(tx *gorm.DB) error {
+// again with that one, so that events of orders with failing deliveries are not read each time. The second result
+// reports that there may be further due events.
+func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration) ([]eventRow, bool, error) {
+	var claimed []eventRow
+	var more bool
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		claimed = nil
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
+
 		var due []eventRow
 		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.EventPending, now).
 			Order("next_try_at, id").Limit(limit).Find(&due).Error
-		if more = len(due) == limit; err != nil || len(due) == 0 {
+		more = len(due) == limit
+		if err != nil || len(due) == 0 {
 			return err
 		}
+
 		first, err := firstPending(tx, due)
 		if err != nil {
 			return err
 		}
+
 		leased := now.Add(lease)
 		var ids []int64
 		var waiting []eventRow
@@ -121,76 +140,102 @@ func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration)
 				waiting = append(waiting, e)
 				continue
 			}
-			ids, claimed = append(ids, e.ID), append(claimed, e)
+
+			ids = append(ids, e.ID)
+			claimed = append(claimed, e)
 			first[e.OrderID] = eventRow{NextTryAt: &leased}
 		}
+
 		for _, e := range waiting {
 			if err := tx.Model(&eventRow{}).Where("id = ?", e.ID).Update("next_try_at", first[e.OrderID].NextTryAt).Error; err != nil {
 				return err
 			}
 		}
+
 		if len(ids) == 0 {
 			return nil
 		}
+
 		return tx.Model(&eventRow{}).Where("id IN ?", ids).Updates(map[string]any{"next_try_at": leased, "tries": gorm.Expr("tries + 1")}).Error
 	})
+
 	for i := range claimed {
 		claimed[i].Tries++
 	}
+
 	return claimed, more, err
 }
 
-// firstPending returns the first pending event of each order of the events.
 func firstPending(tx *gorm.DB, events []eventRow) (map[int64]eventRow, error) {
 	orders := make([]int64, len(events))
 	for i, e := range events {
 		orders[i] = e.OrderID
 	}
+
 	var pending []eventRow
 	err := tx.Select("id", "order_id", "next_try_at").Where("order_id IN ? AND status = ?", orders, domain.EventPending).
 		Order("id DESC").Find(&pending).Error
+
 	first := make(map[int64]eventRow, len(pending))
 	for _, e := range pending {
 		first[e.OrderID] = e
 	}
+
 	return first, err
 }
 
-// withOrders returns the events with their orders.
 func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.OrderEvent, error) {
-	events, ids := make([]domain.OrderEvent, len(rows)), make([]int64, len(rows))
+	events := make([]domain.OrderEvent, len(rows))
+	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].OrderID
 	}
+
 	var orders []orderRow
 	if len(ids) > 0 {
 		if err := s.db.Reader(ctx).Where("id IN ?", ids).Find(&orders).Error; err != nil {
 			return nil, s.db.Translate(err)
 		}
 	}
+
 	read := make([]domain.Order, len(orders))
 	for i := range orders {
 		read[i] = orders[i].order()
 	}
+
 	if err := s.AddOffers(ctx, read); err != nil {
 		return nil, err
 	}
+
 	byID := make(map[int64]domain.Order, len(read))
 	for _, o := range read {
 		byID[o.ID] = o
 	}
+
 	for i, r := range rows {
 		events[i] = domain.OrderEvent{
-			ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Order: byID[r.OrderID].After(r.Type), Status: r.Status, Tries: r.Tries,
-			NextTryAt: r.NextTryAt, RepeatedAt: r.RepeatedAt, AnsweredAt: r.AnsweredAt, AnswerStatus: r.AnswerStatus, Answer: r.Answer,
+			ID:           r.ID,
+			Type:         r.Type,
+			CreatedAt:    r.CreatedAt,
+			Order:        byID[r.OrderID].After(r.Type),
+			Status:       r.Status,
+			Tries:        r.Tries,
+			NextTryAt:    r.NextTryAt,
+			RepeatedAt:   r.RepeatedAt,
+			AnsweredAt:   r.AnsweredAt,
+			AnswerStatus: r.AnswerStatus,
+			Answer:       r.Answer,
 		}
 	}
+
 	for i := range events {
 		o := &events[i].Order
-		if o.Status == domain.OrderRedeemed && o.RedeemedAt == nil { // undone since
+		// Undone since.
+		if o.Status == domain.OrderRedeemed && o.RedeemedAt == nil {
 			o.RedeemedAt = &rows[i].CreatedAt
 		}
 	}
+
 	return events, nil
 }
 
@@ -201,29 +246,37 @@ func (s *Store) FinishEvents(ctx context.Context, results []domain.EventResult) 
 		if err != nil {
 			return err
 		}
+
 		var ended []int64 // orders
 		for _, r := range results {
 			q := tx.Model(&eventRow{}).Where("id = ? AND status = ?", r.Event.ID, domain.EventPending)
 			change := map[string]any{"answered_at": now, "answer_status": r.Status, "answer": r.Answer, "next_try_at": nil}
+
 			switch {
 			case r.Delivered:
 				change["status"] = domain.EventDelivered
 			case r.Retry == 0:
-				q, change["status"] = q.Where("tries = ?", r.Event.Tries), domain.EventFailed
+				q = q.Where("tries = ?", r.Event.Tries)
+				change["status"] = domain.EventFailed
 			default:
-				q, change["next_try_at"] = q.Where("tries = ?", r.Event.Tries), now.Add(r.Retry)
+				q = q.Where("tries = ?", r.Event.Tries)
+				change["next_try_at"] = now.Add(r.Retry)
 			}
+
 			res := q.Updates(change)
 			if res.Error != nil {
 				return res.Error
 			}
+
 			if res.RowsAffected > 0 && change["status"] != nil {
 				ended = append(ended, r.Event.Order.ID)
 			}
 		}
+
 		if len(ended) == 0 {
 			return nil
 		}
+
 		return tx.Model(&eventRow{}).Where("order_id IN ? AND status = ? AND next_try_at > ?", ended, domain.EventPending, now).
 			Update("next_try_at", now).Error
 	})
@@ -235,19 +288,24 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}
+
 	if f.Status == domain.EventDelivered || f.Status == domain.EventFailed {
-		q = q.Where("next_try_at IS NULL") // as always, so that the index has them in the order of their ids
+		// As always, so that the index has them in the order of their ids.
+		q = q.Where("next_try_at IS NULL")
 	}
+
 	if f.OrderID != 0 {
 		q = q.Where("order_id = ?", f.OrderID)
 	}
 	if f.Page.Before > 0 {
 		q = q.Where("id < ?", f.Page.Before)
 	}
+
 	var rows []eventRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	return s.withOrders(ctx, rows)
 }
 
@@ -271,8 +329,9 @@ SELECT (SELECT COUNT(*) FROM (SELECT id FROM order_events WHERE status = ? LIMIT
     WHERE tries > 0 AND answered_at IS NOT NULL AND (repeated_at IS NULL OR answered_at >= repeated_at))`
 
 // FailingEvents implements handler.Failures.
-func (s *Store) FailingEvents(ctx context.Context, most int) (n int, err error) {
-	err = s.db.Reader(ctx).Raw(failingQuery, domain.EventFailed, most, domain.EventPending, most).Row().Scan(&n)
+func (s *Store) FailingEvents(ctx context.Context, most int) (int, error) {
+	var n int
+	err := s.db.Reader(ctx).Raw(failingQuery, domain.EventFailed, most, domain.EventPending, most).Row().Scan(&n)
 	return n, s.db.Translate(err)
 }
 
@@ -283,10 +342,12 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 		if err != nil {
 			return 0, err
 		}
+
 		var row eventRow
 		if err := tx.Clauses(sqldb.ForUpdate).Select("id").Take(&row, id).Error; err != nil {
 			return 0, err
 		}
+
 		return id, tx.Model(&row).Updates(map[string]any{
 			"status": domain.EventPending, "tries": 0, "next_try_at": now, "repeated_at": now,
 		}).Error
@@ -294,6 +355,7 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 	if _, done := domain.DoneBefore(err); done {
 		return nil
 	}
+
 	return err
 }
 
@@ -307,8 +369,10 @@ func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) 
 			ids = append(ids, e.ID)
 		}
 	}
+
 	if err == nil && len(ids) > 0 {
 		err = s.db.Writer(ctx).Where("id IN ? AND status <> ?", ids, domain.EventPending).Delete(&eventRow{}).Error
 	}
+
 	return len(ids), s.db.Translate(err)
 }

@@ -14,19 +14,29 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 	rows := make([]*pendingInsert, len(purchases))
 	for i, p := range purchases {
 		rows[i] = &pendingInsert{
-			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
-			key: p.Key, limit: math.MaxInt, result: &domain.Placed{Err: domain.ErrNotFound},
+			row: orderRow{
+				UserID:      p.UserID,
+				CreatedAt:   p.At,
+				IdemKey:     p.Key.Hash[:],
+				IdemRequest: p.Key.Request[:],
+			},
+			key:    p.Key,
+			limit:  math.MaxInt,
+			result: &domain.Placed{Err: domain.ErrNotFound},
 		}
 	}
+
 	db := s.db.Reader(ctx)
 	known := knownOrders{}
 	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	elsewhere, err := elsewhereKeys(db, s.db, purchases)
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	found := make([]domain.Placed, len(rows))
 	for i, p := range rows {
 		if elsewhere[p.keyID()] {
@@ -36,6 +46,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 		}
 		found[i] = *p.result
 	}
+
 	s.addReplayedOffers(ctx, found)
 	return found, nil
 }
@@ -51,6 +62,7 @@ func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) 
 			orders = append(orders, &r.Order)
 		}
 	}
+
 	if err := s.addOffers(s.db.Reader(ctx), orders...); err != nil {
 		for _, r := range replayed {
 			*r = domain.Placed{Err: s.db.Translate(err)}

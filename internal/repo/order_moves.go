@@ -20,16 +20,20 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
+
 		if err := s.readOffer(tx, &row); err != nil {
 			return 0, err
 		}
+
 		if m.Move == domain.MoveUndoRedeem {
 			if err := checkUndo(tx, &row, m.At); err != nil {
 				return 0, err
 			}
 		}
+
 		return m.OrderID, s.move(tx, &row, m)
 	})
+
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
 }
@@ -40,19 +44,23 @@ func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
 	if err := order.order().CheckUndo(at); err != nil {
 		return err
 	}
+
 	var kept, returned int64
 	payments := tx.Model(&paymentRow{}).Where("order_id = ?", order.ID)
 	if err := payments.Session(&gorm.Session{}).Where("status = ?", domain.PaymentSucceeded).Count(&kept).Error; err != nil {
 		return err
 	}
+
 	err := payments.Session(&gorm.Session{}).
 		Where("status IN ?", []domain.PaymentStatus{domain.PaymentRefunded, domain.PaymentDisputed}).Count(&returned).Error
 	if err != nil {
 		return err
 	}
+
 	if kept == 0 && returned > 0 {
 		return domain.ErrInvalidState
 	}
+
 	return nil
 }
 
@@ -60,7 +68,12 @@ func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
 // time.
 func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
-		return findAudit(tx, domain.AuditEntry{OrderID: m.OrderID, Action: m.Move.Name, At: m.At, Actor: m.By})
+		return findAudit(tx, domain.AuditEntry{
+			OrderID: m.OrderID,
+			Action:  m.Move.Name,
+			At:      m.At,
+			Actor:   m.By,
+		})
 	}
 }
 
@@ -88,22 +101,35 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	case res.RowsAffected == 0:
 		return domain.ErrInvalidState
 	}
-	row.Status, row.PaidAt, row.RedeemedAt = int8(o.Status), o.PaidAt, o.RedeemedAt
-	row.CancelledAt, row.RefundedAt = o.CancelledAt, o.RefundedAt
+
+	row.Status = int8(o.Status)
+	row.PaidAt = o.PaidAt
+	row.RedeemedAt = o.RedeemedAt
+	row.CancelledAt = o.CancelledAt
+	row.RefundedAt = o.RefundedAt
+
 	err := writeAudit(tx, domain.AuditEntry{
-		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
+		At:        m.At,
+		Actor:     m.By,
+		Action:    m.Move.Name,
+		VoucherID: row.VoucherID,
+		OrderID:   row.ID,
+		Detail:    m.Detail,
 	})
 	if err == nil {
 		err = s.recordMove(tx, m.Move, m.At, row.ID)
 	}
+
 	if err != nil || !m.Move.ReturnsUnit() {
 		return err
 	}
+
 	row.Slot = nil
-	return returnUnits(tx, row.VoucherID, 1, m.At) // the hot row last
+
+	// The hot row last.
+	return returnUnits(tx, row.VoucherID, 1, m.At)
 }
 
-// movedColumns returns the columns of an order that a move sets.
 func movedColumns(o *domain.Order, at time.Time) map[string]any {
 	columns := map[string]any{
 		"status": o.Status, "paid_at": o.PaidAt, "redeemed_at": o.RedeemedAt, "cancelled_at": o.CancelledAt,
@@ -115,7 +141,6 @@ func movedColumns(o *domain.Order, at time.Time) map[string]any {
 	return columns
 }
 
-// returnUnits adds n units to the stock of a sale.
 func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 	return tx.Table("seckill_vouchers").Where("voucher_id = ?", voucherID).
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
@@ -142,21 +167,25 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 		if err != nil {
 			return err
 		}
+
 		var rows []orderRow
 		expired := tx.Clauses(sqldb.SkipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
 		if s.queried != "" {
 			expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
 		}
+
 		err = expired.Order("expires_at").Limit(limit).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err
 		}
+
 		closed, err = s.expire(tx, rows, at)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return closed, nil
 }
 
@@ -164,35 +193,50 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 // for all of them, and one UPDATE per sale.
 func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) {
 	m := domain.MoveExpire
-	ids, orders, entries := make([]int64, len(rows)), make([]domain.Order, len(rows)), make([]domain.AuditEntry, len(rows))
+	ids := make([]int64, len(rows))
+	orders := make([]domain.Order, len(rows))
+	entries := make([]domain.AuditEntry, len(rows))
 	units := map[int64]int{}
+
 	for i := range rows {
 		o := rows[i].order()
 		m.Apply(&o, at)
-		ids[i], orders[i] = o.ID, o
+		ids[i] = o.ID
+		orders[i] = o
 		units[o.VoucherID]++
+
 		entries[i] = domain.AuditEntry{
-			At: at, Actor: domain.Actor{Kind: domain.ActorSystem}, Action: m.Name, VoucherID: o.VoucherID, OrderID: o.ID,
+			At:        at,
+			Actor:     domain.Actor{Kind: domain.ActorSystem},
+			Action:    m.Name,
+			VoucherID: o.VoucherID,
+			OrderID:   o.ID,
 		}
 	}
+
 	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
 		Updates(map[string]any{"status": m.To, "slot": nil, "cancelled_at": at, "updated_at": at})
+
 	switch {
 	case res.Error != nil:
 		return nil, res.Error
 	case int(res.RowsAffected) != len(rows):
-		return nil, domain.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
+		// Cannot happen under the locks; if it does, nothing may be committed.
+		return nil, domain.ErrInvalidState
 	}
+
 	if err := writeAudit(tx, entries...); err != nil {
 		return nil, err
 	}
 	if err := s.recordMove(tx, m, at, ids...); err != nil {
 		return nil, err
 	}
+
 	for _, voucher := range slices.Sorted(maps.Keys(units)) {
 		if err := returnUnits(tx, voucher, units[voucher], at); err != nil {
 			return nil, err
 		}
 	}
+
 	return orders, nil
 }

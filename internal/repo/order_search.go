@@ -18,11 +18,13 @@ import (
 // of it are skipped, and by status and time those of longestPayTimeout.
 func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
 	var rows []orderRow
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		var err error
 		switch {
 		case q.ID != 0:
 			rows, err = find(tx, q)
-		case len(q.Users) > 0: // a user has few orders
+		case len(q.Users) > 0:
+			// A user has few orders.
 			rows, err = find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
 		case len(q.Vouchers) > 0:
 			rows, err = s.findByVoucher(tx, q)
@@ -31,6 +33,7 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 		default:
 			rows, err = find(tx, q)
 		}
+
 		return err
 	})
 	if err != nil {
@@ -41,11 +44,12 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
+
 	return orders, s.AddOffers(ctx, orders)
 }
 
 // find returns the newest orders of tx that match q.
-func find(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
+func find(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
 	tx = within(tx, q).Order("id DESC").Limit(q.Page.Limit)
 	if q.ID != 0 {
 		tx = tx.Where("id = ?", q.ID)
@@ -62,7 +66,10 @@ func find(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
 	if q.Page.Before > 0 {
 		tx = tx.Where("id < ?", q.Page.Before)
 	}
-	return rows, tx.Find(&rows).Error
+
+	var rows []orderRow
+	err := tx.Find(&rows).Error
+	return rows, err
 }
 
 // within selects the orders that were placed between From and To. The range of ids makes the database skip the others.
@@ -73,33 +80,41 @@ func within(tx *gorm.DB, q service.SearchQuery) *gorm.DB {
 	if !q.To.IsZero() {
 		tx = tx.Where("created_at < ?", q.To)
 	}
-	if len(q.Users) > 0 || q.ID != 0 { // few orders
+
+	// Few orders.
+	if len(q.Users) > 0 || q.ID != 0 {
 		return tx
 	}
+
 	if q.FirstID > 0 {
 		tx = tx.Where("id >= ?", q.FirstID)
 	}
 	if q.LastID > 0 {
 		tx = tx.Where("id < ?", q.LastID)
 	}
+
 	return tx
 }
 
 // findByVoucher reads the newest orders of each voucher and status and merges them: the index begins with voucher and
 // status, followed by the id. Once there is a page, only newer orders are read.
-func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
+func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
 	statuses := allStatuses
 	if q.Status != 0 {
 		statuses = []domain.OrderStatus{q.Status}
 	}
+
 	one := q
+	var rows []orderRow
 	for _, voucher := range q.Vouchers {
 		for _, status := range statuses {
-			one.Vouchers, one.Status = []int64{voucher}, status
+			one.Vouchers = []int64{voucher}
+			one.Status = status
 			some, err := find(s.ordersByIndex(tx, s.indexName("voucher_status")), one)
 			if err != nil {
 				return nil, err
 			}
+
 			rows = append(rows, some...)
 			slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(b.ID, a.ID) })
 			rows = rows[:min(len(rows), q.Page.Limit)]
@@ -108,6 +123,7 @@ func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) (rows []orderR
 			}
 		}
 	}
+
 	return rows, nil
 }
 
@@ -138,7 +154,7 @@ const longestPayTimeout = 48 * time.Hour
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
-func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) (rows []orderRow, err error) {
+func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
 	found := s.ordersByIndex(tx, s.indexName("status_expires")).Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
 	if !q.From.IsZero() {
 		found = found.Where("created_at >= ? AND expires_at >= ?", q.From, q.From)
@@ -146,6 +162,7 @@ func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) (rows []orderRo
 	if !q.To.IsZero() {
 		found = found.Where("created_at < ? AND expires_at < ?", q.To, q.To.Add(longestPayTimeout))
 	}
+
 	if q.Page.Before > 0 {
 		var last orderRow
 		err := tx.Session(&gorm.Session{}).Take(&last, q.Page.Before).Error
@@ -155,9 +172,13 @@ func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) (rows []orderRo
 		if err != nil {
 			return nil, err
 		}
+
 		found = found.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
 	}
-	return rows, found.Find(&rows).Error
+
+	var rows []orderRow
+	err := found.Find(&rows).Error
+	return rows, err
 }
 
 // OrderOfPayment implements service.SearchStore.

@@ -25,39 +25,65 @@ type orderRow struct {
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
 	Disputed    bool
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
-	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
-	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
-	EntryRound  *uint32   // of the pass of a waiting room; nil without one
-	OfferID     []byte    // nil: unknown
+	// Set by package service.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+	// domain.KeyHash of the request's Idempotency-Key; nil without one.
+	IdemKey []byte
+	// Hash of the request's method, path and body; nil without a key.
+	IdemRequest []byte
+	// Of the pass of a waiting room; nil without one.
+	EntryRound *uint32
+	OfferID    []byte // nil: unknown
 
-	offer *domain.Offer // no column; nil unless it was read with the row
+	// No column; nil unless it was read with the row.
+	offer *domain.Offer
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
 
 func newOrderRow(o *domain.Order) orderRow {
 	row := orderRow{
-		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
-		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
+		ID:        o.ID,
+		UserID:    o.UserID,
+		VoucherID: o.VoucherID,
+		Status:    int8(o.Status),
+		Amount:    o.Amount,
+		Currency:  o.Currency,
+		CreatedAt: o.CreatedAt,
+		ExpiresAt: o.ExpiresAt,
+		UpdatedAt: o.CreatedAt,
 	}
+
 	if o.OfferID != (domain.OfferID{}) {
 		row.OfferID = o.OfferID[:]
 	}
+
 	row.offer = o.Offer
 	return row
 }
 
 func (r *orderRow) order() domain.Order {
 	o := domain.Order{
-		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: domain.OrderStatus(r.Status), Amount: r.Amount,
-		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
-		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt, Disputed: r.Disputed,
-		Offer: r.offer,
+		ID:          r.ID,
+		UserID:      r.UserID,
+		VoucherID:   r.VoucherID,
+		Status:      domain.OrderStatus(r.Status),
+		Amount:      r.Amount,
+		Currency:    r.Currency,
+		CreatedAt:   r.CreatedAt,
+		ExpiresAt:   r.ExpiresAt,
+		PaidAt:      r.PaidAt,
+		RedeemedAt:  r.RedeemedAt,
+		CancelledAt: r.CancelledAt,
+		RefundedAt:  r.RefundedAt,
+		Disputed:    r.Disputed,
+		Offer:       r.offer,
 	}
+
 	if r.Slot != nil {
 		o.Slot = *r.Slot
 	}
+
 	copy(o.OfferID[:], r.OfferID)
 	return o
 }
@@ -66,7 +92,10 @@ func (r *orderRow) order() domain.Order {
 func (r *orderRow) asPlaced() domain.Order {
 	o := r.order()
 	o.Status = domain.OrderPendingPayment
-	o.PaidAt, o.RedeemedAt, o.CancelledAt, o.RefundedAt = nil, nil, nil, nil
+	o.PaidAt = nil
+	o.RedeemedAt = nil
+	o.CancelledAt = nil
+	o.RefundedAt = nil
 	o.Disputed = false
 	return o
 }
@@ -83,10 +112,12 @@ func (s *Store) Order(ctx context.Context, userID, id int64) (domain.Order, erro
 	if userID != 0 {
 		q = q.Where("user_id = ?", userID)
 	}
+
 	err := q.Take(&row, id).Error
 	if err == nil {
 		err = s.readOffer(s.db.Reader(ctx), &row)
 	}
+
 	return row.order(), s.db.Translate(err)
 }
 
@@ -128,13 +159,16 @@ func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.
 	if f.Page.Before > 0 {
 		q = q.Where("id < ?", f.Page.Before)
 	}
+
 	var rows []orderRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	orders := make([]domain.Order, len(rows))
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
+
 	return orders, s.AddOffers(ctx, orders)
 }

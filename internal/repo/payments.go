@@ -26,22 +26,38 @@ type paymentRow struct {
 	NextTryAt   *time.Time
 	QueriedAt   *time.Time
 	CreatedAt   time.Time
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	// Set by package service.
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 }
 
 func (paymentRow) TableName() string { return "payments" }
 
 func newPaymentRow(p *domain.Payment) paymentRow {
 	return paymentRow{
-		OrderID: p.OrderID, Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency,
-		Status: int8(p.Status), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+		OrderID:     p.OrderID,
+		Provider:    p.Provider,
+		ProviderRef: p.Ref,
+		Amount:      p.Amount,
+		Currency:    p.Currency,
+		Status:      int8(p.Status),
+		CreatedAt:   p.CreatedAt,
+		UpdatedAt:   p.UpdatedAt,
 	}
 }
 
 func (r *paymentRow) payment() domain.Payment {
 	return domain.Payment{
-		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
-		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, RefundError: r.RefundError, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID:          r.ID,
+		OrderID:     r.OrderID,
+		Provider:    r.Provider,
+		Ref:         r.ProviderRef,
+		Amount:      r.Amount,
+		Currency:    r.Currency,
+		Status:      domain.PaymentStatus(r.Status),
+		RefundTries: r.RefundTries,
+		RefundError: r.RefundError,
+		CreatedAt:   r.CreatedAt,
+		UpdatedAt:   r.UpdatedAt,
 	}
 }
 
@@ -57,45 +73,56 @@ func (s *Store) BeginPayment(
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
 		}
+
 		if err := s.readOffer(tx, &order); err != nil {
 			return 0, err
 		}
 		if domain.OrderStatus(order.Status) != domain.OrderPendingPayment {
 			return 0, domain.ErrInvalidState
 		}
+
 		row = paymentRow{}
 		err = tx.Where("order_id = ? AND provider = ? AND status = ?", order.ID, p.Provider, domain.PaymentPending).
 			Order("id").Take(&row).Error
 		if !errors.Is(err, gorm.ErrRecordNotFound) {
 			return row.ID, err
 		}
+
 		row = newPaymentRow(&p)
-		row.Amount, row.Currency = order.Amount, order.Currency
+		row.Amount = order.Amount
+		row.Currency = order.Currency
+
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return 0, err
 		}
+
 		next := now.Add(firstInquiry)
 		if order.ExpiresAt.After(now) {
 			next = domain.Earlier(next, order.ExpiresAt)
 		}
+
 		row.NextTryAt = &next
 		err = tx.Create(&row).Error
 		return row.ID, err
 	})
+
 	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
 	if id, done := domain.DoneBefore(err); done {
-		order, row = orderRow{}, paymentRow{}
+		order = orderRow{}
+		row = paymentRow{}
 		if err = s.db.Writer(ctx).Take(&row, id).Error; err == nil {
 			err = s.db.Writer(ctx).Take(&order, row.OrderID).Error
 		}
 		if err == nil {
 			err = s.readOffer(s.db.Writer(ctx), &order)
 		}
+
 		err = s.db.Translate(err)
 	}
+
 	return order.order(), row.payment(), err
 }
 
@@ -106,59 +133,87 @@ func (s *Store) SettlePayment(
 	var settled domain.Settled
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		order, err := lockOrder(tx, 0, n.OrderID)
-		if errors.Is(err, gorm.ErrRecordNotFound) { // unknown order: the money is refunded
-			order, err = orderRow{ID: n.OrderID, Currency: domain.DefaultCurrency}, nil
+		// Unknown order: the money is refunded.
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			order = orderRow{ID: n.OrderID, Currency: domain.DefaultCurrency}
+			err = nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		payment, begun, err := s.paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
 			return err
 		}
+
 		was := payment.Status
 		held := order.Slot != nil
+
 		if err := s.settlePayment(tx, &order, payment, begun, n.Result, at); err != nil {
 			return err
 		}
+
 		settled = domain.Settled{
-			Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was, Freed: held && order.Slot == nil,
+			Order:   order.order(),
+			Payment: payment.payment(),
+			Changed: payment.Status != was,
+			Freed:   held && order.Slot == nil,
 		}
+
 		return nil
 	})
-	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
+
+	// An unanswered COMMIT is left to the provider, which repeats its notice.
+	return settled, err
 }
 
-// paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here: then begun is false.
+// paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here; then the second
+// result is false.
 // A notice about money that arrived, and may have gone back, sets the amount and the currency to what was paid.
 func (s *Store) paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
-) (_ *paymentRow, begun bool, _ error) {
+) (*paymentRow, bool, error) {
 	received := domain.Payment{
-		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
-		Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
+		OrderID:   order.ID,
+		Provider:  provider,
+		Ref:       n.Ref,
+		Amount:    order.Amount,
+		Currency:  order.Currency,
+		Status:    domain.PaymentPending,
+		CreatedAt: at,
+		UpdatedAt: at,
 	}
+
 	if n.Result.Received() {
-		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
+		received.Amount = n.Amount
+		received.Currency = cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
 		if received.Amount < 0 || received.Amount == 0 && !free {
 			return nil, false, domain.Invalid("amount", "must be positive")
 		}
 	}
-	find := func() (row paymentRow, err error) {
-		err = tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
+
+	find := func() (paymentRow, error) {
+		var row paymentRow
+		err := tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
 		return row, err
 	}
+
 	row, err := find()
-	begun = err == nil
+	begun := err == nil
+
 	// Another result that was not begun here is not stored: a later success of its reference would seem to be begun here.
 	if errors.Is(err, gorm.ErrRecordNotFound) && n.Result == domain.PaymentSucceeded {
 		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
-		if s.db.Duplicate(err, sqldb.UKProviderRef) { // stored meanwhile by a notice for another order
+		// Stored meanwhile by a notice for another order.
+		if s.db.Duplicate(err, sqldb.UKProviderRef) {
 			row, err = find()
 		}
 	}
+
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -166,10 +221,12 @@ func (s *Store) paymentOfNotice(
 		return nil, false, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Result.Received():
 	case !domain.PaymentStatus(row.Status).Received():
-		row.Amount, row.Currency = received.Amount, received.Currency
+		row.Amount = received.Amount
+		row.Currency = received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
 		return nil, false, domain.Invalid("amount", "differs from the earlier notice of this payment")
 	}
+
 	return &row, begun, nil
 }
 
@@ -188,8 +245,10 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 		}
 		return s.setPayment(tx, p, domain.PaymentFailed, at)
 	}
+
 	by := domain.Actor{Kind: domain.ActorProvider}
 	reason := "the order is " + domain.OrderStatus(order.Status).String()
+
 	switch {
 	case domain.OrderStatus(order.Status) != domain.OrderPendingPayment:
 	case !begun:
@@ -199,16 +258,28 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 			if err := s.setPayment(tx, p, domain.PaymentSucceeded, at); err != nil {
 				return err
 			}
-			return s.move(tx, order, domain.OrderMove{Move: domain.MovePay, By: by, At: at, Detail: p.ProviderRef})
+			return s.move(tx, order, domain.OrderMove{
+				Move:   domain.MovePay,
+				By:     by,
+				At:     at,
+				Detail: p.ProviderRef,
+			})
 		}
+
 		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
+
 	if err := s.setPayment(tx, p, domain.PaymentRefunding, at); err != nil {
 		return err
 	}
+
 	return writeAudit(tx, domain.AuditEntry{
-		At: at, Actor: by, Action: domain.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
-		Detail: p.ProviderRef + ": " + reason,
+		At:        at,
+		Actor:     by,
+		Action:    domain.ActionReturnMoney,
+		VoucherID: order.VoucherID,
+		OrderID:   order.ID,
+		Detail:    p.ProviderRef + ": " + reason,
 	})
 }
 
@@ -219,26 +290,36 @@ func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, resu
 	if was == result || was == domain.PaymentDisputed {
 		return nil
 	}
+
 	if err := s.setPayment(tx, p, result, at); err != nil {
 		return err
 	}
 
 	by := domain.Actor{Kind: domain.ActorProvider}
+
 	if result == domain.PaymentDisputed {
 		if err := dispute(tx, order, p, at); err != nil {
 			return err
 		}
 	}
-	if was.Returned() { // the bank took back what had been refunded
+
+	// The bank took back what had been refunded.
+	if was.Returned() {
 		return nil
 	}
 
 	if was == domain.PaymentSucceeded && domain.OrderStatus(order.Status) == domain.OrderPaid {
-		err := s.move(tx, order, domain.OrderMove{Move: domain.MoveRefund, By: by, At: at, Detail: p.ProviderRef + ": " + result.String()})
+		err := s.move(tx, order, domain.OrderMove{
+			Move:   domain.MoveRefund,
+			By:     by,
+			At:     at,
+			Detail: p.ProviderRef + ": " + result.String(),
+		})
 		if err != nil {
 			return err
 		}
 	}
+
 	_, err := s.finishRefund(tx, order, p, by, at)
 	return err
 }
@@ -250,16 +331,23 @@ func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
 	if err != nil {
 		return err
 	}
+
 	return writeAudit(tx, domain.AuditEntry{
-		At: at, Actor: domain.Actor{Kind: domain.ActorProvider}, Action: domain.ActionDispute, VoucherID: order.VoucherID,
-		OrderID: order.ID, Detail: p.ProviderRef,
+		At:        at,
+		Actor:     domain.Actor{Kind: domain.ActorProvider},
+		Action:    domain.ActionDispute,
+		VoucherID: order.VoucherID,
+		OrderID:   order.ID,
+		Detail:    p.ProviderRef,
 	})
 }
 
 // setPayment changes the status of a payment that the transaction has locked. A refund is due at once by the database's
 // clock, which DueRefunds uses; at comes from the clock of an instance.
 func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStatus, at time.Time) error {
-	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
+	p.Status = int8(status)
+	p.UpdatedAt = at
+	p.NextTryAt = nil
 	if status == domain.PaymentRefunding {
 		now, err := s.db.Now(tx)
 		if err != nil {
@@ -267,6 +355,7 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStat
 		}
 		p.NextTryAt = &now
 	}
+
 	return tx.Model(&paymentRow{}).Where("id = ?", p.ID).
 		Updates(map[string]any{
 			"status": p.Status, "amount": p.Amount, "currency": p.Currency, "updated_at": at, "next_try_at": p.NextTryAt,
@@ -276,31 +365,41 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStat
 // BeginRefund implements domain.PaymentStore.
 func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domain.Order, error) {
 	var order orderRow
-	orderID, at := refund.OrderID, refund.At
+	orderID := refund.OrderID
+	at := refund.At
 	refund.Move = domain.MoveRefund
+
 	err := writeOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
 		}
+
 		if err := s.readOffer(tx, &order); err != nil {
 			return 0, err
 		}
 		if err := s.move(tx, &order, refund); err != nil {
 			return 0, err
 		}
+
 		var paid paymentRow
 		err = tx.Clauses(sqldb.ForUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return orderID, s.move(tx, &order, domain.OrderMove{
-				Move: domain.MoveRefunded, By: domain.Actor{Kind: domain.ActorSystem}, At: at, Detail: "no payment was received",
+				Move:   domain.MoveRefunded,
+				By:     domain.Actor{Kind: domain.ActorSystem},
+				At:     at,
+				Detail: "no payment was received",
 			})
 		}
+
 		if err != nil {
 			return 0, err
 		}
+
 		return orderID, s.setPayment(tx, &paid, domain.PaymentRefunding, at)
 	})
+
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(refund))
 	if _, done := domain.DoneBefore(err); done {
 		order = orderRow{}
@@ -310,6 +409,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 		}
 		err = s.db.Translate(err)
 	}
+
 	return order.order(), err
 }
 
@@ -322,25 +422,31 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 		if err != nil {
 			return err
 		}
+
 		var rows []paymentRow
 		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now).
 			Order("next_try_at").Limit(limit).Find(&rows).Error
+
 		for i := range rows {
 			if err != nil {
 				return err
 			}
+
 			r := &rows[i]
 			next := now.Add(wait(r.RefundTries))
 			r.RefundTries++
 			err = tx.Model(&paymentRow{}).Where("id = ?", r.ID).
 				Updates(map[string]any{"next_try_at": next, "refund_tries": r.RefundTries}).Error
+
 			due = append(due, r.payment())
 		}
+
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return due, nil
 }
 
@@ -370,6 +476,7 @@ func (s *Store) DueInquiries(
 		if err != nil {
 			return err
 		}
+
 		rest, err := claimInquiries(tx, now, provider, limit-len(due), wait)
 		due = append(due, rest...)
 		return err
@@ -377,6 +484,7 @@ func (s *Store) DueInquiries(
 	if err != nil {
 		return nil, err
 	}
+
 	return due, nil
 }
 
@@ -397,6 +505,7 @@ func claimInquiries(
 	if err != nil {
 		return nil, err
 	}
+
 	due := make([]domain.Payment, len(rows))
 	for i := range rows {
 		next := nextInquiry(now, rows[i].CreatedAt, ends[rows[i].OrderID], wait)
@@ -404,27 +513,31 @@ func claimInquiries(
 		if err != nil {
 			return nil, err
 		}
+
 		due[i] = rows[i].payment()
 		due[i].ClaimedAt = now
 	}
+
 	return due, nil
 }
 
-// paymentEnds returns when the time to pay ends, for the unpaid orders of the payments.
 func paymentEnds(tx *gorm.DB, payments []paymentRow) (map[int64]time.Time, error) {
 	if len(payments) == 0 {
 		return nil, nil
 	}
+
 	ids := make([]int64, len(payments))
 	for i := range payments {
 		ids[i] = payments[i].OrderID
 	}
+
 	var orders []orderRow
 	err := tx.Select("id", "expires_at").Where("id IN ? AND status = ?", ids, domain.OrderPendingPayment).Find(&orders).Error
 	ends := make(map[int64]time.Time, len(orders))
 	for i := range orders {
 		ends[orders[i].ID] = orders[i].ExpiresAt
 	}
+
 	return ends, err
 }
 
@@ -435,13 +548,16 @@ func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.
 	if pause == 0 {
 		return nil
 	}
+
 	next := now.Add(pause)
+
 	switch {
 	case end.After(now):
 		next = domain.Earlier(next, end)
 	case end.Add(closeGrace).After(now):
 		next = domain.Earlier(next, now.Add(wait(0)))
 	}
+
 	return &next
 }
 
@@ -459,59 +575,82 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 	if err := s.db.Writer(ctx).Take(&found, paymentID).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		refunded = nil
 		order, err := lockOrder(tx, 0, found.OrderID)
-		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
-			order, err = orderRow{ID: found.OrderID}, nil
+		// The payment of an unknown order.
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			order = orderRow{ID: found.OrderID}
+			err = nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		var p paymentRow
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&p, paymentID).Error; err != nil {
 			return err
 		}
-		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding { // another call has finished it
+
+		// Another call has finished it.
+		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding {
 			return nil
 		}
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
 			return err
 		}
+
 		moved, err := s.finishRefund(tx, &order, &p, domain.Actor{Kind: domain.ActorProvider}, at)
 		if moved {
 			o := order.order()
 			refunded = &o
 		}
+
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return refunded, nil
 }
 
 // finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
 // Otherwise it only logs the refund of p.
-func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by domain.Actor, at time.Time) (moved bool, err error) {
+func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by domain.Actor, at time.Time) (bool, error) {
 	var open int64
-	err = tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
+	err := tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
 		[]domain.PaymentStatus{domain.PaymentSucceeded, domain.PaymentRefunding}).Count(&open).Error
 	if err != nil {
 		return false, err
 	}
+
 	if domain.OrderStatus(order.Status) == domain.OrderRefunding {
 		if open == 0 {
-			return true, s.move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+			return true, s.move(tx, order, domain.OrderMove{
+				Move:   domain.MoveRefunded,
+				By:     by,
+				At:     at,
+				Detail: p.ProviderRef,
+			})
 		}
+
 		// Locks on Galera exclude no transaction on another node, but a change of the same row does: of the last two refunds,
 		// one must see the other.
 		if err := tx.Model(&orderRow{}).Where("id = ?", order.ID).Update("updated_at", at).Error; err != nil {
 			return false, err
 		}
 	}
+
 	return false, writeAudit(tx, domain.AuditEntry{
-		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
+		At:        at,
+		Actor:     by,
+		Action:    domain.ActionMoneyReturned,
+		VoucherID: order.VoucherID,
+		OrderID:   order.ID,
+		Detail:    p.ProviderRef,
 	})
 }
 
@@ -528,9 +667,12 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 	var settled domain.Settled
 	err := writeOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
 		order, err := lockOrder(tx, 0, r.OrderID)
-		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
-			order, err = orderRow{ID: r.OrderID}, nil
+		// The payment of an unknown order.
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			order = orderRow{ID: r.OrderID}
+			err = nil
 		}
+
 		if err != nil {
 			return 0, err
 		}
@@ -540,6 +682,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 		if err != nil {
 			return 0, err
 		}
+
 		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding {
 			return 0, domain.ErrInvalidState
 		}
@@ -547,15 +690,27 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, r.At); err != nil {
 			return 0, err
 		}
+
 		err = writeAudit(tx, domain.AuditEntry{
-			At: r.At, Actor: r.By, Action: domain.ActionOutsideReturn, VoucherID: order.VoucherID, OrderID: order.ID,
-			Detail: p.ProviderRef + ": " + r.Reason,
+			At:        r.At,
+			Actor:     r.By,
+			Action:    domain.ActionOutsideReturn,
+			VoucherID: order.VoucherID,
+			OrderID:   order.ID,
+			Detail:    p.ProviderRef + ": " + r.Reason,
 		})
 		if err != nil {
 			return 0, err
 		}
+
 		freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
-		settled = domain.Settled{Order: order.order(), Payment: p.payment(), Changed: true, Freed: freed}
+		settled = domain.Settled{
+			Order:   order.order(),
+			Payment: p.payment(),
+			Changed: true,
+			Freed:   freed,
+		}
+
 		return p.ID, err
 	})
 	if id, done := domain.DoneBefore(err); done {
@@ -564,6 +719,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 	if err != nil {
 		return domain.Settled{}, err
 	}
+
 	return settled, nil
 }
 
@@ -573,11 +729,13 @@ func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, e
 	if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {
 		return domain.Settled{}, s.db.Translate(err)
 	}
+
 	order := orderRow{ID: p.OrderID}
 	err := s.db.Writer(ctx).Take(&order).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil
 	}
+
 	return domain.Settled{Order: order.order(), Payment: p.payment()}, s.db.Translate(err)
 }
 
@@ -606,13 +764,20 @@ func (s *Store) FailingRefunds(ctx context.Context, most int) ([]domain.Payment,
 
 // Backlog is the work that is due.
 type Backlog struct {
-	Orders       int64         // unpaid orders whose time to pay is over
-	OldestOrder  time.Duration // how long the oldest of them has been overdue
-	Refunds      int64         // payments to be refunded
-	OldestRefund time.Duration // how long the oldest of them has been due
-	Events       int64         // events of orders that are not delivered; 0 if the store records none
-	OldestEvent  time.Duration // age of the oldest of them
-	Notices      int64         // of providers that could not be processed, and are open
+	// Unpaid orders whose time to pay is over.
+	Orders int64
+	// How long the oldest of them has been overdue.
+	OldestOrder time.Duration
+	// Payments to be refunded.
+	Refunds int64
+	// How long the oldest of them has been due.
+	OldestRefund time.Duration
+	// Events of orders that are not delivered; 0 if the store records none.
+	Events int64
+	// Age of the oldest of them.
+	OldestEvent time.Duration
+	// The notices of providers that could not be processed, and are open.
+	Notices int64
 }
 
 // Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
@@ -626,23 +791,31 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	if err == nil {
 		err = db.Model(&paymentRow{}).Where("status = ?", domain.PaymentRefunding).Count(&b.Refunds).Error
 	}
+
 	var oldestOrder []orderRow
 	if err == nil && b.Orders > 0 {
 		err = db.Where("status = ?", domain.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
 	}
+
 	for _, o := range oldestOrder {
-		b.OldestOrder = max(0, now.Sub(o.ExpiresAt)) // negative if the overdue ones were closed meanwhile
+		// Negative if the overdue ones were closed meanwhile.
+		b.OldestOrder = max(0, now.Sub(o.ExpiresAt))
 	}
+
 	var oldestRefund []paymentRow
 	if err == nil && b.Refunds > 0 {
 		err = db.Where("status = ?", domain.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
 	}
+
 	for _, p := range oldestRefund {
-		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
+		// Negative if the clock of an instance is ahead.
+		b.OldestRefund = max(0, now.Sub(p.UpdatedAt))
 	}
+
 	if err == nil {
 		b.Notices, err = s.OpenNotices(ctx)
 	}
+
 	var events []eventRow
 	if err == nil && s.events {
 		err = db.Model(&eventRow{}).Where("status = ?", domain.EventPending).Count(&b.Events).Error
@@ -650,9 +823,12 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	if err == nil && b.Events > 0 {
 		err = db.Select("created_at").Where("status = ?", domain.EventPending).Order("created_at").Limit(1).Find(&events).Error
 	}
+
 	for _, e := range events {
-		b.OldestEvent = max(0, now.Sub(e.CreatedAt)) // likewise
+		// Likewise.
+		b.OldestEvent = max(0, now.Sub(e.CreatedAt))
 	}
+
 	return b, s.db.Translate(err)
 }
 
@@ -661,14 +837,17 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.P
 	if _, err := s.Order(ctx, userID, orderID); err != nil {
 		return nil, err
 	}
+
 	var rows []paymentRow
 	if err := s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	payments := make([]domain.Payment, len(rows))
 	for i := range rows {
 		payments[i] = rows[i].payment()
 	}
+
 	return payments, nil
 }
 
@@ -691,17 +870,22 @@ func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SaleP
 		Row       paymentRow `gorm:"embedded"`
 		VoucherID int64
 	}
+
 	q := s.db.Reader(ctx).Table("payments p").Select("p.*, COALESCE(o.voucher_id, 0) AS voucher_id").
 		Joins("LEFT JOIN voucher_orders o ON o.id = p.order_id").Order("p.id DESC").Limit(p.Limit)
+
 	if p.Before > 0 {
 		q = q.Where("p.id < ?", p.Before)
 	}
+
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	payments := make([]domain.SalePayment, len(rows))
 	for i := range rows {
 		payments[i] = domain.SalePayment{Payment: rows[i].Row.payment(), VoucherID: rows[i].VoucherID}
 	}
+
 	return payments, nil
 }

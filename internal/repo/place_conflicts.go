@@ -19,12 +19,14 @@ import (
 // must follow the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key
 // waits for the other, or loses a deadlock and runs again, and finds its order.
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
-	inserted, missing := b.inserts, []*pendingInsert(nil)
+	inserted := b.inserts
+	var missing []*pendingInsert
 	if count < int64(len(b.inserts)) {
 		stored, err := ordersByID(tx, b.inserts, identityColumns...)
 		if err != nil {
 			return err
 		}
+
 		inserted = make([]*pendingInsert, 0, count)
 		for _, p := range b.inserts {
 			r, there := stored[p.row.ID]
@@ -37,22 +39,31 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 				inserted = append(inserted, p)
 			}
 		}
+
 		if int64(len(inserted)) > count {
-			return b.retryWithPrecheck() // an earlier call has stored some of these rows
+			// An earlier call has stored some of these rows.
+			return b.retryWithPrecheck()
 		}
 	}
+
 	for _, f := range b.followers {
 		if !slices.Contains(inserted, f.leader) {
-			missing = append(missing, f.row) // its result assumed that the leader is stored
+			// Its result assumed that the leader is stored.
+			missing = append(missing, f.row)
 		}
 	}
+
 	inserted, err := b.answerConflicts(tx, inserted, missing)
 	if err != nil {
 		return err
 	}
-	if b.inserts = inserted; len(inserted) == 0 {
+
+	b.inserts = inserted
+
+	if len(inserted) == 0 {
 		return errNonePlaced
 	}
+
 	return nil
 }
 
@@ -71,23 +82,28 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 			toCheck = append(toCheck, p)
 		}
 	}
+
 	if len(toCheck) == 0 {
 		return inserted, nil
 	}
+
 	others := knownOrders{}
 	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
 		return nil, err
 	}
+
 	if err := b.store.addKeyedOrders(tx, missing, nil, others); err != nil {
 		return nil, err
 	}
 	if err := b.store.addKeyedOrders(tx, inserted, inserted, others); err != nil {
 		return nil, err
 	}
+
 	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
 	if err != nil {
 		return nil, err
 	}
+
 	refused := make(map[*pendingInsert]bool, len(missing))
 	for _, p := range toCheck {
 		if p.key != nil && elsewhere[p.keyID()] {
@@ -97,25 +113,29 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 			refused[p] = true
 		}
 	}
+
 	for _, p := range missing {
 		if !refused[p] {
-			return nil, b.retryWithPrecheck() // the order that occupied its slot has just ended
+			// The order that occupied its slot has just ended.
+			return nil, b.retryWithPrecheck()
 		}
 	}
+
 	remaining := slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return refused[p] })
 	if len(remaining) == len(inserted) {
 		return inserted, nil
 	}
+
 	if slices.ContainsFunc(b.followers, func(f follower) bool { return refused[f.leader] }) {
 		return nil, b.retryWithPrecheck()
 	}
+
 	return remaining, deleteRows(tx, slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return !refused[p] }))
 }
 
 // userOrders are orders of one user: the active ones, and those with the Idempotency-Keys or the passes in question.
 type userOrders []orderRow
 
-// knownOrders are orders by user id.
 type knownOrders map[int64]userOrders
 
 // read adds the orders that a query returns.
@@ -130,30 +150,33 @@ func (known knownOrders) read(tx *gorm.DB, q *sqldb.Statement) error {
 	return err
 }
 
-// has reports whether an order with this id is among them.
 func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
 // withKeyOf returns the order that was placed under the Idempotency-Key of o within domain.KeyLife, preferably by the
 // same request. It returns nil if there is none.
-func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
+func (of userOrders) withKeyOf(o *orderRow) *orderRow {
 	if o.IdemKey == nil {
 		return nil
 	}
+
+	var found *orderRow
 	for i := range of {
 		r := &of[i]
 		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= domain.KeyLife {
 			continue
 		}
-		if found = r; bytes.Equal(r.IdemRequest, o.IdemRequest) {
+
+		found = r
+		if bytes.Equal(r.IdemRequest, o.IdemRequest) {
 			return found
 		}
 	}
+
 	return found
 }
 
-// activeOf returns the active orders of the voucher.
 func (of userOrders) activeOf(voucherID int64) userOrders {
 	var held userOrders
 	for _, r := range of {
@@ -170,12 +193,14 @@ func (of userOrders) withPassOf(o *orderRow) *orderRow {
 	if o.EntryRound == nil {
 		return nil
 	}
+
 	i := slices.IndexFunc(of, func(r orderRow) bool {
 		return r.VoucherID == o.VoucherID && r.EntryRound != nil && *r.EntryRound >= *o.EntryRound
 	})
 	if i < 0 {
 		return nil
 	}
+
 	return &of[i]
 }
 
@@ -200,14 +225,17 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 	if len(of) == 0 {
 		return nil
 	}
+
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE slot IS NOT NULL AND (")
+
 	for i, p := range of {
 		if i > 0 {
 			q.Add(" OR ")
 		}
 		q.Add("user_id = ? AND voucher_id = ?", p.row.UserID, p.row.VoucherID)
 	}
+
 	q.Add(")")
 	exclude(q, except)
 	return known.read(tx, q)
@@ -224,20 +252,26 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known k
 		if p.key == nil {
 			continue
 		}
+
 		if keys > 0 {
 			q.Add(" OR ")
 		}
+
 		q.Add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
 		keys++
 	}
+
 	if keys == 0 {
 		return nil
 	}
+
 	q.Add(")")
 	exclude(q, except)
+
 	if len(except) > 0 {
 		q.Add(s.db.Syntax().ForUpdate)
 	}
+
 	return known.read(tx, q)
 }
 

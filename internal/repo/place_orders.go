@@ -30,15 +30,24 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 	for i := range orders {
 		o := &orders[i]
 		rows[i] = &pendingInsert{
-			row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, generation: o.Generation, fence: o.Fence, result: &results[i],
+			row:        newOrderRow(&o.Order),
+			limit:      o.Limit,
+			key:        o.Key,
+			generation: o.Generation,
+			fence:      o.Fence,
+			result:     &results[i],
 		}
+
 		if o.Key != nil {
-			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
+			rows[i].row.IdemKey = o.Key.Hash[:]
+			rows[i].row.IdemRequest = o.Key.Request[:]
 		}
+
 		if o.Round > 0 {
 			rows[i].row.EntryRound = &o.Round
 		}
 	}
+
 	s.commitIsolating(ctx, rows)
 	s.addReplayedOffers(ctx, results)
 	return results
@@ -70,9 +79,11 @@ func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 	for conflicts, outages := 0, 0; ; {
 		err := s.db.Write(ctx, b.commit)
 		b.unanswered = b.unanswered || sqldb.Unanswered(err)
+
 		if len(b.inserts) > 0 {
 			err = s.db.ResolveUnknownCommit(ctx, err, b.allStored)
 		}
+
 		switch {
 		case errors.Is(err, errNonePlaced):
 			return nil
@@ -100,12 +111,15 @@ var (
 
 // pendingInsert is one order of a batch.
 type pendingInsert struct {
-	row        orderRow
-	limit      int // most active orders of the voucher that the user may have
-	key        *domain.RequestKey
-	generation *int64          // of the gate, or nil
-	fence      context.Context // if not nil, the order is not committed after this context has ended
-	result     *domain.Placed
+	row orderRow
+	// Most active orders of the voucher that the user may have.
+	limit int
+	key   *domain.RequestKey
+	// The generation of the gate, or nil.
+	generation *int64
+	// If not nil, the order is not committed after this context has ended.
+	fence  context.Context
+	result *domain.Placed
 }
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
@@ -116,14 +130,20 @@ func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err
 // batch is one group commit. Its methods run inside the transaction and may run several times.
 type batch struct {
 	store *Store
-	rows  []*pendingInsert // in the order of arrival
+	// In the order of arrival.
+	rows []*pendingInsert
 
-	precheck    bool // read the existing orders before inserting
-	takePerSale bool // take units sale by sale, because one sale has too few
-	unanswered  bool // a COMMIT was not answered; it may have happened even if a read did not find the rows yet
+	// Read the existing orders before inserting.
+	precheck bool
+	// Take units sale by sale, because one sale has too few.
+	takePerSale bool
+	// Whether a COMMIT was not answered; it may have happened even if a read did not find the rows yet.
+	unanswered bool
 
-	inserts   []*pendingInsert // the rows that this run inserts, in the order of arrival
-	followers []follower       // the rows whose result assumes that a row of inserts is stored
+	// The rows that this run inserts, in the order of arrival.
+	inserts []*pendingInsert
+	// The rows whose result assumes that a row of inserts is stored.
+	followers []follower
 }
 
 // follower is a row that is answered from an earlier row of its user in the batch, its leader.
@@ -133,17 +153,22 @@ func (b *batch) commit(tx *gorm.DB) error {
 	if err := b.assign(tx); err != nil || len(b.inserts) == 0 {
 		return err
 	}
+
 	count, err := b.insert(tx)
 	if err != nil {
 		return err
 	}
+
 	if err := b.resolveConflicts(tx, count); err != nil {
 		return err
 	}
+
 	for _, p := range b.inserts {
 		p.succeed()
 	}
-	if err := b.store.recordPlaced(tx, b.inserts); err != nil { // before the hot row is locked
+
+	// Before the hot row is locked.
+	if err := b.store.recordPlaced(tx, b.inserts); err != nil {
 		return err
 	}
 	if err := b.takeUnits(tx); err != nil {
@@ -158,32 +183,38 @@ func (b *batch) commit(tx *gorm.DB) error {
 	if slices.ContainsFunc(b.inserts, (*pendingInsert).fenceEnded) {
 		return errRetryBatch
 	}
+
 	return nil
 }
 
 // assign gives each row a slot or a result. A row that is stored already is a success, because a stream entry may be
 // delivered twice.
 func (b *batch) assign(tx *gorm.DB) error {
-	b.inserts, b.followers = b.inserts[:0], b.followers[:0]
+	b.inserts = b.inserts[:0]
+	b.followers = b.followers[:0]
 	existing, err := b.storedOrders(tx)
 	if err != nil {
 		return err
 	}
+
 	known, err := b.readKnownOrders(tx)
 	if err != nil {
 		return err
 	}
+
 	var elsewhere map[keyID]bool
 	if b.precheck {
 		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
 			return err
 		}
 	}
+
 	for _, p := range b.rows {
 		if p.fenceEnded() {
 			p.fail(fmt.Errorf("%w: %w", domain.ErrUnavailable, context.Cause(p.fence)))
 			continue
 		}
+
 		if e, ok := existing[p.row.ID]; ok {
 			if !sameOrder(&e, &p.row) {
 				p.fail(domain.ErrIDTaken)
@@ -192,26 +223,32 @@ func (b *batch) assign(tx *gorm.DB) error {
 			*p.result = domain.Placed{Order: e.order(), Before: !b.unanswered}
 			continue
 		}
+
 		if p.key != nil && elsewhere[p.keyID()] {
 			p.fail(domain.ErrIdempotencyMismatch)
 			continue
 		}
+
 		of := known[p.row.UserID]
 		if of.has(p.row.ID) {
-			b.precheck = true // it is this order, or another one with its id
+			// It is this order, or another one with its id.
+			b.precheck = true
 			return errRetryBatch
 		}
+
 		if blocking := p.answerFrom(of); blocking != nil {
 			if i := slices.IndexFunc(b.inserts, func(q *pendingInsert) bool { return q.row.ID == blocking.ID }); i >= 0 {
 				b.followers = append(b.followers, follower{row: p, leader: b.inserts[i]})
 			}
 			continue
 		}
+
 		slot := freeSlot(of.activeOf(p.row.VoucherID))
 		p.row.Slot = &slot
 		known[p.row.UserID] = append(of, p.row)
 		b.inserts = append(b.inserts, p)
 	}
+
 	return nil
 }
 
@@ -231,6 +268,7 @@ func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
 		p.fail(&domain.DuplicateOrderError{OrderID: bought.ID})
 		return bought
 	}
+
 	if len(held) >= p.limit {
 		newest := held.newest()
 		p.fail(&domain.DuplicateOrderError{OrderID: newest.ID})
@@ -241,6 +279,7 @@ func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
 		p.fail(domain.ErrPassExpired)
 		return ended
 	}
+
 	return nil
 }
 
@@ -267,14 +306,17 @@ func ordersByID(tx *gorm.DB, of []*pendingInsert, columns ...string) (map[int64]
 	if len(columns) > 0 {
 		q = q.Select(columns)
 	}
+
 	var rows []orderRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, err
 	}
+
 	byID := make(map[int64]orderRow, len(rows))
 	for _, r := range rows {
 		byID[r.ID] = r
 	}
+
 	return byID, nil
 }
 
@@ -295,15 +337,18 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 			of = append(of, p)
 		}
 	}
+
 	known := knownOrders{}
 	if err := b.store.addActiveOrders(tx, of, nil, known); err != nil {
 		return nil, err
 	}
+
 	if b.precheck {
 		if err := b.store.addPassOrders(tx, withPass(of), nil, known); err != nil {
 			return nil, err
 		}
 	}
+
 	return known, b.store.addKeyedOrders(tx, of, nil, known)
 }
 
@@ -314,18 +359,22 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	for i, p := range b.inserts {
 		rows[i] = &p.row
 	}
+
 	slices.SortFunc(rows, func(a, b *orderRow) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.VoucherID, b.VoucherID), cmp.Compare(*a.Slot, *b.Slot))
 	})
+
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
 		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
 			r.IdemKey, r.IdemRequest, r.EntryRound, r.OfferID)
 	}
+
 	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.db.Syntax().SkipExisting, args...)
 	if err != nil {
 		return 0, err
 	}
+
 	return res.RowsAffected()
 }
 
@@ -347,11 +396,14 @@ func (b *batch) allStored(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
+
 	for _, p := range b.inserts {
 		if r, ok := stored[p.row.ID]; !ok || !sameOrder(&r, &p.row) {
-			b.precheck = true // rows that are stored must not take a unit again
+			// Rows that are stored must not take a unit again.
+			b.precheck = true
 			return gorm.ErrRecordNotFound
 		}
 	}
+
 	return nil
 }

@@ -36,7 +36,8 @@ type placeRow struct {
 	UserID    int64 `gorm:"primaryKey;autoIncrement:false"`
 	Number    uint32
 	JoinedAt  time.Time
-	Behind    bool // all others, because the user had a pass before and did not buy
+	// All others, because the user had a pass before and did not buy.
+	Behind bool
 }
 
 // noPlace is the number of a user who has left a place, but keeps what it says about the next one.
@@ -55,8 +56,9 @@ type roomEventRow struct {
 	Since     *time.Time
 	ExpiresAt *time.Time
 	Present   int
-	Bought    int `gorm:"->"` // counted by the transactions of the orders
-	Data      []byte
+	// Counted by the transactions of the orders.
+	Bought int `gorm:"->"`
+	Data   []byte
 }
 
 func (roomEventRow) TableName() string { return "room_log" }
@@ -70,28 +72,34 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		if err != nil {
 			return err
 		}
+
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
+
 		users := make([]int64, len(requests))
 		for i := range requests {
 			users[i] = requests[i].UserID
 		}
+
 		var found []placeRow
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
+
 		places := make(map[int64]placeRow, len(found))
 		for _, p := range found {
 			places[p.UserID] = p
 		}
+
 		var lost []placeRow
 		for _, r := range requests {
 			if p, has := places[r.UserID]; has && p.lost(r.Lost) {
 				lost = append(lost, p)
 			}
 		}
+
 		bought, err := boughtSince(tx, voucherID, lost)
 		if err != nil {
 			return err
@@ -101,20 +109,31 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		joined := room.Joined
 		var added []placeRow
 		var behind []uint32
+
 		for i, r := range requests {
 			p, has := places[r.UserID]
 			lost := has && p.lost(r.Lost)
 			if !has || lost {
-				p = placeRow{VoucherID: voucherID, UserID: r.UserID, Number: joined, JoinedAt: now, Behind: lost && !bought[r.UserID]}
+				p = placeRow{
+					VoucherID: voucherID,
+					UserID:    r.UserID,
+					Number:    joined,
+					JoinedAt:  now,
+					Behind:    lost && !bought[r.UserID],
+				}
+
 				joined++
 				places[r.UserID] = p
 				added = append(added, p)
+
 				if p.Behind {
 					behind = append(behind, p.Number)
 				}
 			}
+
 			numbers[i] = p.Number
 		}
+
 		if len(added) == 0 {
 			return nil
 		}
@@ -123,18 +142,25 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		if err != nil {
 			return err
 		}
+
 		if len(behind) > 0 {
-			e := domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomBehind, At: now, Numbers: behind}
+			e := domain.RoomEvent{
+				VoucherID: voucherID,
+				Kind:      domain.RoomBehind,
+				At:        now,
+				Numbers:   behind,
+			}
 			if err := appendEvent(tx, e); err != nil {
 				return err
 			}
 		}
+
 		return tx.Model(&room).Update("joined", joined).Error
 	})
+
 	return numbers, err
 }
 
-// lockRoom locks the row of a room, and creates it if necessary.
 func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
 	var room roomRow
 	err := tx.Clauses(sqldb.ForUpdate).Take(&room, voucherID).Error
@@ -155,10 +181,12 @@ func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) e
 		if err != nil || room.StartedAt != nil {
 			return err
 		}
+
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
+
 		var begun int64
 		err = tx.Table("seckill_vouchers").Where("voucher_id = ? AND begin_at <= ?", voucherID, now).Count(&begun).Error
 		if err != nil || begun == 0 {
@@ -174,25 +202,30 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if _, err := lockRoom(tx, voucherID); err != nil {
 			return err
 		}
+
 		type key struct {
 			user   int64
 			number uint32
 		}
+
 		left := make(map[key]domain.RoomPlace, len(places))
 		users := make([]int64, len(places))
 		for i, p := range places {
 			left[key{p.UserID, p.Number}] = p
 			users[i] = p.UserID
 		}
+
 		var found []placeRow
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
+
 		// A user with another number has a newer place, or has left before.
 		found = slices.DeleteFunc(found, func(p placeRow) bool {
 			_, leaves := left[key{p.UserID, p.Number}]
 			return !leaves
 		})
+
 		bought, err := boughtSince(tx, voucherID, found)
 		if err != nil {
 			return err
@@ -208,6 +241,7 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			if !place.Over || place.Pass && !used {
 				numbers = append(numbers, p.Number)
 			}
+
 			if !used && (place.Over || p.Behind) {
 				unused = append(unused, p.UserID)
 			} else {
@@ -218,24 +252,34 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		of := func(users []int64) *gorm.DB {
 			return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
 		}
+
 		if len(gone) > 0 {
 			if err := of(gone).Delete(&placeRow{}).Error; err != nil {
 				return err
 			}
 		}
+
 		if len(unused) > 0 {
 			if err := of(unused).Update("number", uint32(noPlace)).Error; err != nil {
 				return err
 			}
 		}
+
 		if len(numbers) == 0 {
 			return nil
 		}
+
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		return appendEvent(tx, domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomLeft, At: now, Numbers: numbers})
+
+		return appendEvent(tx, domain.RoomEvent{
+			VoucherID: voucherID,
+			Kind:      domain.RoomLeft,
+			At:        now,
+			Numbers:   numbers,
+		})
 	})
 }
 
@@ -253,19 +297,22 @@ func boughtSince(tx *gorm.DB, voucherID int64, places []placeRow) (map[int64]boo
 		joined[p.UserID] = p.JoinedAt
 		users[i] = p.UserID
 	}
+
 	var orders []struct {
 		UserID    int64
 		CreatedAt time.Time
 	}
+
 	err := tx.Table("voucher_orders").Select("user_id", "created_at").Where("user_id IN ? AND voucher_id = ?", users, voucherID).
 		Scan(&orders).Error
+
 	for _, o := range orders {
 		bought[o.UserID] = bought[o.UserID] || !o.CreatedAt.Before(joined[o.UserID])
 	}
+
 	return bought, err
 }
 
-// appendEvent stores an event with the next sequence number, in a transaction that has locked the room.
 func appendEvent(tx *gorm.DB, e domain.RoomEvent) error {
 	err := tx.Raw("SELECT COALESCE(MAX(seq), 0) + 1 FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&e.Seq).Error
 	if err != nil {
@@ -281,6 +328,7 @@ func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
 		if _, err := lockRoom(tx, e.VoucherID); err != nil {
 			return err
 		}
+
 		var last uint32
 		if err := tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&last).Error; err != nil {
 			return err
@@ -288,6 +336,7 @@ func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
 		if last != e.Seq-1 {
 			return domain.ErrInvalidState
 		}
+
 		row := newRoomEventRow(&e)
 		return tx.Create(&row).Error
 	})
@@ -327,16 +376,19 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
+
 	bought, err := readBought(db, after)
 	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
 
 	ids := slices.Collect(maps.Keys(after))
+
 	var rows []struct {
 		Room  roomRow `gorm:"embedded"`
 		Stock int64
 	}
+
 	err = db.Model(&roomRow{}).Select("rooms.*, s.stock").Joins("JOIN seckill_vouchers s ON s.voucher_id = rooms.voucher_id").
 		Where("rooms.voucher_id IN ?", ids).Scan(&rows).Error
 	if err != nil {
@@ -347,8 +399,13 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 	for i := range rows {
 		row := &rows[i].Room
 		room := domain.Room{
-			VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: rows[i].Stock, Bought: bought[row.VoucherID],
+			VoucherID: row.VoucherID,
+			Joined:    row.Joined,
+			Size:      row.Size,
+			Stock:     rows[i].Stock,
+			Bought:    bought[row.VoucherID],
 		}
+
 		if row.StartedAt != nil {
 			room.StartedAt = *row.StartedAt
 			copy(room.Seed[:], row.Seed)
@@ -359,8 +416,10 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
 			return nil, now, s.db.Translate(err)
 		}
+
 		rooms = append(rooms, room)
 	}
+
 	return rooms, now, nil
 }
 
@@ -373,21 +432,23 @@ func readBought(db *gorm.DB, after map[int64]domain.RoomCursor) (map[int64]map[u
 		if err != nil {
 			return nil, err
 		}
+
 		all[id] = make(map[uint32]int, len(rounds))
 		for _, r := range rounds {
 			all[id][r.Seq] = r.Bought
 		}
 	}
+
 	return all, nil
 }
 
-// readEvents returns the next events of a room.
 func readEvents(db *gorm.DB, voucherID int64, after uint32) ([]domain.RoomEvent, error) {
 	var rows []roomEventRow
 	err := db.Where("voucher_id = ? AND seq > ?", voucherID, after).Order("seq").Limit(maxEvents).Find(&rows).Error
 	if err != nil {
 		return nil, err
 	}
+
 	var events []domain.RoomEvent
 	for i := range rows {
 		e, err := rows[i].event()
@@ -396,6 +457,7 @@ func readEvents(db *gorm.DB, voucherID int64, after uint32) ([]domain.RoomEvent,
 		}
 		events = append(events, e)
 	}
+
 	return events, nil
 }
 
@@ -406,6 +468,7 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, s.db.Translate(err)
 	}
+
 	var rows []placeRow
 	err = db.Select("p.voucher_id, p.user_id").Table("rooms r").
 		Joins("JOIN seckill_vouchers s ON s.voucher_id = r.voucher_id AND s.end_at < ?", now.Add(-domain.PlaceLife)).
@@ -413,6 +476,7 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 	if err != nil || len(rows) == 0 {
 		return 0, s.db.Translate(err)
 	}
+
 	err = s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Delete(&rows).Error })
 	return len(rows), err
 }
@@ -434,9 +498,11 @@ func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
 	if !e.ExpiresAt.IsZero() {
 		row.ExpiresAt = &e.ExpiresAt
 	}
+
 	for _, n := range e.Numbers {
 		row.Data = binary.AppendUvarint(row.Data, uint64(n))
 	}
+
 	return row
 }
 
@@ -448,12 +514,15 @@ func (r *roomEventRow) event() (domain.RoomEvent, error) {
 	if r.ExpiresAt != nil {
 		e.ExpiresAt = *r.ExpiresAt
 	}
+
 	for data := r.Data; len(data) > 0; {
 		n, size := binary.Uvarint(data)
 		if size <= 0 || n > 1<<32-1 {
 			return e, fmt.Errorf("room_log: event %d of voucher %d cannot be read", r.Seq, r.VoucherID)
 		}
-		e.Numbers, data = append(e.Numbers, uint32(n)), data[size:]
+		e.Numbers = append(e.Numbers, uint32(n))
+		data = data[size:]
 	}
+
 	return e, nil
 }

@@ -12,7 +12,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// SaleFacts implements service.ReconcileStore.
+// SaleFacts implements reconcile.Store.
 func (s *Store) SaleFacts(
 	ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince,
 ) (domain.SaleFacts, error) {
@@ -21,9 +21,11 @@ func (s *Store) SaleFacts(
 		f = domain.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
-		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
+		// Orders without a sale are reported, not hidden.
+		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) {
 			return err
 		}
+
 		if f.Additions, err = stockAdditions(tx, voucherID); err != nil {
 			return err
 		}
@@ -36,8 +38,10 @@ func (s *Store) SaleFacts(
 		if f.Settled, err = storedIDs(tx, voucherID, inFlight); err != nil {
 			return err
 		}
+
 		return readNamed(tx, &f, since)
 	})
+
 	return f, s.db.Translate(err)
 }
 
@@ -58,6 +62,7 @@ func readActiveOrders(tx *gorm.DB, f *domain.SaleFacts, most int) error {
 		f.TooMany = true
 		return nil
 	}
+
 	f.Holders = make([]domain.Holder, 0, f.Active)
 	var slotless []domain.Holder
 	err := eachActive(tx, f.VoucherID, func(h domain.Holder, noSlot bool) {
@@ -66,8 +71,11 @@ func readActiveOrders(tx *gorm.DB, f *domain.SaleFacts, most int) error {
 			slotless = append(slotless, h)
 		}
 	})
+
 	oldestFirst := func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
-	slices.SortFunc(f.Holders, oldestFirst) // sorted here, at no cost for the database
+
+	// Sorted here, at no cost for the database.
+	slices.SortFunc(f.Holders, oldestFirst)
 	slices.SortFunc(slotless, oldestFirst)
 	addNamed(&f.BadSlots, slotless...)
 	return err
@@ -79,15 +87,17 @@ func addNamed(n *domain.Named, hs ...domain.Holder) {
 }
 
 // storedIDs returns those ids that belong to orders of the voucher.
-func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
-	for len(ids) > 0 && err == nil {
-		n := min(len(ids), idsPerQuery)
-		var some []int64
-		err = ofVoucher(tx, voucherID).Where("id IN ?", ids[:n]).Pluck("id", &some).Error
-		found = append(found, some...)
-		ids = ids[n:]
+func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) ([]int64, error) {
+	var found []int64
+	for some := range slices.Chunk(ids, idsPerQuery) {
+		var stored []int64
+		if err := ofVoucher(tx, voucherID).Where("id IN ?", some).Pluck("id", &stored).Error; err != nil {
+			return found, err
+		}
+		found = append(found, stored...)
 	}
-	return found, err
+
+	return found, nil
 }
 
 // readNamed reads the orders that need attention, and the last ones that returned their unit.
@@ -103,6 +113,7 @@ func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) erro
 		{&f.Expired, overdue(tx, f.VoucherID, domain.OrderPendingPayment, "expires_at", since.Expired), "id"},
 		{&f.Refunding, overdue(tx, f.VoucherID, domain.OrderRefunding, "updated_at", since.Refunding), "id"},
 	}
+
 	for _, q := range queries {
 		if q.where == nil {
 			continue
@@ -116,13 +127,16 @@ func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) erro
 		if n == 0 {
 			continue
 		}
+
 		var first []domain.Holder
 		if err := where.Select("id AS order_id", "user_id").Order(q.order).Limit(domain.MaxNamed).Scan(&first).Error; err != nil {
 			return err
 		}
+
 		addNamed(q.into, first...)
 		q.into.Count += n - int64(len(first))
 	}
+
 	return nil
 }
 
@@ -134,47 +148,57 @@ func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column str
 	return ofVoucher(tx, voucherID).Where("status = ? AND "+column+" < ?", status, since)
 }
 
-// OrderFacts implements service.ReconcileStore.
+// OrderFacts implements reconcile.Store.
 func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error) {
 	var facts []domain.OrderFact
 	for len(ids) > 0 {
 		n := min(len(ids), idsPerQuery)
+
 		var rows []struct {
 			ID, UserID int64
 			Status     domain.OrderStatus
 		}
+
 		err := ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
 		if err != nil {
 			return nil, s.db.Translate(err)
 		}
+
 		for _, r := range rows {
 			facts = append(facts, domain.OrderFact{
 				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: r.Status.Active(),
 			})
 		}
+
 		ids = ids[n:]
 	}
+
 	return facts, nil
 }
 
-// Sales implements service.ReconcileStore.
-func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
+// Sales implements reconcile.Store.
+func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) ([]int64, int64, error) {
 	q := s.db.Reader(ctx).Table("seckill_vouchers")
 	if !endAfter.IsZero() {
 		q = q.Where("end_at > ?", endAfter)
 	}
+
 	q = q.Session(&gorm.Session{})
 
+	var all int64
 	if err := q.Count(&all).Error; err != nil {
 		return nil, 0, s.db.Translate(err)
 	}
-	err = q.Order("voucher_id DESC").Limit(most).Pluck("voucher_id", &ids).Error
+
+	var ids []int64
+	err := q.Order("voucher_id DESC").Limit(most).Pluck("voucher_id", &ids).Error
 	return ids, all, s.db.Translate(err)
 }
 
 // OrphanVouchers returns the ids of vouchers that have active orders but no sale.
-func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
-	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+func (s *Store) OrphanVouchers(ctx context.Context) ([]int64, error) {
+	var ids []int64
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
 			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
 			domain.ActiveStatuses()).Scan(&ids).Error

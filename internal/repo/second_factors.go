@@ -31,16 +31,19 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 	if err != nil {
 		return false, err
 	}
+
 	factor := auth.SecondFactor{Secret: row.Secret, LastStep: row.LastStep}
 	confirmed, err := confirm(u.user(), &factor)
 	if err != nil || !confirmed {
 		return false, err
 	}
+
 	used := tx.Model(&row).Where("last_step < ?", factor.LastStep).
 		Updates(map[string]any{"last_step": factor.LastStep, "secret": factor.Secret})
 	if used.Error == nil && used.RowsAffected == 0 {
 		return false, domain.ErrWrongTOTP
 	}
+
 	return true, used.Error
 }
 
@@ -56,8 +59,14 @@ func (s *Store) Enroll(
 		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
 			return err
 		}
-		return tx.Create(&secondFactorRow{UserID: u.ID, Secret: seal(u.ID), EnrolledAt: now}).Error
+
+		return tx.Create(&secondFactorRow{
+			UserID:     u.ID,
+			Secret:     seal(u.ID),
+			EnrolledAt: now,
+		}).Error
 	})
+
 	return u.user(), err
 }
 
@@ -76,17 +85,21 @@ func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil ti
 
 // setRole changes the role of a user, deletes their second factor and ends their sessions.
 func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
-	u.Role, u.UpdatedAt = string(role), now
+	u.Role = string(role)
+	u.UpdatedAt = now
+
 	if err := tx.Select("role", "updated_at").Updates(u).Error; err != nil {
 		return err
 	}
 	if err := tx.Where("user_id = ?", u.ID).Delete(&secondFactorRow{}).Error; err != nil {
 		return err
 	}
+
 	var sessions []string
 	if err := tx.Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", u.ID).Pluck("id", &sessions).Error; err != nil {
 		return err
 	}
+
 	return revokeAll(tx, sessions, now, keepUntil)
 }
 
@@ -97,17 +110,25 @@ func (s *Store) Admins(ctx context.Context, phones []string) ([]domain.Admin, er
 	if err := r.Where("role <> ? OR phone IN ?", domain.RoleBuyer, phones).Order("id").Find(&users).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	var factors []secondFactorRow
 	if err := r.Find(&factors).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	enrolled := map[int64]secondFactorRow{}
 	for _, f := range factors {
 		enrolled[f.UserID] = f
 	}
+
 	admins := make([]domain.Admin, len(users))
 	for i := range users {
-		admins[i] = domain.Admin{User: users[i].user(), EnrolledAt: enrolled[users[i].ID].EnrolledAt, Factor: enrolled[users[i].ID].Secret}
+		admins[i] = domain.Admin{
+			User:       users[i].user(),
+			EnrolledAt: enrolled[users[i].ID].EnrolledAt,
+			Factor:     enrolled[users[i].ID].Secret,
+		}
 	}
+
 	return admins, nil
 }

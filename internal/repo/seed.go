@@ -39,27 +39,46 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 		users := make([]userRow, 0, to-from)
 		for i := from; i < to; i++ {
 			phones = append(phones, seedPhone(i))
+
 			users = append(users, newUserRow(&domain.User{
-				Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: domain.RoleBuyer, CreatedAt: now,
+				Phone:     seedPhone(i),
+				NickName:  fmt.Sprintf("buyer_%d", i),
+				Role:      domain.RoleBuyer,
+				CreatedAt: now,
 			}))
 		}
+
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
 			return err
 		}
+
 		var stored []userRow
 		if err := tx.Where("phone IN ?", phones).Order("phone").Find(&stored).Error; err != nil {
 			return err
 		}
+
 		ids = make([]auth.Identity, len(stored))
 		sessions := make([]sessionRow, len(stored))
 		for i, u := range stored {
 			sess := auth.Session{
-				ID: auth.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
+				ID:         auth.NewSessionID(),
+				UserID:     u.ID,
+				Generation: 1,
+				CreatedAt:  now,
+				ExpiresAt:  expires,
 			}
+
 			sessions[i] = newSessionRow(&sess)
-			ids[i] = auth.Identity{UserID: u.ID, SessionID: sess.ID, Role: domain.RoleBuyer}
+
+			ids[i] = auth.Identity{
+				UserID:    u.ID,
+				SessionID: sess.ID,
+				Role:      domain.RoleBuyer,
+			}
 		}
+
 		return tx.Create(&sessions).Error
 	})
+
 	return ids, err
 }

@@ -19,8 +19,10 @@ type sessionRow struct {
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
-	DeviceHash *string    // nil in a session from before the column until its next exchange
-	RotatedAt  *time.Time // nil if the last exchange was before the column
+	// Nil in a session from before the column until its next exchange.
+	DeviceHash *string
+	// Nil if the last exchange was before the column.
+	RotatedAt *time.Time
 
 	SecondFactor bool
 }
@@ -29,7 +31,12 @@ func (sessionRow) TableName() string { return "sessions" }
 
 func newSessionRow(s *auth.Session) sessionRow {
 	return sessionRow{
-		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, DeviceHash: &s.DeviceHash,
+		ID:           s.ID,
+		UserID:       s.UserID,
+		Generation:   s.Generation,
+		CreatedAt:    s.CreatedAt,
+		ExpiresAt:    s.ExpiresAt,
+		DeviceHash:   &s.DeviceHash,
 		SecondFactor: s.SecondFactor,
 	}
 }
@@ -58,8 +65,10 @@ func (s *Store) OpenSession(
 		right   bool
 		refusal error
 	)
+
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		right, refusal = false, nil
+		right = false
+		refusal = nil
 		row, err := lockLoginRequest(tx, g)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil
@@ -67,32 +76,42 @@ func (s *Store) OpenSession(
 		if err != nil {
 			return err
 		}
+
 		r := row.request()
 		hash := r.Hash
 		right = check(&r)
+
 		row = newLoginRequestRow(&r)
 		if err := tx.Select("*").Updates(&row).Error; err != nil || !right {
-			return err // the transaction commits even after a wrong guess, because it counts the guess
+			// The transaction commits even after a wrong guess, because it counts the guess.
+			return err
 		}
+
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
+
 		sess.SecondFactor, err = confirmFactor(tx, &u, confirm)
 		if errors.Is(err, domain.ErrWrongTOTP) {
 			refusal = err
-			row.CodeHash = hash // check has counted the attempt
+			// Check has counted the attempt.
+			row.CodeHash = hash
 			return tx.Select("*").Updates(&row).Error
 		}
+
 		if err != nil {
 			return err
 		}
+
 		sess.UserID = u.ID
 		session := newSessionRow(&sess)
 		if err := tx.Create(&session).Error; err != nil {
 			return err
 		}
+
 		return revokeOldest(tx, &sess)
 	})
+
 	switch {
 	case err != nil:
 	case !right:
@@ -100,6 +119,7 @@ func (s *Store) OpenSession(
 	case refusal != nil:
 		err = refusal
 	}
+
 	return u.user(), err
 }
 
@@ -118,19 +138,24 @@ func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
 func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
-	if err == nil { // locked, so that no erasure of the user runs between this and the new session
+	// Locked, so that no erasure of the user runs between this and the new session.
+	if err == nil {
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u, u.ID).Error
 	}
+
 	if err == nil {
 		return u, tx.Model(&u).Update("updated_at", newcomer.CreatedAt).Error
 	}
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return u, err
 	}
+
 	u = newUserRow(newcomer)
-	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) { // by SeedUsers, or by a login with another request
+	// By SeedUsers, or by a login with another request.
+	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) {
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}
+
 	return u, err
 }
 
@@ -141,43 +166,53 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		row    sessionRow
 		stolen bool
 	)
+
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		stolen, row = false, sessionRow{}
+		stolen = false
+		row = sessionRow{}
 		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
+
 		end := row.CreatedAt.Add(auth.SessionMaxAge)
 		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) || !r.Now.Before(end) {
 			return domain.ErrUnauthenticated
 		}
+
 		copied := row.DeviceHash != nil && *row.DeviceHash != r.DeviceHash
 		repeated := row.repeats(&r)
 		if copied || row.Generation != r.Generation && !repeated {
 			stolen = true
 			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
 		}
+
 		u = userRow{}
 		if err := takeUser(tx, &u, row.UserID); err != nil || repeated {
 			return err
 		}
+
 		if r.Expires.Before(end) {
 			end = r.Expires
 		}
+
 		return tx.Model(&row).Updates(map[string]any{
 			"generation": r.Generation + 1, "expires_at": end, "rotated_at": r.Now, "device_hash": r.DeviceHash,
 		}).Error
 	})
+
 	if !stolen {
 		err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
+
 	if stolen && err == nil {
 		err = domain.ErrTokenReused
 	}
 	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
+
 	return u.user(), row.SecondFactor, err
 }
 
@@ -193,6 +228,7 @@ func (s *Store) SessionUser(ctx context.Context, id string) (domain.User, time.T
 	if err = s.db.Translate(err); errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
+
 	return u.user(), row.ExpiresAt, err
 }
 
@@ -210,13 +246,16 @@ func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil
 		if err := tx.Model(&userRow{}).Where("id = ?", userID).Update("device_generation", forgotten).Error; err != nil {
 			return err
 		}
+
 		err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
 			Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
 		if err != nil {
 			return err
 		}
+
 		return revokeAll(tx, ids, now, keepUntil)
 	})
+
 	return ids, err
 }
 
@@ -225,14 +264,17 @@ func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 	if len(ids) == 0 {
 		return nil
 	}
+
 	err := tx.Model(&sessionRow{}).Where("id IN ? AND revoked_at IS NULL", ids).Update("revoked_at", now).Error
 	if err != nil {
 		return err
 	}
+
 	rows := make([]revocationRow, len(ids))
 	for i, id := range ids {
 		rows[i] = revocationRow{SessionID: id, KeepUntil: keepUntil}
 	}
+
 	return tx.CreateInBatches(&rows, sqldb.PurgeBatch).Error
 }
 
@@ -243,10 +285,16 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	list := make([]auth.Revocation, len(rows))
 	for i, r := range rows {
-		list[i] = auth.Revocation{Seq: r.Seq, SessionID: r.SessionID, KeepUntil: r.KeepUntil}
+		list[i] = auth.Revocation{
+			Seq:       r.Seq,
+			SessionID: r.SessionID,
+			KeepUntil: r.KeepUntil,
+		}
 	}
+
 	return list, nil
 }
 
@@ -256,21 +304,26 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 		seqs               []int64
 		sessions, requests []string
 	)
+
 	r := s.db.Reader(ctx)
 	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
 		return 0, s.db.Translate(err)
 	}
+
 	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(sqldb.PurgeBatch).Pluck("id", &sessions).Error; err != nil {
 		return 0, s.db.Translate(err)
 	}
+
 	if err := r.Model(&loginRequestRow{}).Where("created_at < ?", now.Add(-keepLoginRequests)).Limit(sqldb.PurgeBatch).
 		Pluck("login_id", &requests).Error; err != nil {
 		return 0, s.db.Translate(err)
 	}
+
 	n := len(seqs) + len(sessions) + len(requests)
 	if n == 0 {
 		return 0, nil
 	}
+
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		if err := tx.Where("login_id IN ?", requests).Delete(&loginRequestRow{}).Error; err != nil {
 			return err
@@ -278,8 +331,10 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
 			return err
 		}
+
 		// Check the time again: a session may have been extended since it was read.
 		return tx.Where("id IN ? AND expires_at < ?", sessions, now).Delete(&sessionRow{}).Error
 	})
+
 	return n, err
 }

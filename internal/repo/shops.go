@@ -25,11 +25,13 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 	if f.Near != nil {
 		order = nearest(*f.Near)
 	}
+
 	var rows []shopRow
 	err := s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	return shopsOf(rows), nil
 }
 
@@ -71,14 +73,20 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *do
 		if err := tx.Create(&row).Error; err != nil {
 			return 0, err
 		}
+
 		created.ID = row.ID
+
 		return row.ID, writeAudit(tx, domain.AuditEntry{
-			At: created.CreatedAt, Actor: by, Action: domain.ActionCreateShop, Detail: new(domain.Shop).Changes(created),
+			At:     created.CreatedAt,
+			Actor:  by,
+			Action: domain.ActionCreateShop,
+			Detail: new(domain.Shop).Changes(created),
 		})
 	})
 	if id, done := domain.DoneBefore(err); done {
 		*created, err = s.Shop(ctx, id)
 	}
+
 	return err
 }
 
@@ -92,17 +100,26 @@ func (s *Store) ChangeShop(
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, id).Error; err != nil {
 			return err
 		}
+
 		before := row.shop()
 		after = before
 		if err := change(&after); err != nil {
 			return err
 		}
+
 		after.UpdatedAt = at
 		row = newShopRow(&after)
 		if err := tx.Select("*").Updates(&row).Error; err != nil {
 			return err
 		}
-		return writeAudit(tx, domain.AuditEntry{At: at, Actor: by, Action: domain.ActionChangeShop, Detail: before.Changes(&after)})
+
+		return writeAudit(tx, domain.AuditEntry{
+			At:     at,
+			Actor:  by,
+			Action: domain.ActionChangeShop,
+			Detail: before.Changes(&after),
+		})
 	})
+
 	return after, err
 }

@@ -20,7 +20,8 @@ const anyGeneration = -1
 type saleGroup struct {
 	voucherID  int64
 	generation int64
-	rows       []*pendingInsert // in the order of arrival
+	// In the order of arrival.
+	rows []*pendingInsert
 }
 
 // compare orders groups by voucher and generation.
@@ -45,12 +46,15 @@ func groupBySale(rows []*pendingInsert) []saleGroup {
 		if p.generation != nil {
 			group.generation = *p.generation
 		}
+
 		i, found := slices.BinarySearchFunc(all, group, saleGroup.compare)
 		if !found {
 			all = slices.Insert(all, i, group)
 		}
+
 		all[i].rows = append(all[i].rows, p)
 	}
+
 	return all
 }
 
@@ -58,15 +62,19 @@ func groupBySale(rows []*pendingInsert) []saleGroup {
 // units exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again, and so are all rows of
 // another generation than the sale's.
 func (b *batch) takeUnits(tx *gorm.DB) error {
-	sales, at := groupBySale(b.inserts), b.rows[0].row.CreatedAt
+	sales := groupBySale(b.inserts)
+	at := b.rows[0].row.CreatedAt
 	if len(sales) > 1 && !b.takePerSale {
 		enough, err := takeFromEach(tx, sales, at)
 		if err != nil || enough {
 			return err
 		}
-		b.takePerSale = true // the statement does not report which sale has too few, or another generation
+
+		// The statement does not report which sale has too few, or another generation.
+		b.takePerSale = true
 		return errRetryBatch
 	}
+
 	b.inserts = b.inserts[:0]
 	var dropped []*pendingInsert
 	for _, sale := range sales {
@@ -74,16 +82,19 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		if err != nil {
 			return err
 		}
+
 		b.inserts = append(b.inserts, sale.rows[:left]...)
 		b.refuse(sale.rows[left:], refusal)
 		dropped = append(dropped, sale.rows[left:]...)
 	}
+
 	if len(b.inserts) == 0 {
 		return errNonePlaced
 	}
 	if err := b.store.dropPlaced(tx, dropped); err != nil {
 		return err
 	}
+
 	return deleteRows(tx, dropped)
 }
 
@@ -95,6 +106,7 @@ func takeAtMost(tx *gorm.DB, sale saleGroup, at time.Time) (left int, refusal, e
 	if err != nil || enough {
 		return n, nil, err
 	}
+
 	if n == 1 && sale.generation == anyGeneration {
 		return 0, domain.ErrSoldOut, nil
 	}
@@ -104,6 +116,7 @@ func takeAtMost(tx *gorm.DB, sale saleGroup, at time.Time) (left int, refusal, e
 		Stock          int
 		GateGeneration int64
 	}
+
 	found := tx.Table("seckill_vouchers").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", sale.voucherID).
 		Select("stock", "gate_generation").Scan(&row)
 	if found.Error != nil {
@@ -113,17 +126,20 @@ func takeAtMost(tx *gorm.DB, sale saleGroup, at time.Time) (left int, refusal, e
 		return 0, domain.ErrGateReplaced, nil
 	}
 
-	left = min(row.Stock, n) // units may have been returned since the UPDATE failed
+	// Units may have been returned since the UPDATE failed.
+	left = min(row.Stock, n)
 	if left == 0 {
 		return 0, domain.ErrSoldOut, nil
 	}
+
 	if enough, err = takeUnits(tx, sale, left, at); err == nil && !enough {
-		err = errRetryBatch // cannot happen under the lock; if it does, nothing may be committed
+		// Cannot happen under the lock; if it does, nothing may be committed.
+		err = errRetryBatch
 	}
+
 	return left, domain.ErrSoldOut, err
 }
 
-// deleteRows deletes rows that this transaction has inserted.
 func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 	if len(rows) == 0 {
 		return nil
@@ -162,12 +178,14 @@ func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 		if i > 0 {
 			where.WriteString(" OR ")
 		}
+
 		units.WriteString(" WHEN ? THEN ?")
 		having, args := s.having(len(s.rows))
 		where.WriteString("(" + having + ")")
 		unitArgs = append(unitArgs, s.voucherID, len(s.rows))
 		whereArgs = append(whereArgs, args...)
 	}
+
 	args := append(append(unitArgs, at), whereArgs...)
 	res := tx.Exec("UPDATE seckill_vouchers SET stock = stock - CASE voucher_id"+units.String()+" END, updated_at = ? WHERE "+where.String(), args...)
 	return res.RowsAffected == int64(len(sales)), res.Error

@@ -9,10 +9,11 @@ import (
 // Store is the database. It is safe for concurrent use.
 type Store struct {
 	*sqldb.DB
-	db      sqldb.Access
-	offers  *cache.Cache[domain.OfferID, *domain.Offer] // those in the database; see maxOffers
-	events  bool                                        // see RecordEvents
-	queried string                                      // see QueryBeforeClosing
+	db sqldb.Access
+	// Those in the database; see maxOffers.
+	offers  *cache.Cache[domain.OfferID, *domain.Offer]
+	events  bool   // see RecordEvents
+	queried string // see QueryBeforeClosing
 }
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.

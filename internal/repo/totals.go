@@ -33,8 +33,9 @@ GROUP BY o.voucher_id`
 
 // SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With
 // millions of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
-func (s *Store) SaleTotals(ctx context.Context) (totals []domain.SaleTotals, err error) {
-	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+func (s *Store) SaleTotals(ctx context.Context) ([]domain.SaleTotals, error) {
+	var totals []domain.SaleTotals
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		for _, query := range []string{totalsQuery, orphansQuery} {
 			some, err := readTotals(ctx, tx.Statement.ConnPool, query)
 			if err != nil {
@@ -42,8 +43,10 @@ func (s *Store) SaleTotals(ctx context.Context) (totals []domain.SaleTotals, err
 			}
 			totals = append(totals, some...)
 		}
+
 		return nil
 	})
+
 	return totals, s.db.Translate(err)
 }
 
@@ -62,12 +65,16 @@ func withServerTimeout(ctx context.Context, query string) string {
 		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
 }
 
-func readTotals(ctx context.Context, db gorm.ConnPool, query string) (totals []domain.SaleTotals, err error) {
+func readTotals(ctx context.Context, db gorm.ConnPool, query string) ([]domain.SaleTotals, error) {
 	rows, err := db.QueryContext(ctx, withServerTimeout(ctx, query))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns the error
+
+	// rows.Err returns the error.
+	defer func() { _ = rows.Close() }()
+
+	var totals []domain.SaleTotals
 	for rows.Next() {
 		var b domain.SaleTotals
 		if err := rows.Scan(&b.VoucherID, &b.InitialStock, &b.Stock, &b.Additions, &b.Active, &b.OverLimit, &b.BadSlots); err != nil {
@@ -75,5 +82,6 @@ func readTotals(ctx context.Context, db gorm.ConnPool, query string) (totals []d
 		}
 		totals = append(totals, b)
 	}
+
 	return totals, rows.Err()
 }

@@ -24,10 +24,12 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 			COALESCE(MAX(entry_round), 0)
 		FROM voucher_orders`+s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot)+" WHERE ",
 		domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled)
+
 	users := map[int64][]any{}
 	for _, u := range of {
 		users[u.VoucherID] = append(users[u.VoucherID], u.UserID)
 	}
+
 	for i, voucherID := range slices.Sorted(maps.Keys(users)) {
 		if i > 0 {
 			q.Add(" OR ")
@@ -35,13 +37,17 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 		q.Add("voucher_id = ? AND user_id", voucherID)
 		q.In(users[voucherID])
 	}
+
 	q.Add(" GROUP BY user_id, voucher_id")
 
 	rows, err := q.Rows(s.db.Reader(ctx))
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err returns the error
+
+	// rows.Err returns the error.
+	defer func() { _ = rows.Close() }()
+
 	records := make(map[domain.SaleUser]domain.SaleRecord, len(of))
 	for rows.Next() {
 		var u domain.SaleUser
@@ -51,9 +57,11 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 		if err != nil {
 			return nil, err
 		}
+
 		r.LastCancel = timeOf(lastCancel)
 		records[u] = r
 	}
+
 	return records, s.db.Translate(rows.Err())
 }
 
@@ -62,7 +70,8 @@ func timeOf(value any) time.Time {
 	switch value := value.(type) {
 	case time.Time:
 		return value
-	case int64: // SQLite returns the stored milliseconds, because an expression has no declared type
+	case int64:
+		// SQLite returns the stored milliseconds, because an expression has no declared type.
 		return time.UnixMilli(value).UTC()
 	}
 	return time.Time{}
@@ -72,14 +81,17 @@ func timeOf(value any) time.Time {
 func (s *Store) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
 	query := "SELECT user_id, COUNT(*) AS orders FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) +
 		" WHERE user_id IN ? AND slot IS NOT NULL AND status = ? GROUP BY user_id"
+
 	var rows []struct {
 		UserID int64
 		Orders int
 	}
+
 	err := s.db.Reader(ctx).Raw(query, users, domain.OrderPendingPayment).Scan(&rows).Error
 	counts := make(map[int64]int, len(rows))
 	for _, r := range rows {
 		counts[r.UserID] = r.Orders
 	}
+
 	return counts, s.db.Translate(err)
 }

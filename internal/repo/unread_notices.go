@@ -39,8 +39,15 @@ const (
 func newNoticeRow(n domain.UnreadNotice) noticeRow {
 	content := n.Content()
 	row := noticeRow{
-		Provider: n.Provider, Source: sourceNotice, Content: content[:], ProviderRef: n.Notice.Ref, Reason: cut(n.Reason),
-		Body: n.Notice.Body, Times: 1, ReceivedAt: n.ReceivedAt, LastAt: n.ReceivedAt,
+		Provider:    n.Provider,
+		Source:      sourceNotice,
+		Content:     content[:],
+		ProviderRef: n.Notice.Ref,
+		Reason:      cut(n.Reason),
+		Body:        n.Notice.Body,
+		Times:       1,
+		ReceivedAt:  n.ReceivedAt,
+		LastAt:      n.ReceivedAt,
 	}
 	if row.Body == nil {
 		row.Body = []byte{}
@@ -51,17 +58,30 @@ func newNoticeRow(n domain.UnreadNotice) noticeRow {
 	if n.Notice.OrderID > 0 {
 		row.OrderID = &n.Notice.OrderID
 	}
+
 	return row
 }
 
 func (r *noticeRow) notice() domain.UnreadNotice {
 	n := domain.UnreadNotice{
-		ID: r.ID, Provider: r.Provider, Reason: r.Reason, Times: r.Times, ReceivedAt: r.ReceivedAt, LastAt: r.LastAt, ClosedAt: r.ClosedAt,
-		Notice: domain.PaymentNotice{Ref: r.ProviderRef, Body: r.Body, Queried: r.Source == sourceQuery},
+		ID:         r.ID,
+		Provider:   r.Provider,
+		Reason:     r.Reason,
+		Times:      r.Times,
+		ReceivedAt: r.ReceivedAt,
+		LastAt:     r.LastAt,
+		ClosedAt:   r.ClosedAt,
+		Notice: domain.PaymentNotice{
+			Ref:     r.ProviderRef,
+			Body:    r.Body,
+			Queried: r.Source == sourceQuery,
+		},
 	}
+
 	if r.OrderID != nil {
 		n.Notice.OrderID = *r.OrderID
 	}
+
 	return n
 }
 
@@ -96,14 +116,17 @@ func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]dom
 	if f.Page.Before > 0 {
 		q = q.Where("id < ?", f.Page.Before)
 	}
+
 	var rows []noticeRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
+
 	notices := make([]domain.UnreadNotice, len(rows))
 	for i := range rows {
 		notices[i] = rows[i].notice()
 	}
+
 	return notices, nil
 }
 
@@ -121,15 +144,23 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 			return 0, err
 		}
 
-		entry := domain.AuditEntry{At: c.At, Actor: c.By, Action: domain.ActionCloseNotice, Detail: fmt.Sprintf("notice %d: %s", c.ID, c.Reason)}
+		entry := domain.AuditEntry{
+			At:     c.At,
+			Actor:  c.By,
+			Action: domain.ActionCloseNotice,
+			Detail: fmt.Sprintf("notice %d: %s", c.ID, c.Reason),
+		}
+
 		if row.OrderID != nil {
 			entry.OrderID = *row.OrderID
 		}
+
 		return c.ID, writeAudit(tx, entry)
 	})
 	if _, done := domain.DoneBefore(err); done {
 		return nil
 	}
+
 	return err
 }
 

@@ -21,7 +21,13 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 		if err := insertVoucher(tx, v); err != nil {
 			return 0, err
 		}
-		return v.ID, writeAudit(tx, domain.AuditEntry{At: v.CreatedAt, Actor: by, Action: domain.ActionCreateVoucher, VoucherID: v.ID})
+
+		return v.ID, writeAudit(tx, domain.AuditEntry{
+			At:        v.CreatedAt,
+			Actor:     by,
+			Action:    domain.ActionCreateVoucher,
+			VoucherID: v.ID,
+		})
 	})
 }
 
@@ -31,17 +37,29 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	if err := tx.Create(&row).Error; err != nil {
 		return err
 	}
+
 	v.ID = row.ID
+
 	if v.Sale == nil {
 		return nil
 	}
+
 	v.Sale.ChangedAt = v.UpdatedAt
+
 	sale := saleRow{
-		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
-		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
-		PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
-		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+		VoucherID:    v.ID,
+		InitialStock: v.Sale.InitialStock,
+		Stock:        v.Sale.Stock,
+		BeginAt:      v.Sale.BeginAt,
+		EndAt:        v.Sale.EndAt,
+		LimitPerUser: v.Sale.LimitPerUser,
+		PayTimeout:   payTimeoutOf(v.Sale),
+		UnpaidLimit:  v.Sale.UnpaidLimit,
+		Segments:     max(1, v.Sale.Segments),
+		CreatedAt:    v.CreatedAt,
+		UpdatedAt:    v.UpdatedAt,
 	}
+
 	sale.setEntry(&v.Sale.Entry)
 	return tx.Create(&sale).Error
 }
@@ -59,10 +77,12 @@ func (s *Store) checkDraw(tx *gorm.DB, voucherID int64, before, after *domain.Sa
 	if err != nil || room.StartedAt == nil {
 		return err
 	}
+
 	now, err := s.db.Now(tx)
 	if err != nil {
 		return err
 	}
+
 	return domain.CheckDrawn(*room.StartedAt, before, after, now)
 }
 
@@ -76,11 +96,13 @@ func (s *Store) ChangeVoucher(
 		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return err
 		}
+
 		before := v
 		if v.Sale != nil {
 			sale := *v.Sale
 			before.Sale = &sale
 		}
+
 		detail, err := change(&v)
 		if err == nil && v.ImageID != before.ImageID {
 			err = requireImage(tx, v.ImageID)
@@ -88,27 +110,44 @@ func (s *Store) ChangeVoucher(
 		if err == nil && v.Sale != nil {
 			err = s.checkDraw(tx, id, before.Sale, v.Sale)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		err = writeAudit(tx, domain.AuditEntry{
-			At: v.UpdatedAt, Actor: by, Action: domain.ActionChangeVoucher, VoucherID: id, Detail: detail,
+			At:        v.UpdatedAt,
+			Actor:     by,
+			Action:    domain.ActionChangeVoucher,
+			VoucherID: id,
+			Detail:    detail,
 		})
 		if err != nil {
 			return err
 		}
+
 		row := newVoucherRow(&v)
 		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
 			return err
 		}
+
 		v.Sale.ChangedAt = v.UpdatedAt
+
 		sale := saleRow{
-			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
-			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit, Segments: max(1, v.Sale.Segments),
+			VoucherID:    id,
+			BeginAt:      v.Sale.BeginAt,
+			EndAt:        v.Sale.EndAt,
+			LimitPerUser: v.Sale.LimitPerUser,
+			UpdatedAt:    v.UpdatedAt,
+			PayTimeout:   payTimeoutOf(v.Sale),
+			UnpaidLimit:  v.Sale.UnpaidLimit,
+			Segments:     max(1, v.Sale.Segments),
 		}
+
 		sale.setEntry(&v.Sale.Entry)
 		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 	})
+
 	return v, err
 }
 
@@ -116,28 +155,42 @@ func (s *Store) ChangeVoucher(
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
 	err := writeOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
-		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
+		change := stockChangeRow{
+			VoucherID: c.VoucherID,
+			Delta:     c.Delta,
+			Reason:    c.Reason,
+			ActorID:   c.By.ID,
+			CreatedAt: c.At,
+		}
 		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
 		}
+
 		err := writeAudit(tx, domain.AuditEntry{
-			At: c.At, Actor: c.By, Action: domain.ActionChangeStock, VoucherID: c.VoucherID,
-			Detail: fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
+			At:        c.At,
+			Actor:     c.By,
+			Action:    domain.ActionChangeStock,
+			VoucherID: c.VoucherID,
+			Detail:    fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
 		})
 		if err != nil {
 			return 0, err
 		}
+
 		res := tx.Model(&saleRow{}).
 			Where("voucher_id = ? AND stock + ? BETWEEN 0 AND ?", c.VoucherID, c.Delta, int64(domain.MaxStock)).
 			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": c.At})
 		if res.Error != nil {
 			return 0, res.Error
 		}
+
 		if v, err = findVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
 			err = domain.ErrInvalidState
 		}
+
 		return c.VoucherID, err
 	})
+
 	return v, err
 }
 
@@ -151,27 +204,39 @@ func (s *Store) ChangeRoom(
 		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return 0, err
 		}
+
 		if v.Sale == nil {
 			return 0, domain.ErrInvalidState
 		}
+
 		before := v.Sale.Entry
+
 		if err := ch.Apply(&v.Sale.Entry); err != nil {
 			return 0, err
 		}
+
 		v.Sale.ChangedAt = at
 		sale := saleRow{VoucherID: id, UpdatedAt: at}
 		sale.setEntry(&v.Sale.Entry)
+
 		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
 			return 0, err
 		}
+
 		action := domain.ActionChangeRoom
 		if ch.Revoke {
 			action = domain.ActionRevokePasses
 		}
+
 		return id, writeAudit(tx, domain.AuditEntry{
-			At: at, Actor: by, Action: action, VoucherID: id, Detail: before.Changes(v.Sale.Entry),
+			At:        at,
+			Actor:     by,
+			Action:    action,
+			VoucherID: id,
+			Detail:    before.Changes(v.Sale.Entry),
 		})
 	})
+
 	return v, err
 }
 
@@ -214,6 +279,7 @@ func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, erro
 	for i := range rows {
 		offers[rows[i].ID] = rows[i].voucher(nil).Offer
 	}
+
 	return offers, nil
 }
 
@@ -228,21 +294,27 @@ func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 			ids = append(ids, vouchers[i].ID)
 		}
 	}
+
 	if len(ids) == 0 {
 		return nil
 	}
+
 	// A scalar subquery, because it ends at the first order of a sale: an optimizer may turn EXISTS into a join that
 	// reads all of them.
 	const query = `SELECT s.voucher_id, (SELECT 1 FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND o.status = ? LIMIT 1) AS ended
 		FROM seckill_vouchers s WHERE s.voucher_id IN ?`
+
 	var rows []struct {
 		VoucherID int64
 		Ended     *int
 	}
+
 	err := tx.Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
+
 	for _, r := range rows {
 		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
 	}
+
 	return err
 }
 
@@ -259,18 +331,22 @@ func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher,
 // findVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
 func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 	var row voucherRow
+
 	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})
 	if err := db.Take(&row, id).Error; err != nil {
 		return domain.Voucher{}, err
 	}
+
 	if domain.VoucherType(row.Type) == domain.VoucherNormal {
 		return row.voucher(nil), nil
 	}
+
 	var sale saleRow
 	if err := db.Select(saleColumns).Take(&sale, id).Error; err != nil {
 		return domain.Voucher{}, err
 	}
+
 	return row.voucher(&sale), nil
 }
 
@@ -289,23 +365,28 @@ func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
 	q := tx.Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
 		Order("vouchers.id DESC").Limit(f.Page.Limit)
+
 	if f.Page.Before > 0 {
 		q = q.Where("vouchers.id < ?", f.Page.Before)
 	}
 	if f.ShopID > 0 {
 		q = q.Where("vouchers.shop_id = ?", f.ShopID)
 	}
+
 	switch {
 	case f.Status != 0:
 		q = q.Where("vouchers.status = ?", f.Status)
-	case f.State == domain.StateEnded: // an expired voucher counts as ended
+	case f.State == domain.StateEnded:
+		// An expired voucher counts as ended.
 		q = q.Where("vouchers.status IN ?", []domain.VoucherStatus{domain.VoucherOn, domain.VoucherExpired})
 	default:
 		q = q.Where("vouchers.status = ?", domain.VoucherOn)
 	}
+
 	if f.Lasts {
 		q = q.Where("s.voucher_id IS NULL OR s.end_at > ?", f.Now)
 	}
+
 	return inState(q, f.State, f.Now)
 }
 
@@ -333,14 +414,18 @@ func (s *Store) VouchersByTitle(ctx context.Context, text string, most int) ([]i
 			if !contains(rows[i].Title) {
 				continue
 			}
-			if ids = append(ids, before); len(ids) == most {
+
+			ids = append(ids, before)
+			if len(ids) == most {
 				return ids, nil
 			}
 		}
+
 		if len(rows) < titlesAtOnce {
 			break
 		}
 	}
+
 	return ids, nil
 }
 
@@ -356,6 +441,7 @@ func inState(q *gorm.DB, state domain.SaleState, now time.Time) *gorm.DB {
 	case domain.StateEnded:
 		return q.Where("vouchers.status <> ? OR s.end_at <= ?", domain.VoucherOn, now)
 	}
+
 	return q
 }
 
@@ -371,6 +457,7 @@ func withSales(q *gorm.DB) ([]domain.Voucher, error) {
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
+
 	var sales []saleRow
 	if len(ids) > 0 {
 		tx := q.Session(&gorm.Session{NewDB: true})
@@ -383,9 +470,11 @@ func withSales(q *gorm.DB) ([]domain.Voucher, error) {
 	for i := range sales {
 		byID[sales[i].VoucherID] = &sales[i]
 	}
+
 	vouchers := make([]domain.Voucher, len(rows))
 	for i := range rows {
 		vouchers[i] = rows[i].voucher(byID[rows[i].ID])
 	}
+
 	return vouchers, nil
 }

@@ -22,14 +22,17 @@ import (
 type DB struct {
 	writePool, readPool *gorm.DB
 	dialect             dialect
-	generation          *atomic.Int64 // of the connections of all pools on MySQL, see leaveServer
-	settled             atomic.Int64  // the generation that settle began
-	longLived           longLivedPool
+	// The generation of the connections of all pools on MySQL, see leaveServer.
+	generation *atomic.Int64
+	// The generation that settle began.
+	settled   atomic.Int64
+	longLived longLivedPool
 }
 
 // dialect is what differs between the databases.
 type dialect struct {
-	name string // "mysql" or "sqlite"; the folder of the migrations
+	// "mysql" or "sqlite"; the folder of the migrations.
+	name string
 	sql  Syntax
 	// translate classifies a driver error.
 	translate func(error) fault
@@ -48,22 +51,27 @@ type dialect struct {
 
 // Syntax is SQL text that differs between the databases.
 type Syntax struct {
-	Now          string // the current time
-	InMillis     string // the time %d milliseconds from now
-	SkipExisting string // ends an INSERT that leaves existing rows unchanged
-	ForUpdate    string // ends a query that locks its rows
-	forceIndex   string
+	// The current time.
+	Now string
+	// The time %d milliseconds from now.
+	InMillis string
+	// Ends an INSERT that leaves existing rows unchanged.
+	SkipExisting string
+	// Ends a query that locks its rows.
+	ForUpdate  string
+	forceIndex string
 }
 
 // ForceIndex returns the text that follows the name of a table and forces a lookup by an index, whatever the statistics
 // suggest.
 func (s Syntax) ForceIndex(index string) string { return strings.ReplaceAll(s.forceIndex, "%s", index) }
 
-// fault classifies a driver error.
 type fault struct {
-	kind  faultKind
-	index string // for faultDuplicate: the index that collided
-	lost  bool   // for faultUnavailable: the server did not answer, or closed the connection
+	kind faultKind
+	// For faultDuplicate: the index that collided.
+	index string
+	// For faultUnavailable: the server did not answer, or closed the connection.
+	lost bool
 }
 
 type faultKind int
@@ -81,9 +89,10 @@ const (
 func gormConfig() *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
-		DisableAutomaticPing:   true, // the caller decides how long to wait for the server
-		Logger:                 logger.Discard,
-		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
+		// The caller decides how long to wait for the server.
+		DisableAutomaticPing: true,
+		Logger:               logger.Discard,
+		NowFunc:              func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
 	}
 }
 
@@ -98,10 +107,12 @@ func (db *DB) Ping(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+
 	err := errors.Join(errs...)
 	if db.dialect.translate(err).kind == faultRefused {
 		db.leaveServer()
 	}
+
 	return Access{db}.Translate(err)
 }
 
@@ -113,7 +124,6 @@ func (db *DB) leaveServer() { db.generation.Add(1) }
 // that was frozen while another took over: it refuses nothing when it goes on, and serves old data to reads without end.
 func (db *DB) leaveSilent(generation int64) { db.generation.CompareAndSwap(generation, generation+1) }
 
-// beganNow returns the generation of a transaction that begins now.
 func (db *DB) beganNow() int64 {
 	if db.generation == nil {
 		return 0
@@ -121,7 +131,6 @@ func (db *DB) beganNow() int64 {
 	return db.generation.Load()
 }
 
-// unsettled reports whether servers were left since the last call of settle.
 func (db *DB) unsettled(generation int64) bool { return generation != db.settled.Load() }
 
 // settle is called when a connection of a generation has led to a server that accepts writes. It leaves the connections

@@ -32,6 +32,7 @@ func (a Access) Translate(err error) error {
 	case unreachable(err):
 		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
 	}
+
 	switch a.dialect.translate(err).kind {
 	case faultRetry, faultRefused, faultUnavailable:
 		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)

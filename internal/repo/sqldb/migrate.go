@@ -17,7 +17,8 @@ import (
 type Migration struct {
 	Version int64
 	Name    string
-	Applied time.Time // zero if it is not applied
+	// Zero if it is not applied.
+	Applied time.Time
 }
 
 // MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other. MySQL commits
@@ -27,30 +28,42 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
 	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error {
 		add := func(r *goose.MigrationResult) {
-			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
+			done = append(done, Migration{
+				Version: r.Source.Version,
+				Name:    r.Source.Path,
+				Applied: time.Now(),
+			})
 		}
+
 		version, err := p.GetDBVersion(ctx)
 		if err != nil {
 			return err
 		}
-		if version > 0 { // an empty database has no interrupted run, and foreign tables in it must cause an error
+
+		// An empty database has no interrupted run, and foreign tables in it must cause an error.
+		if version > 0 {
 			skipApplied.Store(true)
 			r, err := p.UpByOne(ctx)
 			skipApplied.Store(false)
+
 			if errors.Is(err, goose.ErrNoNextVersion) {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
+
 			add(r)
 		}
+
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			add(r)
 		}
+
 		return err
 	})
+
 	return done, err
 }
 
@@ -63,11 +76,14 @@ func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
 		}
+
 		if err == nil {
 			undone = &Migration{Version: r.Source.Version, Name: r.Source.Path}
 		}
+
 		return err
 	})
+
 	return undone, err
 }
 
@@ -77,10 +93,16 @@ func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, _ *atomic.Bool) error {
 		states, err := p.Status(ctx)
 		for _, st := range states {
-			all = append(all, Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt})
+			all = append(all, Migration{
+				Version: st.Source.Version,
+				Name:    st.Source.Path,
+				Applied: st.AppliedAt,
+			})
 		}
+
 		return err
 	})
+
 	return all, err
 }
 
@@ -103,10 +125,12 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 	if db.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
 	}
+
 	folder, err := fs.Sub(migrations.FS, db.dialect.name)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
+
 	return Access{db}.WithSchemaLock(ctx, func() (err error) {
 		var skipApplied atomic.Bool
 		pool, err := db.dialect.migrations(&skipApplied)
@@ -114,13 +138,16 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 			return fmt.Errorf("migrations: %w", err)
 		}
 		defer func() { err = errors.Join(err, pool.Close()) }()
+
 		p, err := goose.NewProvider(dialect, pool, folder)
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
+
 		if err := fn(ctx, p, &skipApplied); err != nil {
 			return fmt.Errorf("migrations: %w", Access{db}.Translate(err))
 		}
+
 		return nil
 	})
 }

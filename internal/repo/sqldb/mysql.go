@@ -44,44 +44,75 @@ func OpenMySQL(dsn string) (*DB, error) {
 	if cfg.DBName == "" {
 		return nil, errors.New("MySQL DSN: the name of the database is missing, as in user:password@tcp(host:3306)/seckill")
 	}
-	cfg.ParseTime, cfg.Loc, cfg.ClientFoundRows, cfg.MultiStatements = true, time.UTC, false, false
-	cfg.InterpolateParams = true // one round trip per statement instead of prepare, execute, close
+
+	cfg.ParseTime = true
+	cfg.Loc = time.UTC
+	cfg.ClientFoundRows = false
+	cfg.MultiStatements = false
+
+	// One round trip per statement instead of prepare, execute, close.
+	cfg.InterpolateParams = true
+
 	// Another character set in the DSN could let quotes escape the interpolation (GBK does), and could not represent
 	// every title.
 	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
+
 	// A connection to a primary that became a replica is closed; the next one goes to the new primary. The error, 1290,
 	// 1792 or 1836, becomes driver.ErrBadConn.
 	cfg.RejectReadOnly = true
 	cfg.Timeout = mysqlDialTimeout
-	cfg.Logger = &mysqldriver.NopLogger{} // a broken connection is returned as an error to its user
 
+	// A broken connection is returned as an error to its user.
+	cfg.Logger = &mysqldriver.NopLogger{}
+
+	// Schema changes and reads of whole sales take long.
 	longLived := cfg.Clone()
-	longLived.ReadTimeout, longLived.WriteTimeout = 0, 0
-	cfg.ReadTimeout, cfg.WriteTimeout = mysqlIOTimeout, mysqlIOTimeout
+	longLived.ReadTimeout = 0
+	longLived.WriteTimeout = 0
+
+	cfg.ReadTimeout = mysqlIOTimeout
+	cfg.WriteTimeout = mysqlIOTimeout
+
 	generation := &atomic.Int64{}
 	writePool, err := openMySQL(cfg, mysqlConns, generation)
 	if err != nil {
 		return nil, err
 	}
+
 	readPool, err := openMySQL(cfg, mysqlReadConns, generation)
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
+
 	open := func(generation *atomic.Int64) func() (*sql.DB, error) {
 		return func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, generation) }
 	}
-	return &DB{writePool: writePool, readPool: readPool, generation: generation, dialect: dialect{
-		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, writable: writableMySQL, openLongLived: open(generation),
-		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open(nil)) },
-	}}, nil
+
+	return &DB{
+		writePool:  writePool,
+		readPool:   readPool,
+		generation: generation,
+		dialect: dialect{
+			name:          "mysql",
+			sql:           mysqlSyntax,
+			translate:     mysqlFault,
+			ping:          pingMySQL,
+			writable:      writableMySQL,
+			openLongLived: open(generation),
+			migrations:    func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
+			lockSchema:    func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open(nil)) },
+		},
+	}, nil
 }
 
 var mysqlSyntax = Syntax{
-	Now: "NOW(3)", InMillis: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", forceIndex: " FORCE INDEX (%s)",
-	SkipExisting: " ON DUPLICATE KEY UPDATE user_id = user_id", ForUpdate: " FOR UPDATE",
+	Now:          "NOW(3)",
+	InMillis:     "NOW(3) + INTERVAL %d * 1000 MICROSECOND",
+	forceIndex:   " FORCE INDEX (%s)",
+	SkipExisting: " ON DUPLICATE KEY UPDATE user_id = user_id",
+	ForUpdate:    " FOR UPDATE",
 }
 
 func openMySQL(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*gorm.DB, error) {
@@ -115,7 +146,8 @@ func pingMySQL(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	// Nothing was written.
+	defer func() { _ = tx.Rollback() }()
 	return writableMySQL(ctx, tx)
 }
 
@@ -123,16 +155,19 @@ func pingMySQL(ctx context.Context, pool *sql.DB) error {
 // READ ONLY ADMIN or SUPER could still write to a read-only server, but get the same error, because the setting means
 // that writes belong elsewhere.
 func writableMySQL(ctx context.Context, conn gorm.ConnPool) error {
-	var flags [3]string // newer MariaDB versions return words instead of 0 and 1
+	// Newer MariaDB versions return words instead of 0 and 1.
+	var flags [3]string
 	err := conn.QueryRowContext(ctx, readOnlyFlags).Scan(&flags[0], &flags[1], &flags[2])
 	if err != nil {
 		return err
 	}
+
 	for _, f := range flags {
 		if f != "0" && f != "OFF" {
 			return errReadOnly
 		}
 	}
+
 	return nil
 }
 
@@ -198,31 +233,39 @@ type sessionConnector struct {
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	var began int64
 	if c.generation != nil {
-		began = c.generation.Load() // before it is known to which server the connection leads
+		// Before it is known to which server the connection leads.
+		began = c.generation.Load()
 	}
+
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, &connectError{err}
 	}
+
 	timed := timedMySQLConn{conn.(mysqlConn)}
 	for _, stmt := range sessionSettings() {
 		if _, err := timed.ExecContext(ctx, stmt, nil); err != nil {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
+
 	if c.skipApplied != nil {
 		_, err := timed.ExecContext(ctx, migrationLockWait, nil)
 		if err == nil {
 			_, err = timed.ExecContext(ctx, migrationSyncWait, nil)
 		}
+
 		if err != nil && errorNumber(err) != erUnknownVariable {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
+
 		return migrationConn{timed, c.skipApplied}, nil
 	}
+
 	if c.generation != nil {
 		return generationConn{timed, began, c.generation}, nil
 	}
+
 	return timed, nil
 }
 
@@ -247,7 +290,6 @@ func (c generationConn) IsValid() bool {
 	return c.generation == c.current.Load() && c.mysqlConn.IsValid()
 }
 
-// mysqlMigrations opens a pool for schema changes.
 func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
@@ -302,15 +344,24 @@ const (
 
 // mysqlUnavailable holds the error numbers of a server that cannot serve now.
 var mysqlUnavailable = map[uint16]bool{
-	1021: true, 1114: true, // disk or table full
-	1037: true, 1038: true, 1041: true, 1135: true, // out of memory or threads
-	1040: true, 1203: true, 1226: true, // too many connections
-	3100: true,                         // the group did not answer
-	1053: true, 1317: true, 1927: true, // shutting down, statement or connection killed
-	1152: true, 1158: true, 1159: true, 1160: true, 1161: true, // connection lost in mid-packet
-	1180: true,             // error at commit
-	1290: true, 1836: true, // read-only
-	1969: true, 3024: true, // statement took too long
+	// Disk or table full.
+	1021: true, 1114: true,
+	// Out of memory or threads.
+	1037: true, 1038: true, 1041: true, 1135: true,
+	// Too many connections.
+	1040: true, 1203: true, 1226: true,
+	// The group did not answer.
+	3100: true,
+	// Shutting down, statement or connection killed.
+	1053: true, 1317: true, 1927: true,
+	// Connection lost in mid-packet.
+	1152: true, 1158: true, 1159: true, 1160: true, 1161: true,
+	// Error at commit.
+	1180: true,
+	// Read-only.
+	1290: true, 1836: true,
+	// Statement took too long.
+	1969: true, 3024: true,
 }
 
 func mysqlFault(err error) fault {
@@ -320,13 +371,16 @@ func mysqlFault(err error) fault {
 		return fault{kind: faultUnavailable}
 	case errors.Is(err, mysqldriver.ErrInvalidConn):
 		return fault{kind: faultUnavailable, lost: true}
-	case errors.Is(err, errReadOnly), errors.Is(err, driver.ErrBadConn): // for the latter see RejectReadOnly
+	case errors.Is(err, errReadOnly), errors.Is(err, driver.ErrBadConn):
+		// For the latter see RejectReadOnly.
 		return fault{kind: faultRefused}
 	}
+
 	var e *mysqldriver.MySQLError
 	if !errors.As(err, &e) {
 		return fault{}
 	}
+
 	switch {
 	case e.Number == erDupEntry:
 		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
@@ -334,9 +388,11 @@ func mysqlFault(err error) fault {
 		return fault{kind: faultRetry}
 	case e.Number == erUnknownCommand:
 		return fault{kind: faultRefused}
-	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]: // no time is left for a second wait
+	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]:
+		// No time is left for a second wait.
 		return fault{kind: faultUnavailable}
 	}
+
 	return fault{}
 }
 

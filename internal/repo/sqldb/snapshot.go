@@ -38,15 +38,20 @@ func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 	if a.Dialect() != "mysql" {
 		return a.Snapshot(ctx, fn)
 	}
+
 	db, err := a.longLivedDB()
 	if err != nil {
 		return err
 	}
+
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+
+	// Nothing was written.
+	defer func() { _ = tx.Rollback() }()
+
 	session := a.readPool.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = tx
 	return fn(session)
@@ -55,15 +60,18 @@ func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 func (a Access) longLivedDB() (*sql.DB, error) {
 	a.longLived.mu.Lock()
 	defer a.longLived.mu.Unlock()
+
 	if a.longLived.db == nil {
 		db, err := a.dialect.openLongLived()
 		if err != nil {
 			return nil, err
 		}
+
 		db.SetMaxOpenConns(LongLivedConns)
 		db.SetConnMaxIdleTime(longLivedIdle)
 		a.longLived.db = db
 	}
+
 	return a.longLived.db, nil
 }
 

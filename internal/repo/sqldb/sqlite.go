@@ -32,6 +32,7 @@ func OpenSQLite(file string) (_ *DB, err error) {
 	// regardless of the busy timeout.
 	ctx, cancel := context.WithTimeout(context.Background(), sqliteOpenTimeout)
 	defer cancel()
+
 	unlock, err := lockFile(ctx, file+".open-lock")
 	if err != nil {
 		return nil, err
@@ -43,20 +44,29 @@ func OpenSQLite(file string) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	readPool, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	return &DB{writePool: writePool, readPool: readPool, dialect: dialect{
-		name: "sqlite", sql: sqliteSyntax, translate: sqliteFault,
-		ping: func(ctx context.Context, pool *sql.DB) error {
-			return pool.QueryRowContext(ctx, "SELECT 1").Scan(new(int)) // Scan releases the connection
+
+	return &DB{
+		writePool: writePool,
+		readPool:  readPool,
+		dialect: dialect{
+			name:      "sqlite",
+			sql:       sqliteSyntax,
+			translate: sqliteFault,
+			ping: func(ctx context.Context, pool *sql.DB) error {
+				// Scan releases the connection.
+				return pool.QueryRowContext(ctx, "SELECT 1").Scan(new(int))
+			},
+			openLongLived: func() (*sql.DB, error) { return sqlitePool(write) },
+			// Each migration is a transaction, so there is nothing to skip.
+			migrations: func(*atomic.Bool) (*sql.DB, error) { return sqlitePool(write) },
+			lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 		},
-		openLongLived: func() (*sql.DB, error) { return sqlitePool(write) },
-		// Each migration is a transaction, so there is nothing to skip.
-		migrations: func(*atomic.Bool) (*sql.DB, error) { return sqlitePool(write) },
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
-	}}, nil
+	}, nil
 }
 
 var sqliteSyntax = Syntax{
@@ -65,10 +75,14 @@ var sqliteSyntax = Syntax{
 }
 
 func sqliteDSN(file string, extra string) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: strings.Join([]string{
-		"_pragma=busy_timeout(3500)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
-		"_time_integer_format=unix_milli", "_inttotime=1", extra,
-	}, "&")}).String()
+	return (&url.URL{
+		Scheme: "file",
+		Opaque: (&url.URL{Path: file}).EscapedPath(),
+		RawQuery: strings.Join([]string{
+			"_pragma=busy_timeout(3500)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
+			"_time_integer_format=unix_milli", "_inttotime=1", extra,
+		}, "&"),
+	}).String()
 }
 
 func openSQLite(dsn string, conns int) (*gorm.DB, error) {
@@ -76,6 +90,7 @@ func openSQLite(dsn string, conns int) (*gorm.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 
@@ -83,6 +98,7 @@ func openSQLite(dsn string, conns int) (*gorm.DB, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open SQLite: %w", err), pool.Close())
 	}
+
 	return db, nil
 }
 
@@ -107,16 +123,20 @@ func sqliteFault(err error) fault {
 	if !errors.As(err, &e) {
 		return fault{}
 	}
-	switch code := e.Code(); {
+
+	code := e.Code()
+	switch {
 	case code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, code == sqlite3.SQLITE_CONSTRAINT_ROWID:
 		return fault{kind: faultDuplicate, index: PrimaryKey}
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
-	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // busy or locked after busy_timeout: no time is left
+	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED,
 		code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
 		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
+		// If it is busy or locked, busy_timeout is over: no time is left.
 		return fault{kind: faultUnavailable}
 	}
+
 	return fault{}
 }
 
@@ -137,7 +157,7 @@ func sqliteIndex(message string) string {
 }
 
 // lockFile locks a file among the processes that share a database file.
-func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
+func lockFile(ctx context.Context, path string) (func() error, error) {
 	lock := flock.New(path, flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

@@ -38,6 +38,7 @@ func QueryRows[T any](tx *gorm.DB, q *Statement) ([]T, error) {
 		return nil, err
 	}
 	defer rows.Close()
+
 	var found []T
 	for rows.Next() {
 		var row T
@@ -46,5 +47,6 @@ func QueryRows[T any](tx *gorm.DB, q *Statement) ([]T, error) {
 		}
 		found = append(found, row)
 	}
+
 	return found, rows.Err()
 }

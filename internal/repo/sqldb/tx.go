@@ -87,10 +87,12 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 		if err == nil {
 			return nil
 		}
+
 		f := a.dialect.translate(err)
 		if f.lost {
 			a.leaveSilent(generation)
 		}
+
 		if f.kind == faultRefused {
 			a.leaveServer()
 			if !moved && !Unanswered(err) {
@@ -98,9 +100,11 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 				continue
 			}
 		}
+
 		if f.kind != faultRetry || try == maxTxTries {
 			return a.Translate(err)
 		}
+
 		select {
 		case <-ctx.Done():
 			return a.Translate(ctx.Err())
@@ -116,15 +120,19 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if tx.Error != nil {
 		return tx.Error
 	}
+
 	done := false
 	defer func() {
-		if !done { // even if fn panics
+		// Even if fn panics.
+		if !done {
 			tx.Rollback()
 		}
 	}()
+
 	if err := fn(tx); err != nil {
 		return err
 	}
+
 	unsettled := a.unsettled(generation)
 	if unsettled {
 		// After an error of any statement COMMIT must not follow: if the server has rolled back, it succeeds with nothing.
@@ -132,13 +140,17 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 			return err
 		}
 	}
+
 	done = true
+
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{err}
 	}
+
 	if unsettled {
 		a.settle(generation)
 	}
+
 	return nil
 }
 
@@ -175,8 +187,10 @@ func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed f
 	if !Unanswered(err) {
 		return err
 	}
+
 	ctx, cancel := extendDeadline(ctx)
 	defer cancel()
+
 	for {
 		found := committed(a.writePool.WithContext(ctx).Clauses(ForUpdate))
 		switch {
@@ -185,6 +199,7 @@ func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed f
 		case errors.Is(found, gorm.ErrRecordNotFound):
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return err

@@ -14,7 +14,8 @@ var errZeroTime = errors.New("a statement has a zero time")
 func refuseZeroTime(v *driver.NamedValue) error {
 	t, isTime := v.Value.(time.Time)
 	if p, isPointer := v.Value.(*time.Time); isPointer && p != nil {
-		t, isTime = *p, true
+		t = *p
+		isTime = true
 	}
 	if isTime && t.IsZero() {
 		return errZeroTime
