@@ -15,17 +15,16 @@ const (
 
 // backoff spaces the attempts of a failing operation. It logs the first failure and the recovery.
 type backoff struct {
-	pause time.Duration // the last pause; 0 after a success
+	// The last pause; 0 after a success.
+	pause time.Duration
 }
 
-// failed logs the error if it is the first one since a success.
 func (b *backoff) failed(ctx context.Context, log *slog.Logger, message string, err error) {
 	if b.pause == 0 {
 		log.ErrorContext(ctx, message, slog.Any("err", err))
 	}
 }
 
-// reset logs the message if the operation failed before.
 func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	if b.pause != 0 {
 		log.InfoContext(ctx, message)

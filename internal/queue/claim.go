@@ -24,7 +24,6 @@ var (
 	deleteConsumersScript = redis.NewScript(deleteConsumersSource)
 )
 
-// claim claims entries that have been pending for Config.MinIdle, and deletes consumers of processes that are gone.
 func (r *reader) claim(ctx context.Context) ([]entry, error) {
 	cfg := &r.w.cfg
 	found, err := claimScript.Run(ctx, cfg.Redis, []string{r.stream},
@@ -32,34 +31,39 @@ func (r *reader) claim(ctx context.Context) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	entries := make([]entry, len(found))
 	for i, item := range found {
 		if entries[i], err = parseClaimed(item); err != nil {
 			return nil, err
 		}
 	}
+
 	// A failure to delete consumers is harmless, so the claimed entries are handled all the same.
 	err = deleteConsumersScript.Run(ctx, cfg.Redis, []string{r.stream}, cfg.Group, cfg.ConsumerIdle.Milliseconds()).Err()
 	if err != nil {
 		r.log.WarnContext(ctx, "queue: cannot delete idle consumers", slog.Any("err", err))
 	}
+
 	return entries, nil
 }
 
-// parseClaimed parses {id, deliveries, {field, value, ...}}.
 func parseClaimed(item any) (entry, error) {
 	parts, _ := item.([]any)
 	if len(parts) != 3 {
 		return entry{}, fmt.Errorf("queue: claim.lua returned %v", item)
 	}
+
 	e := entry{fields: map[string]any{}}
 	e.Entry, _ = parts[0].(string)
 	e.deliveries, _ = parts[1].(int64)
 	pairs, _ := parts[2].([]any)
+
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i].(string)
 		e.fields[name] = pairs[i+1]
 	}
+
 	return e, nil
 }
 
@@ -89,6 +93,7 @@ func (r *reader) renewClaims(ctx context.Context, entries []entry) ([]entry, tim
 	if len(gone) > 0 {
 		r.log.WarnContext(ctx, "queue: dropping entries that are not in the stream any more", slog.Int("entries", len(gone)))
 	}
+
 	rest := slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) })
 	return rest, asked, nil
 }

@@ -22,21 +22,25 @@ func (r *reader) commit(ctx context.Context, as []domain.Admission) []error {
 	if len(as) == 1 {
 		return errs
 	}
+
 	var suspects []int
 	for i, err := range errs {
 		if _, final := refusalCode(err); !final && !isTemporary(err) {
 			suspects = append(suspects, i)
 		}
 	}
+
 	for half := range slices.Chunk(suspects, max(1, (len(suspects)+1)/2)) {
 		some := make([]domain.Admission, len(half))
 		for i, at := range half {
 			some[i] = as[at]
 		}
+
 		for i, err := range r.commit(ctx, some) {
 			errs[half[i]] = err
 		}
 	}
+
 	return errs
 }
 
@@ -48,12 +52,15 @@ func (r *reader) try(ctx context.Context, as []domain.Admission) (errs []error) 
 			errs = slices.Repeat([]error{fmt.Errorf("panic: %v", p)}, len(as))
 		}
 	}()
+
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.CommitTimeout)
 	defer cancel()
+
 	errs = r.w.cfg.Commit(ctx, as)
 	if len(errs) != len(as) {
 		err := fmt.Errorf("queue: %d results for %d admissions", len(errs), len(as))
 		return slices.Repeat([]error{err}, len(as))
 	}
+
 	return errs
 }

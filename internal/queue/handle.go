@@ -21,7 +21,14 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 	if len(entries) == 0 {
 		return
 	}
-	b := &Batch{Stream: r.stream, Entries: len(entries), Claimed: claimed, Failed: map[string]int{}}
+
+	b := &Batch{
+		Stream:  r.stream,
+		Entries: len(entries),
+		Claimed: claimed,
+		Failed:  map[string]int{},
+	}
+
 	start := time.Now()
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
@@ -35,6 +42,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 				b.Pending += admissions(todo)
 				break
 			}
+
 			if len(todo) == 0 {
 				break
 			}
@@ -47,22 +55,26 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 			replaced, err = r.confirm(ctx, replaced)
 			unavailable = cmp.Or(unavailable, err)
 		}
+
 		todo = append(append(again, replaced...), todo[n:]...)
+
 		if unavailable == nil {
 			pause.reset(ctx, r.log, "queue: database available again")
 			continue
 		}
+
 		pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
+
 		if pause.wait(ctx) != nil {
 			b.Pending += admissions(todo)
 			break
 		}
 	}
+
 	b.Took = time.Since(start)
 	r.w.cfg.Observe(*b)
 }
 
-// admissions returns the number of admissions in entries.
 func admissions(entries []entry) int {
 	n := 0
 	for i := range entries {
@@ -74,7 +86,8 @@ func admissions(entries []entry) int {
 // countWithin returns how many of the first entries have at most most admissions together, but at least one.
 func countWithin(entries []entry, most int) int {
 	for i := range entries {
-		if most -= len(entries[i].Admissions); most < 0 {
+		most -= len(entries[i].Admissions)
+		if most < 0 {
 			return max(i, 1)
 		}
 	}
@@ -92,7 +105,9 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 			r.deadLetter(ctx, e, err, b)
 			continue
 		}
+
 		e.StreamEntry = p
+
 		switch {
 		case e.deliveries > maxDeliveries:
 			p.Tries = e.deliveries
@@ -104,6 +119,7 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 			todo = append(todo, e)
 		}
 	}
+
 	r.settle(ctx, dead, b)
 	return todo
 }
@@ -117,6 +133,7 @@ func (r *reader) commitEntries(
 	for i := range entries {
 		as = append(as, entries[i].Admissions...)
 	}
+
 	errs := r.commit(ctx, as)
 	done := make([]domain.StreamEntry, 0, len(entries))
 	for _, e := range entries {
@@ -131,8 +148,10 @@ func (r *reader) commitEntries(
 		default:
 			done = append(done, r.withEnds(ctx, e.StreamEntry, errs[:n]))
 		}
+
 		errs = errs[n:]
 	}
+
 	r.settle(ctx, done, b)
 	return again, replaced, unavailable
 }
@@ -153,6 +172,7 @@ func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) 
 				generation = lost
 				return nil
 			}
+
 			return err
 		})
 		if err != nil {
@@ -160,6 +180,7 @@ func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) 
 		}
 
 		first := e.Admissions[0]
+
 		switch generation {
 		case lost:
 			r.log.WarnContext(ctx, "queue: dropping an entry that the present gate does not have", slog.String("entry", e.Entry),
@@ -168,11 +189,14 @@ func (r *reader) confirm(ctx context.Context, entries []entry) ([]entry, error) 
 		case first.Generation:
 			waits = r.loadGate(ctx, first.VoucherID)
 		}
+
 		for i := range e.Admissions {
 			e.Admissions[i].Generation = generation
 		}
+
 		kept = append(kept, e)
 	}
+
 	return kept, waits
 }
 
@@ -191,6 +215,7 @@ func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch
 	if len(done) == 0 {
 		return
 	}
+
 	err := r.persist(ctx, func() error { return r.w.cfg.Gate.Settle(ctx, done) })
 	for _, p := range done {
 		if err != nil {
@@ -201,9 +226,9 @@ func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch
 	}
 }
 
-// count adds the outcomes of a settled entry to b.
 func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
 	r.w.cfg.Settled(p)
+
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:
@@ -220,7 +245,6 @@ func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
 	}
 }
 
-// deadLetter moves an entry that cannot be parsed to the dead letters.
 func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch) {
 	err := r.persist(ctx, func() error {
 		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
@@ -229,6 +253,7 @@ func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch)
 		b.Pending++
 		return
 	}
+
 	b.DeadLettered++
 	r.log.ErrorContext(ctx, "queue: unparsable entry dead-lettered", slog.String("entry", e.Entry),
 		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
@@ -244,7 +269,9 @@ func (r *reader) persist(ctx context.Context, do func() error) error {
 			pause.reset(ctx, r.log, "queue: gate available again")
 			return nil
 		}
+
 		pause.failed(ctx, r.log, "queue: cannot settle admissions in the gate", err)
+
 		if pause.wait(ctx) != nil {
 			return fmt.Errorf("queue: stopped before the gate was changed: %w", err)
 		}

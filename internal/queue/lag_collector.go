@@ -10,7 +10,6 @@ import (
 // NewLagCollector returns the metrics of how far the workers are behind. They need not run.
 func NewLagCollector(w *Workers) prometheus.Collector { return lagCollector{w} }
 
-// lagCollector exports how far the workers are behind.
 type lagCollector struct{ workers *Workers }
 
 var (

@@ -30,6 +30,7 @@ func (r *reader) withEnds(ctx context.Context, p domain.StreamEntry, errs []erro
 				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("err", err))
 		}
 	}
+
 	return p
 }
 
@@ -42,7 +43,7 @@ func truncated(err error) string {
 
 // refusalCode converts a final result of Commit to an error code of the API. The code is empty if the order is
 // committed.
-func refusalCode(err error) (failed string, final bool) {
+func refusalCode(err error) (string, bool) {
 	var duplicate *domain.DuplicateOrderError
 	switch {
 	case err == nil:
@@ -58,6 +59,7 @@ func refusalCode(err error) (failed string, final bool) {
 	case errors.Is(err, domain.ErrIDTaken):
 		return domain.ReasonInternal, true
 	}
+
 	return "", false
 }
 
@@ -67,7 +69,6 @@ func isTemporary(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
-// firstTemporary returns the first temporary error, or nil.
 func firstTemporary(errs []error) error {
 	if i := slices.IndexFunc(errs, isTemporary); i >= 0 {
 		return errs[i]

@@ -19,12 +19,12 @@ type entry struct {
 	deliveries int64
 }
 
-// reader reads one stream and handles its entries.
 type reader struct {
-	w       *Workers
-	stream  string
-	log     *slog.Logger
-	claimAt time.Time // time of the next claim of stale entries
+	w      *Workers
+	stream string
+	log    *slog.Logger
+	// Time of the next claim of stale entries.
+	claimAt time.Time
 }
 
 // run reads until reading ends. It handles the entries that it has read until working ends.
@@ -35,12 +35,14 @@ func (r *reader) run(reading, working context.Context) {
 		if noGroup(err) {
 			err = r.createGroup(reading)
 		}
+
 		switch {
 		case err == nil:
 			pause.reset(reading, r.log, "queue: stream readable again")
 		case reading.Err() == nil:
 			pause.failed(reading, r.log, "queue: cannot read the stream", err)
-			_ = pause.wait(reading) // the loop checks reading
+			// The loop checks reading.
+			_ = pause.wait(reading)
 		}
 	}
 }
@@ -53,9 +55,11 @@ func (r *reader) cycle(reading, working context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		if len(stale) < r.w.cfg.ReadSize {
 			r.claimAt = asked.Add(r.w.cfg.ClaimEvery)
 		}
+
 		r.handle(working, stale, true, asked)
 	}
 
@@ -64,6 +68,7 @@ func (r *reader) cycle(reading, working context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	r.handle(working, fresh, false, asked)
 	return nil
 }
@@ -77,10 +82,14 @@ const readGrace = 3 * time.Second
 func (r *reader) read(ctx context.Context) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.Block+readGrace)
 	defer cancel()
+
 	streams, err := r.w.cfg.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: r.w.cfg.Group, Consumer: r.w.cfg.Consumer, Streams: []string{r.stream, ">"},
-		Count: int64(r.w.cfg.ReadSize),
-		Block: max(min(r.w.cfg.Block, time.Until(r.claimAt)), time.Millisecond), // 0 would block for ever
+		Group:    r.w.cfg.Group,
+		Consumer: r.w.cfg.Consumer,
+		Streams:  []string{r.stream, ">"},
+		Count:    int64(r.w.cfg.ReadSize),
+		// 0 would block for ever.
+		Block: max(min(r.w.cfg.Block, time.Until(r.claimAt)), time.Millisecond),
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -88,12 +97,18 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var entries []entry
 	for _, s := range streams {
 		for _, m := range s.Messages {
-			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
+			entries = append(entries, entry{
+				StreamEntry: domain.StreamEntry{Entry: m.ID},
+				fields:      m.Values,
+				deliveries:  1,
+			})
 		}
 	}
+
 	return entries, nil
 }
 
@@ -102,7 +117,8 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 func (r *reader) createGroup(ctx context.Context) error {
 	err := r.w.cfg.Redis.XGroupCreateMkStream(ctx, r.stream, r.w.cfg.Group, "0").Err()
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
-		return nil // another reader has created it
+		// Another reader has created it.
+		return nil
 	}
 	return err
 }

@@ -33,43 +33,63 @@ type CommitFunc func(ctx context.Context, as []domain.Admission) []error
 // Config configures Workers. Zero values select the defaults.
 type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1). Each stream occupies one connection of its pool.
-	Redis       redis.UniversalClient
-	Streams     []string // one reader each
-	Tickets     []string // hashes with one field per user with admissions in the streams; counted by Lag
-	DeadStreams []string // counted by Lag
+	Redis redis.UniversalClient
+	// One reader each.
+	Streams []string
+	// Hashes with one field per user with admissions in the streams; counted by Lag.
+	Tickets []string
+	// Counted by Lag.
+	DeadStreams []string
 	Group       string
-	Consumer    string // name of this process in the group, unique among all processes
-	Gate        Settler
-	Commit      CommitFunc
+	// Name of this process in the group, unique among all processes.
+	Consumer string
+	Gate     Settler
+	Commit   CommitFunc
 	// LoadGate loads the gate of a voucher if it is cold, or may lack admissions. Until then the database may refuse those
 	// that it has.
 	LoadGate func(ctx context.Context, voucherID int64) error
 
-	ReadSize        int           // most entries per read, of up to 64 admissions each; default 32
-	BatchSize       int           // most admissions per Commit, unless a single entry has more; default 500
-	CommitTimeout   time.Duration // bounds one Commit; should be less than MinIdle; default 5 s
-	MaxTries        int64         // tries after which an admission is dead-lettered; default 5
-	Block           time.Duration // how long a read waits for entries, and delays the end of Run; default 1 s
-	MinIdle         time.Duration // pending time after which an entry counts as abandoned; default 10 s
-	ClaimEvery      time.Duration // pause between claims of abandoned entries; default 3 s
-	ConsumerIdle    time.Duration // idle time after which a consumer is deleted; default 1 h
-	ShutdownTimeout time.Duration // how long Run continues unfinished batches after its ctx ended; default 5 s
+	// Most entries per read, of up to 64 admissions each; default 32.
+	ReadSize int
+	// Most admissions per Commit, unless a single entry has more; default 500.
+	BatchSize int
+	// Bounds one Commit; should be less than MinIdle; default 5 s.
+	CommitTimeout time.Duration
+	// Tries after which an admission is dead-lettered; default 5.
+	MaxTries int64
+	// How long a read waits for entries, and delays the end of Run; default 1 s.
+	Block time.Duration
+	// Pending time after which an entry counts as abandoned; default 10 s.
+	MinIdle time.Duration
+	// Pause between claims of abandoned entries; default 3 s.
+	ClaimEvery time.Duration
+	// Idle time after which a consumer is deleted; default 1 h.
+	ConsumerIdle time.Duration
+	// How long Run continues unfinished batches after its ctx ended; default 5 s.
+	ShutdownTimeout time.Duration
 
-	Observe func(Batch)              // called after every batch; must be fast and safe for concurrent use; optional
-	Settled func(domain.StreamEntry) // called after every settled entry; must be fast and safe for concurrent use; optional
-	Log     *slog.Logger             // default: slog.Default()
+	// Called after every batch; must be fast and safe for concurrent use; optional.
+	Observe func(Batch)
+	// Called after every settled entry; must be fast and safe for concurrent use; optional.
+	Settled func(domain.StreamEntry)
+	Log     *slog.Logger // default: slog.Default()
 }
 
 // Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
 type Batch struct {
-	Stream       string
-	Entries      int
-	Claimed      bool // the entries had been delivered before
-	Committed    int
-	Failed       map[string]int // refused for good, by error code
-	DeadLettered int            // an unparsable entry counts as one
-	Pending      int            // to be delivered again, or retried; an unparsable entry counts as one
-	Took         time.Duration  // since the delivery
+	Stream  string
+	Entries int
+	// Whether the entries had been delivered before.
+	Claimed   bool
+	Committed int
+	// Refused for good, by error code.
+	Failed map[string]int
+	// An unparsable entry counts as one.
+	DeadLettered int
+	// To be delivered again, or retried; an unparsable entry counts as one.
+	Pending int
+	// Since the delivery.
+	Took time.Duration
 }
 
 // Workers turn the admissions in the streams into orders. Any number of them, in any number of processes, share the
@@ -89,6 +109,7 @@ func New(cfg Config) *Workers {
 	setDefault(&cfg.ClaimEvery, 3*time.Second)
 	setDefault(&cfg.ConsumerIdle, time.Hour)
 	setDefault(&cfg.ShutdownTimeout, 5*time.Second)
+
 	if cfg.Observe == nil {
 		cfg.Observe = func(Batch) {}
 	}
@@ -98,6 +119,7 @@ func New(cfg Config) *Workers {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+
 	return &Workers{cfg: cfg}
 }
 
@@ -117,9 +139,14 @@ func (w *Workers) Run(ctx context.Context) error {
 
 	var readers sync.WaitGroup
 	for _, stream := range w.cfg.Streams {
-		r := &reader{w: w, stream: stream, log: w.cfg.Log.With(slog.String("stream", stream))}
+		r := &reader{
+			w:      w,
+			stream: stream,
+			log:    w.cfg.Log.With(slog.String("stream", stream)),
+		}
 		readers.Go(func() { r.run(ctx, working) })
 	}
+
 	readers.Wait()
 	return nil
 }
