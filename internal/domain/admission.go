@@ -35,13 +35,20 @@ type Admission struct {
 	At        time.Time
 	// PayTimeout is that of the sale at the time of the admission; 0 selects the default of the server.
 	PayTimeout time.Duration
-	OfferID    OfferID     // of what is bought; zero if an earlier release admitted it
-	Round      uint32      // of the pass of a waiting room; 0 without one
-	ReplyTo    string      // the instance that waits for the outcome; empty if none does
-	Place      int64       // the position in the queue of the voucher, from 1, assigned by the gate
-	Key        *RequestKey // without its name; nil for a request without an Idempotency-Key
-	Trace      *Trace      // nil unless the request is sampled
-	Generation int64       // of the gate, assigned by it
+	// Of what is bought; zero if an earlier release admitted it.
+	OfferID OfferID
+	// The round of the pass of a waiting room; 0 without one.
+	Round uint32
+	// The instance that waits for the outcome; empty if none does.
+	ReplyTo string
+	// The position in the queue of the voucher, from 1, assigned by the gate.
+	Place int64
+	// Without its name; nil for a request without an Idempotency-Key.
+	Key *RequestKey
+	// Nil unless the request is sampled.
+	Trace *Trace
+	// The generation of the gate, assigned by it.
+	Generation int64
 }
 
 // RepeatedError means that the gate admitted an earlier request with the same key.
@@ -61,8 +68,10 @@ type Window struct {
 // Ticket is the record in Redis of an admission that is not an order in the database: it is queued, or it failed.
 type Ticket struct {
 	Admission
-	Failed   string    // the reason of the failure, as an error code of the API; empty while it is queued
-	FailedAt time.Time // zero while it is queued
+	// The reason of the failure, as an error code of the API; empty while it is queued.
+	Failed string
+	// Zero while it is queued.
+	FailedAt time.Time
 	// Ahead estimates how many admissions of the voucher are in front of it in the queue; nil if it is not queued, or
 	// the number is unknown. The estimate is off for retried admissions: they move to the end of the queue and keep
 	// their Place.
@@ -71,8 +80,9 @@ type Ticket struct {
 
 // GateState is a snapshot of a voucher in the database, from which its gate is rebuilt.
 type GateState struct {
-	Stock   int64
-	Holders []Holder // the active orders
+	Stock int64
+	// The active orders.
+	Holders []Holder
 	// Settled are the requested order ids that exist, active or not. Stock accounts for their units.
 	Settled []int64
 }
@@ -85,14 +95,22 @@ type Holder struct {
 
 // GateLevel is a snapshot of the counters of a voucher's gate.
 type GateLevel struct {
-	Stock   int64 // units left to admit; negative if units were removed from the database meanwhile
-	Held    int64 // order ids that occupy a unit: active orders and queued admissions
-	Users   int64 // users with at least one of them; equal to Held if the limit per user is 1
-	Sum     int64 // the sum of these ids, each modulo LevelDigits
-	Queued  int64 // admissions of this voucher that are not settled
-	Version int64 // grows with every change and every load
-	Built   int64 // the version of the last load
-	Backlog int64 // entries in the stream of the shard, of all vouchers; each has at least one admission
+	// Units left to admit; negative if units were removed from the database meanwhile.
+	Stock int64
+	// Order ids that occupy a unit: active orders and queued admissions.
+	Held int64
+	// Users with at least one of them; equal to Held if the limit per user is 1.
+	Users int64
+	// The sum of these ids, each modulo LevelDigits.
+	Sum int64
+	// Admissions of this voucher that are not settled.
+	Queued int64
+	// Grows with every change and every load.
+	Version int64
+	// The version of the last load.
+	Built int64
+	// Entries in the stream of the shard, of all vouchers; each has at least one admission.
+	Backlog int64
 }
 
 // LevelDigits is the modulus of the order ids in GateLevel.Sum: Redis adds up their last nine digits. The sum reveals
@@ -101,25 +119,36 @@ const LevelDigits = 1_000_000_000
 
 // GateView is all data of a voucher in Redis. It is read page by page during the sale, so it is not a snapshot.
 type GateView struct {
-	Level GateLevel // at the begin of the read; zero if the gate is cold or broken
+	// At the begin of the read; zero if the gate is cold or broken.
+	Level GateLevel
 
-	Cold      bool // not loaded
-	Loading   bool // cold, and a load began less than a minute ago
-	Leftovers bool // cold, but some of its keys exist
-	Broken    bool // a key has a wrong type or is not a number
+	Cold bool // not loaded
+	// Cold, and a load began less than a minute ago.
+	Loading bool
+	// Cold, but some of its keys exist.
+	Leftovers bool
+	// A key has a wrong type or is not a number.
+	Broken bool
 
-	TooMany    bool     // there are more buyers than requested; they were not read
-	Buyers     []Holder // the held order ids, in no order and possibly repeated
-	Unreadable int      // values in place of order ids that cannot be parsed
-	Tickets    []Holder // the tickets of queued admissions
-	Queue      []Queued // the admissions in the stream
-	Letters    []Holder // dead letters, newest first, among the last 1,000 of the shard
+	// Whether there are more buyers than requested; they were not read.
+	TooMany bool
+	// The held order ids, in no order and possibly repeated.
+	Buyers []Holder
+	// Values in place of order ids that cannot be parsed.
+	Unreadable int
+	// The tickets of queued admissions.
+	Tickets []Holder
+	// The admissions in the stream.
+	Queue []Queued
+	// Dead letters, newest first, among the last 1,000 of the shard.
+	Letters []Holder
 }
 
 // Queued is an admission in the stream.
 type Queued struct {
 	Holder
-	Since time.Time // by the clock of Redis
+	// By the clock of Redis.
+	Since time.Time
 }
 
 // GateStore is the database of a gate. Errors: ErrNotFound (no such sale), ErrUnavailable.
@@ -136,23 +165,31 @@ type GateStore interface {
 // Outcome is the final result of an admission.
 type Outcome struct {
 	OrderID int64
-	Failed  string // the reason, as an error code of the API; empty if the order is committed
+	// The reason, as an error code of the API; empty if the order is committed.
+	Failed string
 }
 
 // StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
 type StreamEntry struct {
-	Stream string // the key of its stream; empty means that of the voucher's first segment
-	Entry  string // its id in the stream
+	// The key of its stream; empty means that of the voucher's first segment.
+	Stream string
+	// Its id in the stream.
+	Entry string
 	// Tries counts the failed attempts to commit the admissions, refusals by the rules of the sale excluded. Once Ends
 	// is set, it includes the current attempt.
-	Tries      int64
-	Admissions []Admission // at least one
-	Ends       []End       // one per admission, set after the transaction
+	Tries int64
+	// At least one.
+	Admissions []Admission
+	// One per admission, set after the transaction.
+	Ends []End
 }
 
 // End is the result of an attempt to commit an admission. At most one field is set. If none is, the order is committed.
 type End struct {
-	Failed string // no order was placed: the reason, as an error code of the API
-	Dead   string // the admission is dead-lettered: the reason, for an operator
-	Again  bool   // the admission is retried, in a stream entry of its own
+	// No order was placed: the reason, as an error code of the API.
+	Failed string
+	// The admission is dead-lettered: the reason, for an operator.
+	Dead string
+	// Whether the admission is retried, in a stream entry of its own.
+	Again bool
 }

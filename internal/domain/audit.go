@@ -26,13 +26,15 @@ type Actor struct {
 // AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists
 // if and only if the action happened. Placing an order has no entry, because the order itself records it.
 type AuditEntry struct {
-	ID        int64
-	At        time.Time
-	Actor     Actor
-	Action    string // the name of a Move, or one of the actions below
+	ID    int64
+	At    time.Time
+	Actor Actor
+	// The name of a Move, or one of the actions below.
+	Action    string
 	VoucherID int64
-	OrderID   int64 // 0 for an action on the voucher
-	Detail    string
+	// 0 for an action on the voucher.
+	OrderID int64
+	Detail  string
 }
 
 // The actions that are not moves of an order.
@@ -61,16 +63,24 @@ type AuditFilter struct {
 
 // AdminRequest records one request of a user with a role above buyer, or one command on the server.
 type AdminRequest struct {
-	ID        int64
-	At        time.Time
-	UserID    int64  // 0 for a command
-	Role      Role   // empty for a command
-	Method    string // of HTTP, or MethodCommand
-	Route     string // the pattern of the path, or the command
-	Target    string // the id in the path, or what the command was applied to; may be empty
-	Status    int    // of the answer; 0 if the end of the request is not known
-	RequestID string // empty for a command
-	Network   string // of the client: an IPv4 /24 or an IPv6 /48; empty for a command
+	ID int64
+	At time.Time
+	// 0 for a command.
+	UserID int64
+	// Empty for a command.
+	Role Role
+	// The method of HTTP, or MethodCommand.
+	Method string
+	// The pattern of the path, or the command.
+	Route string
+	// The id in the path, or what the command was applied to; may be empty.
+	Target string
+	// The status of the answer; 0 if the end of the request is not known.
+	Status int
+	// Empty for a command.
+	RequestID string
+	// The network of the client: an IPv4 /24 or an IPv6 /48; empty for a command.
+	Network string
 }
 
 // maxAuditTarget bounds the target of an AdminRequest, in bytes.

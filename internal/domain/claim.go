@@ -20,9 +20,10 @@ const (
 
 // KeyedRequest is a request that carries an Idempotency-Key.
 type KeyedRequest struct {
-	UserID      int64
-	Key         string
-	Fingerprint [32]byte // hash of the request; a different one under the same key is ErrIdempotencyMismatch
+	UserID int64
+	Key    string
+	// Hash of the request; a different one under the same key is ErrIdempotencyMismatch.
+	Fingerprint [32]byte
 }
 
 // Answer is the response to a keyed request, in the form in which it is stored and replayed.
@@ -32,8 +33,9 @@ type Answer struct {
 	ContentType string
 	Body        []byte
 	// Transient marks an answer that only invites a retry. It is not stored, and the key is released for the retry.
-	Transient  bool
-	RetryAfter string // only with Transient
+	Transient bool
+	// Only with Transient.
+	RetryAfter string
 }
 
 // Claim is the idempotency lease of one run of a keyed request. It is passed from the request to the transaction; a
@@ -57,12 +59,14 @@ type Answer struct {
 // A Claim belongs to one request and is not safe for concurrent use.
 type Claim struct {
 	KeyedRequest
-	Token int64 // identifies this run
+	// Identifies this run.
+	Token int64
 	// Again is set on a takeover: an earlier run may have had its effect.
 	Again bool
 	// ResourceID is the resource that an earlier run recorded with NoteResource, or 0.
 	ResourceID int64
-	Seen       bool // the store has a row of the key
+	// Whether the store has a row of the key.
+	Seen bool
 }
 
 // DoneBeforeError reports that an earlier run of the same request had the effect. The failed call changed nothing.
@@ -75,7 +79,7 @@ func (e *DoneBeforeError) Error() string {
 }
 
 // DoneBefore reports whether err is a *DoneBeforeError, and returns the resource of the earlier run.
-func DoneBefore(err error) (resourceID int64, ok bool) {
+func DoneBefore(err error) (int64, bool) {
 	var done *DoneBeforeError
 	if !errors.As(err, &done) {
 		return 0, false
@@ -87,10 +91,13 @@ func DoneBefore(err error) (resourceID int64, ok bool) {
 type KeyState struct {
 	// Err is nil if the key was claimed or has an answer. Errors: ErrIdempotencyMismatch, ErrOrderInProgress (another
 	// run holds the lease), *RateLimitedError (the user has MaxKeys keys), ErrUnavailable.
-	Err        error
-	Answer     *Answer // the stored answer; nil if the key was claimed
-	Runs       int     // runs of this request so far, including the one that has claimed the key
-	ResourceID int64   // recorded with NoteResource; 0 if nothing is
+	Err error
+	// The stored answer; nil if the key was claimed.
+	Answer *Answer
+	// Runs of this request so far, including the one that has claimed the key.
+	Runs int
+	// Recorded with NoteResource; 0 if nothing is.
+	ResourceID int64
 }
 
 // KeptAnswer is an answer to store. A transient answer is not stored and releases the key.

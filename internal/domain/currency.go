@@ -55,6 +55,7 @@ func FormatAmount(amount int64, code string) string {
 	if missing := places + 1 - len(text); missing > 0 {
 		text = strings.Repeat("0", missing) + text
 	}
+
 	whole := len(text) - places
 	return text[:whole] + "." + text[whole:]
 }

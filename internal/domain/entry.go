@@ -33,16 +33,24 @@ func (m EntryMode) String() string {
 
 // Entry is how buyers are admitted to a sale.
 type Entry struct {
-	Mode      EntryMode
-	Challenge bool          // a buyer must prove to be human before entering
-	PassTTL   time.Duration // how long a pass is valid
-	Epoch     uint32        // passes of earlier epochs are void
+	Mode EntryMode
+	// Whether a buyer must prove to be human before entering.
+	Challenge bool
+	// How long a pass is valid.
+	PassTTL time.Duration
+	// Passes of earlier epochs are void.
+	Epoch uint32
 
-	// The settings of the waiting room.
-	OpensAt time.Time // from when buyers may wait; zero: defaultLobby before the start
-	Rate    int       // the most buyers admitted per second
-	Paused  bool      // no buyer is admitted
-	Message string    // shown to waiting buyers
+	// The settings of the waiting room follow.
+
+	// From when buyers may wait; zero: defaultLobby before the start.
+	OpensAt time.Time
+	// The most buyers admitted per second.
+	Rate int
+	// Whether no buyer is admitted.
+	Paused bool
+	// Shown to waiting buyers.
+	Message string
 }
 
 // The defaults of an entry.
@@ -58,7 +66,11 @@ var DefaultEntry = EntryOpen.defaults()
 
 // defaults returns the entry of the mode whose input names nothing else.
 func (m EntryMode) defaults() Entry {
-	e := Entry{Mode: m, PassTTL: defaultPassTTL, Rate: defaultRate}
+	e := Entry{
+		Mode:    m,
+		PassTTL: defaultPassTTL,
+		Rate:    defaultRate,
+	}
 	if m == EntryRoom {
 		e.PassTTL = defaultRoomPassTTL
 	}
@@ -89,12 +101,14 @@ func (e Entry) String() string {
 	if e.Challenge {
 		parts = append(parts, "with challenge")
 	}
+
 	if e.Mode == EntryRoom {
 		parts = append(parts, fmt.Sprintf("%d/s", e.Rate))
 		if !e.OpensAt.IsZero() {
 			parts = append(parts, "opens "+e.OpensAt.Format(time.RFC3339))
 		}
 	}
+
 	return strings.Join(parts, ", ")
 }
 
@@ -112,11 +126,16 @@ func (e Entry) Changes(after Entry) string {
 // EntryInput is the entry that an admin sets. A nil field keeps its value while the mode stays. Another mode, or that of a
 // new sale, begins with its defaults.
 type EntryInput struct {
-	Mode      string     // a word of the API
-	Challenge *string    // "on" or "off"
-	OpensAt   *time.Time // only with mode room; defaultLobby before the start selects the default, which follows the start
-	Rate      *int       // buyers per second; only with mode room
-	PassTTL   *int       // in seconds; not with mode open
+	// A word of the API.
+	Mode string
+	// "on" or "off".
+	Challenge *string
+	// Only with mode room; defaultLobby before the start selects the default, which follows the start.
+	OpensAt *time.Time
+	// Buyers per second; only with mode room.
+	Rate *int
+	// In seconds; not with mode open.
+	PassTTL *int
 }
 
 // apply validates the input and sets it on e. A pause and the message stay. The epoch changes with the mode, unless the
@@ -131,31 +150,46 @@ func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 	next := *e
 	if mode != e.Mode {
 		next = mode.defaults()
-		next.Epoch, next.Paused, next.Message = e.Epoch, e.Paused, e.Message
+		next.Epoch = e.Epoch
+		next.Paused = e.Paused
+		next.Message = e.Message
+
 		if e.Mode != EntryOpen {
-			next.Epoch++ // a pass of mode pass does not lead past the room
+			// A pass of mode pass does not lead past the room.
+			next.Epoch++
 		}
 	}
-	for field, given := range map[string]bool{"entry.pass_ttl": in.PassTTL != nil, "entry.challenge": in.Challenge != nil && *in.Challenge == "on"} {
+
+	notOpen := map[string]bool{
+		"entry.pass_ttl":  in.PassTTL != nil,
+		"entry.challenge": in.Challenge != nil && *in.Challenge == "on",
+	}
+	for field, given := range notOpen {
 		if given && mode == EntryOpen {
 			bad.Add(field, "is not allowed with mode open")
 		}
 	}
+
 	for field, given := range map[string]bool{"entry.opens_at": in.OpensAt != nil, "entry.rate": in.Rate != nil} {
 		if given && mode != EntryRoom {
 			bad.Add(field, "is allowed only with mode room")
 		}
 	}
+
 	if in.Challenge != nil {
-		if next.Challenge = *in.Challenge == "on"; !next.Challenge && *in.Challenge != "off" {
+		next.Challenge = *in.Challenge == "on"
+		if !next.Challenge && *in.Challenge != "off" {
 			bad.Add("entry.challenge", "must be off or on")
 		}
 	}
+
 	if in.PassTTL != nil {
-		if next.PassTTL = time.Duration(*in.PassTTL) * time.Second; *in.PassTTL < 1 || *in.PassTTL > maxPassTTL {
+		next.PassTTL = time.Duration(*in.PassTTL) * time.Second
+		if *in.PassTTL < 1 || *in.PassTTL > maxPassTTL {
 			bad.Add("entry.pass_ttl", "must be between 1 and %d seconds", maxPassTTL)
 		}
 	}
+
 	setRate(&next, in.Rate, "entry.rate", bad)
 	setTime(&next.OpensAt, in.OpensAt, "entry.opens_at", bad)
 	*e = next
@@ -165,14 +199,16 @@ func setRate(e *Entry, rate *int, field string, bad *InvalidError) {
 	if rate == nil {
 		return
 	}
-	if e.Rate = *rate; e.Rate < 1 || e.Rate > maxRate {
+	e.Rate = *rate
+	if e.Rate < 1 || e.Rate > maxRate {
 		bad.Add(field, "must be between 1 and %d buyers per second", maxRate)
 	}
 }
 
 // RoomChange changes the waiting room of a sale while it is in use. Nil fields stay unchanged.
 type RoomChange struct {
-	Revoke  bool // void all passes of the sale; also in mode pass
+	// Void all passes of the sale; also in mode pass.
+	Revoke  bool
 	Paused  *bool
 	Rate    *int
 	Message *string
@@ -184,6 +220,7 @@ func (ch RoomChange) Apply(e *Entry) error {
 	var bad InvalidError
 	room := ch.Paused != nil || ch.Rate != nil || ch.Message != nil
 	next := *e
+
 	if !ch.Revoke && !room {
 		bad.Add("revoke", "must be true unless paused, rate or message is given")
 	}
@@ -193,14 +230,17 @@ func (ch RoomChange) Apply(e *Entry) error {
 	if ch.Paused != nil {
 		next.Paused = *ch.Paused
 	}
+
 	setRate(&next, ch.Rate, "rate", &bad)
 	SetText(&next.Message, ch.Message, "message", 0, maxMessage, &bad)
+
 	if err := bad.Err(); err != nil {
 		return err
 	}
 	if e.Mode == EntryOpen || room && e.Mode != EntryRoom {
 		return ErrInvalidState
 	}
+
 	*e = next
 	return nil
 }

@@ -67,7 +67,8 @@ var (
 
 // DuplicateOrderError means that the user already has as many active orders of the voucher as the sale allows.
 type DuplicateOrderError struct {
-	OrderID int64 // one of these orders
+	// One of these orders.
+	OrderID int64
 }
 
 func (e *DuplicateOrderError) Error() string {
@@ -76,8 +77,10 @@ func (e *DuplicateOrderError) Error() string {
 
 // ChallengeRequiredError means that the sale demands a solved challenge and the request has no valid solution.
 type ChallengeRequiredError struct {
-	Reason    string          // what is wrong with the solution
-	Challenge json.RawMessage // to be solved, a JSON object
+	// What is wrong with the solution.
+	Reason string
+	// To be solved, a JSON object.
+	Challenge json.RawMessage
 }
 
 func (e *ChallengeRequiredError) Error() string {
@@ -86,8 +89,10 @@ func (e *ChallengeRequiredError) Error() string {
 
 // RateLimitedError means that the caller sent too many requests.
 type RateLimitedError struct {
-	RetryAfter time.Duration // how long to wait before the next request
-	Reason     string        // empty: too many requests
+	// How long to wait before the next request.
+	RetryAfter time.Duration
+	// Empty: too many requests.
+	Reason string
 }
 
 func (e *RateLimitedError) Error() string {

@@ -8,14 +8,17 @@ type VoucherFilter struct {
 	ShopID int64
 	Status VoucherStatus
 	State  SaleState
-	Lasts  bool      // only normal vouchers and sales that have not ended
-	Now    time.Time // the time at which State and Lasts apply
-	Page   Page
+	// Only normal vouchers and sales that have not ended.
+	Lasts bool
+	// The time at which State and Lasts apply.
+	Now  time.Time
+	Page Page
 }
 
 // Page selects a part of a list that is sorted by descending id.
 type Page struct {
-	Before int64 // only ids below this one; 0 starts at the newest
+	// Only ids below this one; 0 starts at the newest.
+	Before int64
 	Limit  int
 }
 
@@ -37,6 +40,7 @@ func (f *VoucherFilter) Matches(v *Voucher, now time.Time) bool {
 	case f.State != "" && v.State(now) != f.State:
 		return false
 	}
+
 	return !f.Lasts || v.Sale == nil || v.Sale.EndAt.After(now)
 }
 

@@ -9,18 +9,23 @@ import (
 type SaleTotals struct {
 	VoucherID    int64
 	InitialStock int64
-	Additions    int64 // sum of stock_changes
-	Stock        int64 // units left
-	Active       int64 // active orders
-	OverLimit    int64 // users with more active orders than the sale allows
-	BadSlots     int64 // orders whose slot does not match their status
+	// Sum of stock_changes.
+	Additions int64
+	Stock     int64 // units left
+	Active    int64 // active orders
+	// Users with more active orders than the sale allows.
+	OverLimit int64
+	// Orders whose slot does not match their status.
+	BadSlots int64
 }
 
 // Violation is a broken invariant.
 type Violation struct {
-	Invariant string // "I1", "I2", "I3" or "I5"
+	// "I1", "I2", "I3" or "I5".
+	Invariant string
 	Detail    string
-	Orders    Named // orders that break it or are suspected to; set by SaleFacts.Check only
+	// Orders that break it or are suspected to; set by SaleFacts.Check only.
+	Orders Named
 
 	rule rule
 }
@@ -40,26 +45,31 @@ const (
 // unit without an active order can be bought).
 func (b SaleTotals) Check() []Violation {
 	var out []Violation
-	report := func(r rule, format string, args ...any) {
-		invariant := [...]string{"I1", "I2", "I2", "I3", "I5"}[r]
-		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...), rule: r})
+	report := func(invariant string, r rule, format string, args ...any) {
+		out = append(out, Violation{
+			Invariant: invariant,
+			Detail:    fmt.Sprintf(format, args...),
+			rule:      r,
+		})
 	}
+
 	total := b.InitialStock + b.Additions
 	if b.Active > total {
-		report(ruleOversold, "%d active orders for %d units", b.Active, total)
+		report("I1", ruleOversold, "%d active orders for %d units", b.Active, total)
 	}
 	if b.OverLimit > 0 {
-		report(ruleOverLimit, "%d users hold more active orders than allowed", b.OverLimit)
+		report("I2", ruleOverLimit, "%d users hold more active orders than allowed", b.OverLimit)
 	}
 	if b.BadSlots > 0 {
-		report(ruleSlots, "%d orders have a slot that does not match their status", b.BadSlots)
+		report("I2", ruleSlots, "%d orders have a slot that does not match their status", b.BadSlots)
 	}
 	if b.Stock+b.Active != total {
-		report(ruleBalance, "%d units left + %d active orders, but %d units in total", b.Stock, b.Active, total)
+		report("I3", ruleBalance, "%d units left + %d active orders, but %d units in total", b.Stock, b.Active, total)
 	}
 	if free := total - b.Active; b.Stock < free {
-		report(ruleUndersold, "%d units are free, but only %d can be bought", free, b.Stock)
+		report("I5", ruleUndersold, "%d units are free, but only %d can be bought", free, b.Stock)
 	}
+
 	return out
 }
 
@@ -86,7 +96,12 @@ var titles = map[string]string{
 
 // NewVerdict returns the verdict on an invariant, with the numbers that were compared.
 func NewVerdict(id string, ok bool, format string, args ...any) Verdict {
-	return Verdict{ID: id, Title: titles[id], OK: &ok, Detail: fmt.Sprintf(format, args...)}
+	return Verdict{
+		ID:     id,
+		Title:  titles[id],
+		OK:     &ok,
+		Detail: fmt.Sprintf(format, args...),
+	}
 }
 
 // Invariants returns the verdict on every invariant that the sale totals can prove.
@@ -98,9 +113,11 @@ func (b SaleTotals) Invariants() []Verdict {
 		NewVerdict("I3", true, "%d left + %d active = %d", b.Stock, b.Active, total),
 		NewVerdict("I5", true, "%d free, all of them for sale", b.Stock),
 	}
+
 	for _, v := range b.Check() {
 		i := slices.IndexFunc(list, func(p Verdict) bool { return p.ID == v.Invariant })
 		list[i] = NewVerdict(v.Invariant, false, "%s", v.Detail)
 	}
+
 	return list
 }

@@ -31,7 +31,8 @@ func NewKeyring(secrets ...[]byte) Keyring {
 func ParseKeyring(text string) Keyring {
 	var secrets [][]byte
 	for s := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
-		if s = strings.TrimSpace(s); s != "" {
+		s = strings.TrimSpace(s)
+		if s != "" {
 			secrets = append(secrets, []byte(s))
 		}
 	}

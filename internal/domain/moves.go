@@ -6,18 +6,25 @@ import "time"
 // transaction with all its effects. Of two concurrent moves of an order one succeeds; the other fails with
 // ErrInvalidState and changes nothing.
 type Move struct {
-	Name     string // in the audit log
+	// In the audit log.
+	Name     string
 	From, To OrderStatus
 }
 
 // The moves of an order. There are no others.
 var (
-	MovePay      = Move{"pay", OrderPendingPayment, OrderPaid}         // by the provider, when the money has arrived
-	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer or an admin
-	MoveExpire   = Move{"expire", OrderPendingPayment, OrderCancelled} // by the closer, after the time to pay
-	MoveRedeem   = Move{"redeem", OrderPaid, OrderRedeemed}            // by the merchant
-	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer or an admin; begins the refund
-	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // by the provider, when the money was returned
+	// By the provider, when the money has arrived.
+	MovePay = Move{"pay", OrderPendingPayment, OrderPaid}
+	// By the buyer or an admin.
+	MoveCancel = Move{"cancel", OrderPendingPayment, OrderCancelled}
+	// By the closer, after the time to pay.
+	MoveExpire = Move{"expire", OrderPendingPayment, OrderCancelled}
+	// By the merchant.
+	MoveRedeem = Move{"redeem", OrderPaid, OrderRedeemed}
+	// By the buyer or an admin; begins the refund.
+	MoveRefund = Move{"refund", OrderPaid, OrderRefunding}
+	// By the provider, when the money was returned.
+	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}
 
 	// MoveUndoRedeem takes back a redemption by mistake, within UndoTime. It is the only move back.
 	MoveUndoRedeem = Move{"undo_redeem", OrderRedeemed, OrderPaid}
@@ -58,16 +65,19 @@ func (s OrderStatus) Progress() int {
 		return 4
 	case OrderRedeemed, OrderCancelled, OrderRefunded, OrderFailed:
 	}
+
 	return 5
 }
 
 // Apply changes an order as the move changes its row.
 func (m Move) Apply(o *Order, at time.Time) {
 	o.Status = m.To
+
 	if m == MoveUndoRedeem {
 		o.RedeemedAt = nil
 		return
 	}
+
 	switch m.To {
 	case OrderPaid:
 		o.PaidAt = &at
@@ -77,8 +87,10 @@ func (m Move) Apply(o *Order, at time.Time) {
 		o.CancelledAt = &at
 	case OrderRefunded:
 		o.RefundedAt = &at
-	case OrderPendingPayment, OrderRefunding, OrderQueued, OrderFailed: // without a timestamp
+	case OrderPendingPayment, OrderRefunding, OrderQueued, OrderFailed:
+		// Without a timestamp.
 	}
+
 	if m.ReturnsUnit() {
 		o.Slot = 0
 	}
@@ -96,11 +108,14 @@ func (o Order) CheckUndo(at time.Time) error {
 type OrderMove struct {
 	Move    Move
 	OrderID int64
-	UserID  int64 // the required owner of the order; 0 allows any
-	By      Actor
-	At      time.Time
-	Detail  string // for the audit log
-	Claim   *Claim // of the request; nil if it has no key
+	// The required owner of the order; 0 allows any.
+	UserID int64
+	By     Actor
+	At     time.Time
+	// For the audit log.
+	Detail string
+	// The claim of the request; nil if it has no key.
+	Claim *Claim
 }
 
 // AdminMoves returns the names of the moves that an admin may make with an order in this status.

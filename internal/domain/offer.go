@@ -8,13 +8,16 @@ import (
 // Offer is what a voucher says to its buyers. It never changes: an order keeps the offer that was bought, whatever becomes
 // of the voucher and its shop.
 type Offer struct {
-	ID          OfferID // of the other fields
-	Title       string
-	SubTitle    string
-	Rules       string
-	ActualValue int64 // value in the shop, in cents of the order's currency
+	// Of the other fields.
+	ID       OfferID
+	Title    string
+	SubTitle string
+	Rules    string
+	// Value in the shop, in cents of the order's currency.
+	ActualValue int64
 	ShopID      int64
-	ShopName    string // empty: there is no such shop
+	// Empty: there is no such shop.
+	ShopName string
 }
 
 // OfferID is a hash of an offer, so that the same offer has the same id on every server. The zero value stands for an
@@ -24,13 +27,19 @@ type OfferID [16]byte
 // NewOffer returns the offer of a voucher.
 func NewOffer(v *Voucher, shopName string) *Offer {
 	o := &Offer{
-		Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules, ActualValue: v.ActualValue, ShopID: v.ShopID, ShopName: shopName,
+		Title:       v.Title,
+		SubTitle:    v.SubTitle,
+		Rules:       v.Rules,
+		ActualValue: v.ActualValue,
+		ShopID:      v.ShopID,
+		ShopName:    shopName,
 	}
 
 	hash := sha256.New()
 	for _, text := range []string{o.Title, o.SubTitle, o.Rules, o.ShopName} {
 		fmt.Fprintf(hash, "%d:%s", len(text), text)
 	}
+
 	fmt.Fprintf(hash, "%d:%d", o.ActualValue, o.ShopID)
 	copy(o.ID[:], hash.Sum(nil))
 	return o

@@ -79,25 +79,31 @@ func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed
 // Order is a user's purchase of one unit of a voucher. Amount and Currency are copied from the voucher when the order
 // is placed. Times are UTC with milliseconds; nil means that the event has not happened.
 type Order struct {
-	ID          int64
-	UserID      int64
-	VoucherID   int64
-	Slot        int // 1..limit_per_user while active, 0 afterwards
-	Status      OrderStatus
-	Amount      int64  // in cents
-	Currency    string // ISO 4217
-	CreatedAt   time.Time
-	ExpiresAt   time.Time // from then on, an unpaid order may be closed
+	ID        int64
+	UserID    int64
+	VoucherID int64
+	// 1..limit_per_user while active, 0 afterwards.
+	Slot      int
+	Status    OrderStatus
+	Amount    int64  // in cents
+	Currency  string // ISO 4217
+	CreatedAt time.Time
+	// From then on, an unpaid order may be closed.
+	ExpiresAt   time.Time
 	PaidAt      *time.Time
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
-	Disputed    bool   // the buyer's bank has taken back a payment
-	Reason      string // of a failed order: an error code of the API
-	RedeemCode  string // of a paid order, set only in answers to its owner
+	// Whether the buyer's bank has taken back a payment.
+	Disputed bool
+	// The reason of a failed order: an error code of the API.
+	Reason string
+	// Of a paid order, set only in answers to its owner.
+	RedeemCode string
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
-	Ahead   *int64
-	OfferID OfferID // of what was bought; zero if another program or an earlier release placed the order
+	Ahead *int64
+	// Of what was bought; zero if another program or an earlier release placed the order.
+	OfferID OfferID
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
 	// exist, and in code that shows no order.
 	Offer *Offer
@@ -109,31 +115,46 @@ type Purchase struct {
 	VoucherID int64
 	Amount    int64
 	Currency  string
-	Offer     *Offer // nil if it is unknown
-	Limit     int    // the most active orders of this voucher per user
+	// Nil if it is unknown.
+	Offer *Offer
+	// The most active orders of this voucher per user.
+	Limit     int
 	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
 	// PayTimeout is that of the sale; 0 if ExpiresAt follows from the default of the server.
 	PayTimeout time.Duration
-	Deadline   time.Time     // of the answer to the buyer
-	Wait       time.Duration // in lane queue, how long the buyer waits for the outcome
-	Key        *RequestKey   // nil for a request without an Idempotency-Key
-	Pass       string        // the entry pass of the request; empty if there is none
-	Round      uint32        // of the pass of a waiting room; 0 without one
+	// The deadline of the answer to the buyer.
+	Deadline time.Time
+	// In lane queue, how long the buyer waits for the outcome.
+	Wait time.Duration
+	// Nil for a request without an Idempotency-Key.
+	Key *RequestKey
+	// The entry pass of the request; empty if there is none.
+	Pass string
+	// The round of the pass of a waiting room; 0 without one.
+	Round uint32
 	// SoldOut means that the buyer gets no unit: lane queue only finds out whether an order of the buyer is the answer.
 	SoldOut bool
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
-	Trace *Trace // nil unless the request is sampled
+	// Nil unless the request is sampled.
+	Trace *Trace
 }
 
 // Order returns the order for a purchase. Its slot is assigned by the database.
 func (p Purchase) Order(id int64) Order {
 	return Order{
-		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
-		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
-		OfferID: p.OfferID(), Offer: p.Offer,
+		ID:        id,
+		UserID:    p.UserID,
+		VoucherID: p.VoucherID,
+		Status:    OrderPendingPayment,
+		Amount:    p.Amount,
+		Currency:  p.Currency,
+		CreatedAt: p.At,
+		ExpiresAt: p.ExpiresAt,
+		OfferID:   p.OfferID(),
+		Offer:     p.Offer,
 	}
 }
 
@@ -141,12 +162,22 @@ func (p Purchase) Order(id int64) Order {
 // while the order is queued: see Committer.Commit.
 func (t *Ticket) Order(payTimeout time.Duration) Order {
 	o := Order{
-		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
-		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(cmp.Or(t.PayTimeout, payTimeout)), Reason: t.Failed, Ahead: t.Ahead,
-		OfferID: t.OfferID,
+		ID:        t.OrderID,
+		UserID:    t.UserID,
+		VoucherID: t.VoucherID,
+		Status:    OrderQueued,
+		Amount:    t.Amount,
+		Currency:  t.Currency,
+		CreatedAt: t.At,
+		ExpiresAt: t.At.Add(cmp.Or(t.PayTimeout, payTimeout)),
+		Reason:    t.Failed,
+		Ahead:     t.Ahead,
+		OfferID:   t.OfferID,
 	}
+
 	if t.Failed != "" {
 		o.Status = OrderFailed
 	}
+
 	return o
 }

@@ -9,17 +9,24 @@ import (
 // written in the transaction of the placement or move, and delivered at least once. An event is delivered after the
 // earlier ones of its order, unless these were given up or an admin repeats them.
 type OrderEvent struct {
-	ID           int64
-	Type         EventType
-	CreatedAt    time.Time
-	Order        Order // as the placement or move left it
-	Status       EventStatus
-	Tries        int        // deliveries begun since CreatedAt or RepeatedAt
-	NextTryAt    *time.Time // nil unless the event is pending
-	RepeatedAt   *time.Time // when an admin last repeated it; nil: never
-	AnsweredAt   *time.Time // when the last delivery ended; nil: none has
-	AnswerStatus int        // HTTP status of the last answer; 0: there was none
-	Answer       string     // the beginning of the last answer, or why there was none
+	ID        int64
+	Type      EventType
+	CreatedAt time.Time
+	// As the placement or move left it.
+	Order  Order
+	Status EventStatus
+	// Deliveries begun since CreatedAt or RepeatedAt.
+	Tries int
+	// Nil unless the event is pending.
+	NextTryAt *time.Time
+	// When an admin last repeated it; nil: never.
+	RepeatedAt *time.Time
+	// When the last delivery ended; nil: none has.
+	AnsweredAt *time.Time
+	// HTTP status of the last answer; 0: there was none.
+	AnswerStatus int
+	// The beginning of the last answer, or why there was none.
+	Answer string
 }
 
 // EventType is the type of an event. The API prefixes it with "order.".
@@ -50,7 +57,11 @@ const (
 )
 
 // eventStatusWords are the names of statuses in the API.
-var eventStatusWords = map[EventStatus]string{EventPending: "pending", EventDelivered: "delivered", EventFailed: "failed"}
+var eventStatusWords = map[EventStatus]string{
+	EventPending:   "pending",
+	EventDelivered: "delivered",
+	EventFailed:    "failed",
+}
 
 func (s EventStatus) String() string { return eventStatusWords[s] }
 
@@ -72,8 +83,12 @@ func (o Order) After(t EventType) Order {
 			o.Status = m.To
 		}
 	}
-	paid, refunded := o.PaidAt, o.RefundedAt
-	o.PaidAt, o.RefundedAt = nil, nil
+
+	paid := o.PaidAt
+	refunded := o.RefundedAt
+	o.PaidAt = nil
+	o.RefundedAt = nil
+
 	if o.Status != OrderRedeemed {
 		o.RedeemedAt = nil
 	}
@@ -83,23 +98,30 @@ func (o Order) After(t EventType) Order {
 	if o.Status != OrderRefunding && o.Status != OrderRefunded {
 		o.Disputed = false
 	}
+
 	switch o.Status {
 	case OrderRefunded:
-		o.PaidAt, o.RefundedAt = paid, refunded
+		o.PaidAt = paid
+		o.RefundedAt = refunded
 	case OrderPaid, OrderRedeemed, OrderRefunding:
 		o.PaidAt = paid
-	case OrderPendingPayment, OrderCancelled, OrderQueued, OrderFailed: // without a payment
+	case OrderPendingPayment, OrderCancelled, OrderQueued, OrderFailed:
+		// Without a payment.
 	}
+
 	return o
 }
 
 // EventResult is the result of one delivery of an event.
 type EventResult struct {
-	Event     OrderEvent // as ClaimEvents returned it
+	// As ClaimEvents returned it.
+	Event     OrderEvent
 	Delivered bool
-	Retry     time.Duration // after a failure, the time until the next try; 0: give up
-	Status    int           // of the answer; 0: there was none
-	Answer    string        // see OrderEvent
+	// After a failure, the time until the next try; 0: give up.
+	Retry time.Duration
+	// The status of the answer; 0: there was none.
+	Status int
+	Answer string // see OrderEvent
 }
 
 // EventFilter selects events. A zero field matches every event.

@@ -33,6 +33,7 @@ func (s PaymentStatus) String() string {
 	case PaymentDisputed:
 		return "disputed"
 	}
+
 	return "unknown"
 }
 
@@ -46,35 +47,43 @@ func (s PaymentStatus) Returned() bool { return s == PaymentRefunded || s == Pay
 
 // Payment is an attempt to pay for an order. Amount is in the smallest unit of its currency (cents).
 type Payment struct {
-	ID          int64
-	OrderID     int64
-	Provider    string
-	Ref         string // identifies the payment at the provider; unique
-	Amount      int64
-	Currency    string // ISO 4217
-	Status      PaymentStatus
-	RefundTries int    // refund requests sent to the provider
-	RefundError string // why the last of them has failed; empty if none has
+	ID       int64
+	OrderID  int64
+	Provider string
+	// Identifies the payment at the provider; unique.
+	Ref      string
+	Amount   int64
+	Currency string // ISO 4217
+	Status   PaymentStatus
+	// Refund requests sent to the provider.
+	RefundTries int
+	// Why the last of them has failed; empty if none has.
+	RefundError string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	CheckoutURL string    // where the buyer pays; not stored, empty if the provider has no page
-	ClaimedAt   time.Time // by the database's clock; only of payments from DueInquiries
+	// Where the buyer pays; not stored, empty if the provider has no page.
+	CheckoutURL string
+	// By the database's clock; only of payments from DueInquiries.
+	ClaimedAt time.Time
 }
 
 // SalePayment is a payment with the voucher of its order.
 type SalePayment struct {
 	Payment
-	VoucherID int64 // 0 if the order does not exist
+	// 0 if the order does not exist.
+	VoucherID int64
 }
 
 // OutsideReturn records that the money of a payment was returned by other means than its provider, such as a transfer.
 type OutsideReturn struct {
 	OrderID int64
-	Ref     string // of the payment
-	Reason  string
-	By      Actor
-	At      time.Time
-	Claim   *Claim // of the request; nil if it has no key
+	// The ref of the payment.
+	Ref    string
+	Reason string
+	By     Actor
+	At     time.Time
+	// The claim of the request; nil if it has no key.
+	Claim *Claim
 }
 
 // Validate returns an *InvalidError if the record is not acceptable for any payment.
@@ -101,21 +110,26 @@ type PaymentProvider interface {
 
 // PaymentNotice is a provider's report about a payment.
 type PaymentNotice struct {
-	Ref      string
-	OrderID  int64
-	Amount   int64
-	Currency string        // empty if the provider does not report it
-	Result   PaymentStatus // PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed
-	Body     []byte        // as received
-	Queried  bool          // the answer to a query
+	Ref     string
+	OrderID int64
+	Amount  int64
+	// Empty if the provider does not report it.
+	Currency string
+	// PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed.
+	Result PaymentStatus
+	Body   []byte // as received
+	// The answer to a query.
+	Queried bool
 }
 
 // Settled is the result of processing a notice.
 type Settled struct {
 	Order   Order
 	Payment Payment
-	Changed bool // false: the notice was a repetition
-	Freed   bool // the notice ended the order, and its unit is back on sale
+	// False: the notice was a repetition.
+	Changed bool
+	// Whether the notice ended the order, and its unit is back on sale.
+	Freed bool
 }
 
 // PaymentStore stores payments. Each method is one transaction. Its errors are those of this package.

@@ -7,7 +7,8 @@ import (
 
 // SessionRecord is what the export of a user's data says about a session.
 type SessionRecord struct {
-	ID        string // the cursor of the next page; it is not exported
+	// The cursor of the next page; it is not exported.
+	ID        string
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	RevokedAt *time.Time

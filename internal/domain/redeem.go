@@ -42,10 +42,10 @@ func (c RedeemCodes) Of(orderID int64) string {
 		}
 		b.WriteString(text[i : i+codeGroup])
 	}
+
 	return b.String()
 }
 
-// redeemTag returns the truncated HMAC of an order id.
 func redeemTag(secret, id []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(id)
@@ -74,9 +74,11 @@ func (c RedeemCodes) Parse(code string) (int64, error) {
 		return 0, unknown
 	}
 
-	id, tag := raw[:codeID], raw[codeID:]
+	id := raw[:codeID]
+	tag := raw[codeID:]
 	if !c.keys.Any(func(secret []byte) bool { return hmac.Equal(tag, redeemTag(secret, id)) }) {
 		return 0, unknown
 	}
+
 	return int64(binary.BigEndian.Uint64(id)), nil //nolint:gosec // encoded from a positive id
 }

@@ -24,8 +24,10 @@ type RoomPlace struct {
 
 // RoomCursor is how far the events of a room have been read.
 type RoomCursor struct {
-	Applied uint32 // the last sequence number that was read
-	Round   uint32 // the first admission whose purchases are to be counted
+	// The last sequence number that was read.
+	Applied uint32
+	// The first admission whose purchases are to be counted.
+	Round uint32
 }
 
 // Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby, the arrivals before
@@ -37,9 +39,11 @@ type Room struct {
 	Heartbeat time.Time // when a server could last sell; zero until the start
 	Size      uint32
 	Seed      [32]byte
-	Stock     int64 // units left in the database
-	Events    []RoomEvent
-	Bought    map[uint32]int // by admission: the orders that were placed with its passes
+	// Units left in the database.
+	Stock  int64
+	Events []RoomEvent
+	// By admission: the orders that were placed with its passes.
+	Bought map[uint32]int
 }
 
 // RoomOutage is how long a room is without a heartbeat before that counts as an outage, in which no pass expires.
@@ -59,15 +63,18 @@ func CheckDrawn(startedAt time.Time, before, after *Sale, now time.Time) error {
 	reopened := before.Entry.Mode != EntryRoom
 	postponed := after.BeginAt.After(startedAt) && (reopened || after.BeginAt.After(before.BeginAt))
 	prolonged := reopened || after.EndAt.After(before.EndAt)
+
 	// A sale that was open for longer in another mode may have ended since, for all that is known.
 	ended := before.EndAt
 	if reopened {
 		ended = startedAt
 	}
+
 	placesDeleted := prolonged && ended.Add(PlaceLife).Before(now)
 	if postponed || placesDeleted {
 		return ErrRoomDrawn
 	}
+
 	return nil
 }
 

@@ -32,13 +32,17 @@ type Rush struct {
 	VoucherID int64
 	Buyers    int
 	Stock     int64
-	Answered  int // buyers with their final answer
-	Orders    int
-	Took      time.Duration
-	P50, P99  time.Duration  // latency of the final answers; set at the end
-	Outcomes  map[string]int // number of answers by code; set at the end
-	Verdicts  []Verdict
-	Detail    string // why it failed
+	// Buyers with their final answer.
+	Answered int
+	Orders   int
+	Took     time.Duration
+	// Latency of the final answers; set at the end.
+	P50, P99 time.Duration
+	// Number of answers by code; set at the end.
+	Outcomes map[string]int
+	Verdicts []Verdict
+	// Why it failed.
+	Detail string
 }
 
 // Rusher runs load simulations, one at a time. It is safe for concurrent use.

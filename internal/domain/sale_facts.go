@@ -12,8 +12,9 @@ const MaxNamed = 20
 
 // Named is a number of orders with a list of the first ones.
 type Named struct {
-	Count  int64
-	Orders []Holder // at most MaxNamed
+	Count int64
+	// At most MaxNamed.
+	Orders []Holder
 }
 
 // NewNamed counts the orders and lists the first MaxNamed.
@@ -23,26 +24,38 @@ func NewNamed(hs []Holder) Named {
 
 // OverdueSince are the times that decide which orders are overdue. No order is if a time is zero.
 type OverdueSince struct {
-	Expired   time.Time // unpaid orders that expired earlier should be closed
-	Refunding time.Time // refunds that began earlier should be done
+	// Unpaid orders that expired earlier should be closed.
+	Expired time.Time
+	// Refunds that began earlier should be done.
+	Refunding time.Time
 }
 
 // SaleFacts is the state of a sale in the database, read in one snapshot.
 type SaleFacts struct {
 	VoucherID int64
-	Voucher   Voucher // Sale is nil for a normal voucher and for one that does not exist
-	Additions int64   // sum of stock_changes
-	Active    int64   // active orders
-	Sum       int64   // of their ids modulo LevelDigits
+	// Sale is nil for a normal voucher and for one that does not exist.
+	Voucher Voucher
+	// Sum of stock_changes.
+	Additions int64
+	Active    int64 // active orders
+	// The sum of their ids modulo LevelDigits.
+	Sum int64
 
-	TooMany bool     // the active orders exceed the limit of the query and were not read
-	Holders []Holder // the active orders, lowest id first
-	Settled []int64  // the queried ids of queued orders that exist, active or not
+	// Whether the active orders exceed the limit of the query and were not read.
+	TooMany bool
+	// The active orders, lowest id first.
+	Holders []Holder
+	// The queried ids of queued orders that exist, active or not.
+	Settled []int64
 
-	BadSlots  Named // orders whose slot does not match their status
-	Returned  Named // orders that returned their unit, newest first
-	Expired   Named // unpaid orders that should have been closed
-	Refunding Named // refunds that should be done
+	// Orders whose slot does not match their status.
+	BadSlots Named
+	// Orders that returned their unit, newest first.
+	Returned Named
+	// Unpaid orders that should have been closed.
+	Expired Named
+	// Refunds that should be done.
+	Refunding Named
 }
 
 // OrderFact is an existing order and whether it is active.
@@ -53,11 +66,19 @@ type OrderFact struct {
 
 // Totals returns the ledger of the sale.
 func (f *SaleFacts) Totals() SaleTotals {
-	b := SaleTotals{VoucherID: f.VoucherID, Additions: f.Additions, Active: f.Active, BadSlots: f.BadSlots.Count}
+	b := SaleTotals{
+		VoucherID: f.VoucherID,
+		Additions: f.Additions,
+		Active:    f.Active,
+		BadSlots:  f.BadSlots.Count,
+	}
+
 	if s := f.Voucher.Sale; s != nil {
-		b.InitialStock, b.Stock = s.InitialStock, s.Stock
+		b.InitialStock = s.InitialStock
+		b.Stock = s.Stock
 		b.OverLimit = int64(len(f.overLimit()))
 	}
+
 	return b
 }
 
@@ -71,15 +92,18 @@ func (f *SaleFacts) Check() []Violation {
 	return violations
 }
 
-// name adds orders and a hint to a violation.
 func (f *SaleFacts) name(v *Violation) {
 	b := f.Totals()
-	excess := b.Stock + b.Active - b.InitialStock - b.Additions // units left or held beyond the total
+
+	// Units left or held beyond the total.
+	excess := b.Stock + b.Active - b.InitialStock - b.Additions
+
 	newest := func(n int64) []Holder {
 		hs := slices.Clone(f.Holders[max(0, len(f.Holders)-int(n)):])
 		slices.Reverse(hs)
 		return hs
 	}
+
 	switch {
 	case v.rule == ruleOversold && f.Voucher.Sale == nil:
 		v.Detail += "; the sale does not exist"
@@ -91,10 +115,12 @@ func (f *SaleFacts) name(v *Violation) {
 	case v.rule == ruleOverLimit:
 		users := f.overLimit()
 		v.Detail += ": " + userList(users)
+
 		for _, u := range users {
 			v.Orders.Count += int64(len(u))
 			v.Orders.Orders = append(v.Orders.Orders, u...)
 		}
+
 		v.Orders.Orders = v.Orders.Orders[:min(len(v.Orders.Orders), MaxNamed)]
 	case v.rule == ruleSlots:
 		v.Orders = f.BadSlots
@@ -112,6 +138,7 @@ func (f *SaleFacts) overLimit() [][]Holder {
 	if f.Voucher.Sale == nil {
 		return nil
 	}
+
 	limit := f.Voucher.Sale.LimitPerUser
 	counts := make(map[int64]int, len(f.Holders))
 	var over []int64
@@ -120,20 +147,23 @@ func (f *SaleFacts) overLimit() [][]Holder {
 			over = append(over, h.UserID)
 		}
 	}
+
 	slices.Sort(over)
 	users := make([][]Holder, len(over))
+
 	if len(over) == 0 {
 		return nil
 	}
+
 	for _, h := range f.Holders {
 		if i, found := slices.BinarySearch(over, h.UserID); found {
 			users[i] = append(users[i], h)
 		}
 	}
+
 	return users
 }
 
-// userList describes users by the number of their orders.
 func userList(users [][]Holder) string {
 	var words []string
 	for _, u := range users[:min(len(users), MaxNamed)] {

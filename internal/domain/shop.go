@@ -9,17 +9,19 @@ import (
 
 // Shop is where a voucher is redeemed. Its data follows the hm-dianping course.
 type Shop struct {
-	ID        int64
-	Name      string
-	TypeID    int64  // the category on the pages of hm-dianping
-	Images    string // comma-separated URLs
-	Area      string
-	Address   string
-	X, Y      float64 // longitude, latitude
-	AvgPrice  int64   // cents
-	Sold      int
-	Comments  int
-	Score     int // tenths: 47 is 4.7
+	ID   int64
+	Name string
+	// The category on the pages of hm-dianping.
+	TypeID   int64
+	Images   string // comma-separated URLs
+	Area     string
+	Address  string
+	X, Y     float64 // longitude, latitude
+	AvgPrice int64   // cents
+	Sold     int
+	Comments int
+	// Tenths: 47 is 4.7.
+	Score     int
 	OpenHours string
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -45,7 +47,13 @@ func NewShop(f ShopFields, now time.Time) (Shop, error) {
 	if f.Name == nil {
 		return Shop{}, Invalid("name", "is required")
 	}
-	s := Shop{TypeID: 1, CreatedAt: now, UpdatedAt: now}
+
+	s := Shop{
+		TypeID:    1,
+		CreatedAt: now,
+		UpdatedAt: now,
+	}
+
 	err := f.Apply(&s)
 	return s, err
 }
@@ -57,11 +65,14 @@ func (f ShopFields) Apply(s *Shop) error {
 	SetText(&s.Area, f.Area, "area", 0, maxShopArea, &bad)
 	SetText(&s.Address, f.Address, "address", 0, maxShopAddress, &bad)
 	SetText(&s.OpenHours, f.OpenHours, "open_hours", 0, maxShopHours, &bad)
+
 	if f.TypeID != nil {
-		if s.TypeID = *f.TypeID; s.TypeID < 1 || s.TypeID > maxTypeID {
+		s.TypeID = *f.TypeID
+		if s.TypeID < 1 || s.TypeID > maxTypeID {
 			bad.Add("type_id", "must be between 1 and %d", maxTypeID)
 		}
 	}
+
 	return bad.Err()
 }
 
@@ -76,6 +87,7 @@ func (s *Shop) Changes(after *Shop) string {
 			text += fmt.Sprintf("; %s: %q -> %q", f.name, f.was, f.is)
 		}
 	}
+
 	return text
 }
 
@@ -88,7 +100,8 @@ const earthRadius = 6371e3
 // Distance returns the great-circle distance from a place in metres (haversine formula).
 func (s *Shop) Distance(from Place) float64 {
 	const degree = math.Pi / 180
-	dx, dy := math.Sin((s.X-from.X)*degree/2), math.Sin((s.Y-from.Y)*degree/2)
+	dx := math.Sin((s.X - from.X) * degree / 2)
+	dy := math.Sin((s.Y - from.Y) * degree / 2)
 	h := dy*dy + math.Cos(s.Y*degree)*math.Cos(from.Y*degree)*dx*dx
 	return 2 * earthRadius * math.Asin(math.Sqrt(math.Min(1, h)))
 }

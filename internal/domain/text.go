@@ -15,6 +15,7 @@ func SetText(dst, src *string, field string, least, most int, bad *InvalidError)
 	if src == nil {
 		return
 	}
+
 	*dst = *src
 
 	n := utf8.RuneCountInString(*src)
@@ -22,6 +23,7 @@ func SetText(dst, src *string, field string, least, most int, bad *InvalidError)
 		bad.Add(field, "must have %d to %d characters", least, most)
 		return
 	}
+
 	if strings.ContainsFunc(*src, unprintable) || n > 0 && !strings.ContainsFunc(*src, visible) {
 		bad.Add(field, "must be readable text, without control characters")
 	}

@@ -32,12 +32,17 @@ type SaleUser struct{ UserID, VoucherID int64 }
 
 // SaleRecord summarises the orders of a user in a sale.
 type SaleRecord struct {
-	Active     int       // active orders
-	Newest     int64     // the newest of them; 0 if there is none
-	Expired    int       // orders that were not paid by their deadline
-	Cancelled  int       // orders that were cancelled before their deadline
-	LastCancel time.Time // the last of these cancellations
-	LastRound  uint32    // the newest pass of a waiting room with which the user has bought; 0 if there is none
+	Active int // active orders
+	// The newest of them; 0 if there is none.
+	Newest int64
+	// Orders that were not paid by their deadline.
+	Expired int
+	// Orders that were cancelled before their deadline.
+	Cancelled int
+	// The last of these cancellations.
+	LastCancel time.Time
+	// The newest pass of a waiting room with which the user has bought; 0 if there is none.
+	LastRound uint32
 }
 
 // HasUsed reports whether the user has bought with the pass of a round, whatever became of the order. 0 is no pass of a
@@ -56,10 +61,12 @@ func (r SaleRecord) MayOrder(s *Sale, now time.Time) error {
 	case r.Cancelled == 0:
 		return nil
 	}
+
 	// 10 s << 6 is above the maximum.
 	pause := min(firstCancelPause<<min(r.Cancelled-1, 6), maxCancelPause)
 	if wait := r.LastCancel.Add(pause).Sub(now); wait > 0 {
 		return &RateLimitedError{RetryAfter: wait, Reason: fmt.Sprintf("the user has cancelled %d unpaid orders of this sale", r.Cancelled)}
 	}
+
 	return nil
 }

@@ -9,14 +9,18 @@ import (
 // UnreadNotice is what a provider reported about a payment and the server could not read or match. Money may have moved,
 // so an operator has to look at it.
 type UnreadNotice struct {
-	ID         int64
-	Provider   string
-	Notice     PaymentNotice // as far as it could be read, with Body
-	Reason     string        // why it could not be processed
-	Times      int           // how often it arrived
-	ReceivedAt time.Time     // at first
+	ID       int64
+	Provider string
+	// As far as it could be read, with Body.
+	Notice PaymentNotice
+	// Why it could not be processed.
+	Reason string
+	// How often it arrived.
+	Times      int
+	ReceivedAt time.Time // at first
 	LastAt     time.Time
-	ClosedAt   *time.Time // when an operator closed it; nil: open
+	// When an operator closed it; nil: open.
+	ClosedAt *time.Time
 }
 
 // Content returns a hash that identifies a notice. Answers about one payment are one, because a provider may write another
@@ -34,12 +38,14 @@ type NoticeClosing struct {
 	Reason string
 	By     Actor
 	At     time.Time
-	Claim  *Claim // of the request; nil if it has no key
+	// The claim of the request; nil if it has no key.
+	Claim *Claim
 }
 
 // NoticeFilter selects unread notices.
 type NoticeFilter struct {
-	Open bool // only those that are not closed
+	// Only those that are not closed.
+	Open bool
 	Page Page
 }
 

@@ -19,9 +19,10 @@ type User struct {
 
 // Admin is a user with a role above buyer.
 type Admin struct {
-	User       User
-	EnrolledAt time.Time // of the second factor; zero without one
-	Factor     []byte    // encrypted
+	User User
+	// Of the second factor; zero without one.
+	EnrolledAt time.Time
+	Factor     []byte // encrypted
 }
 
 // MaskPhone hides the middle of a phone number: 138****0001.

@@ -44,6 +44,7 @@ func (s VoucherStatus) String() string {
 	case VoucherDraft:
 		return "draft"
 	}
+
 	return "unknown"
 }
 
@@ -61,35 +62,45 @@ const (
 // Voucher is an item that a shop sells. Amounts are in the smallest unit of the currency (cents). Times are in UTC with
 // millisecond precision.
 type Voucher struct {
-	ID          int64
-	ShopID      int64
-	Title       string
-	SubTitle    string
-	Rules       string
-	PayValue    int64  // price
-	ActualValue int64  // value in the shop
-	Currency    string // of both amounts, ISO 4217; immutable
-	Type        VoucherType
-	Status      VoucherStatus
-	ImageID     string // of its picture; empty: none
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Sale        *Sale  // nil for a normal voucher
-	Offer       *Offer // only service.SaleLoader sets it
+	ID       int64
+	ShopID   int64
+	Title    string
+	SubTitle string
+	Rules    string
+	PayValue int64 // price
+	// Value in the shop.
+	ActualValue int64
+	// The currency of both amounts, ISO 4217; immutable.
+	Currency string
+	Type     VoucherType
+	Status   VoucherStatus
+	// Of its picture; empty: none.
+	ImageID   string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// Nil for a normal voucher.
+	Sale *Sale
+	// Only service.SaleLoader sets it.
+	Offer *Offer
 }
 
 // Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).
 type Sale struct {
 	InitialStock int64
-	Added        int64 // units added since the sale was created, less those removed
-	Stock        int64 // units left
-	BeginAt      time.Time
-	EndAt        time.Time
-	LimitPerUser int // the most active orders of a user
+	// Units added since the sale was created, less those removed.
+	Added   int64
+	Stock   int64 // units left
+	BeginAt time.Time
+	EndAt   time.Time
+	// The most active orders of a user.
+	LimitPerUser int
 	Entry        Entry
-	PayTimeout   time.Duration // how long an order may remain unpaid; 0 selects the server's default
-	UnpaidLimit  *int          // see MaxUnpaid; nil selects its default
-	Segments     int           // the parts of the gate in lane queue, over which the stock is spread; at least 1
+	// How long an order may remain unpaid; 0 selects the server's default.
+	PayTimeout time.Duration
+	// See MaxUnpaid; nil selects its default.
+	UnpaidLimit *int
+	// The parts of the gate in lane queue, over which the stock is spread; at least 1.
+	Segments int
 	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
 	// if the sale limits unpaid orders.
 	EndedUnpaid bool
@@ -115,6 +126,7 @@ func (v *Voucher) State(now time.Time) SaleState {
 	case v.Sale.Stock <= 0:
 		return StateSoldOut
 	}
+
 	return StateOnSale
 }
 
@@ -124,15 +136,18 @@ func (v *Voucher) CheckOpen(now time.Time) error {
 	if v.Unpublished() {
 		return ErrNotFound
 	}
+
 	switch v.State(now) {
 	case StateUpcoming:
 		return ErrSaleNotStarted
 	case StateEnded:
 		return ErrSaleEnded
 	}
+
 	if v.Sale == nil {
 		return ErrInvalidState
 	}
+
 	return nil
 }
 
@@ -156,13 +171,15 @@ func (v *Voucher) CheckOffer(shopExists bool) Checklist {
 		warnings.Add("pay_value", "is not lower than actual_value: there is no discount")
 	}
 
-	if v.Currency == "XXX" || v.Currency == "XTS" { // "no currency" and "for tests" of ISO 4217
+	// "no currency" and "for tests" of ISO 4217.
+	if v.Currency == "XXX" || v.Currency == "XTS" {
 		problems.Add("currency", "is not a currency in which buyers can pay")
 	}
 
 	if v.ImageID == "" {
 		warnings.Add("image_id", "is missing: the sale has no picture")
 	}
+
 	return Checklist{problems.Fields, warnings.Fields}
 }
 
@@ -170,7 +187,8 @@ func (v *Voucher) CheckOffer(shopExists bool) Checklist {
 // get a unit, a warning if units may remain unsold. payTimeout applies to a sale without one of its own.
 func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) {
 	payTimeout = cmp.Or(v.Sale.PayTimeout, payTimeout)
-	switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
+	lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt)
+	switch {
 	case lasts <= 0:
 		failure = "ends before it begins"
 	case v.Sale.LimitPerUser < 1:
@@ -184,6 +202,7 @@ func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) 
 	case v.Sale.PayTimeout != 0 && payTimeout < MinPayTimeout:
 		warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
 	}
+
 	return failure, warning
 }
 
@@ -236,13 +255,14 @@ var (
 
 // VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
 type VoucherFields struct {
-	ShopID       *int64
-	Title        *string
-	SubTitle     *string
-	Rules        *string
-	PayValue     *int64
-	ActualValue  *int64
-	ImageID      *string // checked by the store; "" removes the picture
+	ShopID      *int64
+	Title       *string
+	SubTitle    *string
+	Rules       *string
+	PayValue    *int64
+	ActualValue *int64
+	// Checked by the store; "" removes the picture.
+	ImageID      *string
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
@@ -256,9 +276,11 @@ type VoucherFields struct {
 // it is a normal one. BeginAt may be in the past.
 type VoucherInput struct {
 	VoucherFields
-	Stock    *int64
-	Currency *string // ISO 4217; nil selects DefaultCurrency
-	Draft    bool    // visible to admins only, until it is published
+	Stock *int64
+	// ISO 4217; nil selects DefaultCurrency.
+	Currency *string
+	// Visible to admins only, until it is published.
+	Draft bool
 }
 
 // DefaultCurrency is the currency of a voucher if the input names none.
@@ -266,10 +288,18 @@ const DefaultCurrency = "CNY"
 
 // Voucher validates the input and returns the voucher. The error is an *InvalidError that lists every invalid field.
 func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
-	v := Voucher{Type: VoucherNormal, Status: VoucherOn, Currency: DefaultCurrency, CreatedAt: now, UpdatedAt: now}
+	v := Voucher{
+		Type:      VoucherNormal,
+		Status:    VoucherOn,
+		Currency:  DefaultCurrency,
+		CreatedAt: now,
+		UpdatedAt: now,
+	}
+
 	if in.Draft {
 		v.Status = VoucherDraft
 	}
+
 	var bad InvalidError
 	for _, f := range []struct {
 		name   string
@@ -282,35 +312,46 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 			bad.Add(f.name, "is required")
 		}
 	}
+
 	if in.Stock != nil || len(in.saleFields()) > 0 {
 		in.startSale(&v, &bad)
 	}
+
 	if in.Currency != nil {
-		if v.Currency = *in.Currency; !IsCurrency(v.Currency) {
+		v.Currency = *in.Currency
+		if !IsCurrency(v.Currency) {
 			bad.Add("currency", "must be an ISO 4217 currency code, such as CNY")
 		}
 	}
+
 	in.apply(&v, now, &bad)
 	return v, bad.Err()
 }
 
-// startSale makes v a seckill voucher with the stock of the input.
 func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	v.Type = VoucherSeckill
-	v.Sale = &Sale{LimitPerUser: 1, Entry: DefaultEntry, Segments: 1}
+
+	v.Sale = &Sale{
+		LimitPerUser: 1,
+		Entry:        DefaultEntry,
+		Segments:     1,
+	}
+
 	if in.BeginAt == nil {
 		bad.Add("begin_at", "is required for a seckill voucher")
 	}
 	if in.EndAt == nil {
 		bad.Add("end_at", "is required for a seckill voucher")
 	}
+
 	switch {
 	case in.Stock == nil:
 		bad.Add("stock", "is required for a seckill voucher")
 	case *in.Stock < 0 || *in.Stock > MaxStock:
 		bad.Add("stock", "must be between 0 and %d", MaxStock)
 	default:
-		v.Sale.InitialStock, v.Sale.Stock = *in.Stock, *in.Stock
+		v.Sale.InitialStock = *in.Stock
+		v.Sale.Stock = *in.Stock
 	}
 }
 
@@ -337,18 +378,22 @@ func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 // apply validates the present fields and sets them on v.
 func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	if f.ShopID != nil {
-		if v.ShopID = *f.ShopID; v.ShopID <= 0 {
+		v.ShopID = *f.ShopID
+		if v.ShopID <= 0 {
 			bad.Add("shop_id", "must be a positive id")
 		}
 	}
+
 	SetText(&v.Title, f.Title, "title", 1, maxTitle, bad)
 	SetText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
 	SetText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
 	setMoney(&v.PayValue, f.PayValue, "pay_value", bad)
 	setMoney(&v.ActualValue, f.ActualValue, "actual_value", bad)
+
 	if f.ImageID != nil {
 		v.ImageID = *f.ImageID
 	}
+
 	f.applyToSale(v.Sale, now, bad)
 }
 
@@ -360,51 +405,67 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 		}
 		return
 	}
+
 	setTime(&s.BeginAt, f.BeginAt, "begin_at", bad)
-	if latest := now.AddDate(maxYearsAhead, 0, 0); f.BeginAt != nil && f.BeginAt.After(latest) && !f.BeginAt.After(MaxTime) {
+	latest := now.AddDate(maxYearsAhead, 0, 0)
+	if f.BeginAt != nil && f.BeginAt.After(latest) && !f.BeginAt.After(MaxTime) {
 		bad.Add("begin_at", "must be at most %d years ahead", maxYearsAhead)
 	}
+
 	setTime(&s.EndAt, f.EndAt, "end_at", bad)
+
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.Add("end_at", "must be after begin_at")
 	}
+
 	if n := f.LimitPerUser; n != nil {
 		s.LimitPerUser = *n
 		checkRange(*n, "limit_per_user", 1, maxPerUser, bad)
 	}
+
 	if f.Entry != nil {
 		f.Entry.apply(&s.Entry, bad)
 		if s.Entry.OpensAt.Equal(s.BeginAt.Add(-defaultLobby)) {
 			s.Entry.OpensAt = time.Time{}
 		}
 	}
+
 	if n := f.PayTimeout; n != nil {
 		s.PayTimeout = time.Duration(*n) * time.Second
 		checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
 	}
+
 	if n := f.UnpaidLimit; n != nil {
 		s.UnpaidLimit = n
 		checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
 	}
+
 	if n := f.Segments; n != nil {
 		s.Segments = *n
 		checkRange(*n, "segments", 1, maxSegments, bad)
 	}
+
 	if !s.Entry.OpensAt.IsZero() && !s.BeginAt.IsZero() && s.Entry.OpensAt.After(s.BeginAt) {
 		bad.Add("entry.opens_at", "must not be after begin_at")
 	}
 }
 
-// saleFields returns the names of the present fields that only a sale has.
-func (f VoucherFields) saleFields() (names []string) {
+func (f VoucherFields) saleFields() []string {
+	var names []string
 	for name, present := range map[string]bool{
-		"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil, "entry": f.Entry != nil,
-		"pay_timeout": f.PayTimeout != nil, "unpaid_limit": f.UnpaidLimit != nil, "segments": f.Segments != nil,
+		"begin_at":       f.BeginAt != nil,
+		"end_at":         f.EndAt != nil,
+		"limit_per_user": f.LimitPerUser != nil,
+		"entry":          f.Entry != nil,
+		"pay_timeout":    f.PayTimeout != nil,
+		"unpaid_limit":   f.UnpaidLimit != nil,
+		"segments":       f.Segments != nil,
 	} {
 		if present {
 			names = append(names, name)
 		}
 	}
+
 	return names
 }
 
@@ -418,7 +479,8 @@ func setMoney(dst, src *int64, field string, bad *InvalidError) {
 	if src == nil {
 		return
 	}
-	if *dst = *src; *src < 0 || *src > maxMoney {
+	*dst = *src
+	if *src < 0 || *src > maxMoney {
 		bad.Add(field, "must be between 0 and %d cents", int64(maxMoney))
 	}
 }
@@ -440,7 +502,8 @@ type StockChange struct {
 	Reason    string
 	By        Actor
 	At        time.Time
-	Claim     *Claim // of the request; nil if it has no key
+	// The claim of the request; nil if it has no key.
+	Claim *Claim
 }
 
 // Validate returns an *InvalidError if the change is not acceptable for any sale.

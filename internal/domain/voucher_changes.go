@@ -19,7 +19,8 @@ func (c *changes) add(field string, was, is any) {
 // Changes lists what an admin changed in a voucher, for the audit log.
 func (v *Voucher) Changes(after *Voucher) string {
 	var all changes
-	before, add := v, all.add
+	before := v
+	add := all.add
 	add("shop_id", before.ShopID, after.ShopID)
 	add("title", quoted(before.Title), quoted(after.Title))
 	add("sub_title", quoted(before.SubTitle), quoted(after.SubTitle))
@@ -28,6 +29,7 @@ func (v *Voucher) Changes(after *Voucher) string {
 	add("actual_value", before.ActualValue, after.ActualValue)
 	add("image_id", quoted(before.ImageID), quoted(after.ImageID))
 	add("status", before.Status, after.Status)
+
 	if before.Sale != nil && after.Sale != nil {
 		add("begin_at", before.Sale.BeginAt.Format(time.RFC3339Nano), after.Sale.BeginAt.Format(time.RFC3339Nano))
 		add("end_at", before.Sale.EndAt.Format(time.RFC3339Nano), after.Sale.EndAt.Format(time.RFC3339Nano))
@@ -37,6 +39,7 @@ func (v *Voucher) Changes(after *Voucher) string {
 		add("unpaid_limit", orDefault(before.Sale.UnpaidLimit), orDefault(after.Sale.UnpaidLimit))
 		add("segments", before.Sale.Segments, after.Sale.Segments)
 	}
+
 	return strings.Join(all, "; ")
 }
 
