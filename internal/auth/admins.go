@@ -37,8 +37,9 @@ type Admins struct {
 	Store         AdminStore
 	SecondFactors *SecondFactors
 	Numbers       AdminNumbers
-	Phones        []string // as in Config.AdminPhones
-	Now           func() time.Time
+	// As in Config.AdminPhones.
+	Phones []string
+	Now    func() time.Time
 }
 
 // Enroll gives a role to the user with this phone, who need not have logged in before, and ends their sessions. An empty
@@ -50,7 +51,9 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (do
 	if err != nil {
 		return domain.User{}, nil, err
 	}
-	switch configured := slices.Contains(a.Phones, phone); {
+
+	configured := slices.Contains(a.Phones, phone)
+	switch {
 	case role == "" && configured:
 		role = domain.RoleAdmin
 	case role == "":
@@ -60,19 +63,23 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (do
 	case !role.OnStaff():
 		return domain.User{}, nil, domain.Invalid("role", "must be viewer, redeemer, operator or admin")
 	}
+
 	now := domain.Moment(a.Now())
 	u := newUser(phone, role, now)
 	if !role.NeedsSecondFactor() {
 		u, err = a.Store.Enroll(ctx, u, nil, now, now.Add(SeedTTL))
 		return u, nil, err
 	}
+
 	key, err := newKey(phone)
 	if err != nil {
 		return domain.User{}, nil, err
 	}
+
 	u, err = a.Store.Enroll(ctx, u, func(userID int64) []byte {
 		return a.SecondFactors.seal(userID, key.Secret())
 	}, now, now.Add(SeedTTL))
+
 	return u, key, err
 }
 
@@ -98,7 +105,11 @@ func (a *Admins) List(ctx context.Context) ([]domain.Admin, error) {
 	return all, err
 }
 
-// newUser returns a user that is not stored yet.
 func newUser(phone string, role domain.Role, now time.Time) domain.User {
-	return domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: role, CreatedAt: now}
+	return domain.User{
+		Phone:     phone,
+		NickName:  "user_" + strings.ToLower(rand.Text()[:10]),
+		Role:      role,
+		CreatedAt: now,
+	}
 }

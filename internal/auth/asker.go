@@ -23,11 +23,12 @@ type Asker struct {
 	Proof string
 }
 
-// asker is an identified Asker.
 type asker struct {
-	key     string
-	network string // of a stranger
-	known   bool   // a device that has logged in to the phone
+	key string
+	// The network of a stranger.
+	network string
+	// A device that has logged in to the phone.
+	known bool
 }
 
 // identify returns the asker of a code for phone: a known device, otherwise an address. It reads the user only for a device
@@ -39,6 +40,7 @@ func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker
 		if _, err := a.limit(ctx, ratelimit.Bucket{Rule: proofReads, Key: known.key}); err != nil {
 			return asker{}, err
 		}
+
 		u, err := a.cfg.Store.UserByPhone(ctx, phone)
 		if err != nil && !errors.Is(err, domain.ErrNotFound) {
 			return asker{}, err
@@ -47,6 +49,7 @@ func (a *Service) identify(ctx context.Context, from Asker, phone string) (asker
 			return known, nil
 		}
 	}
+
 	return asker{key: Customer(from.Address), network: Network(from.Address)}, nil
 }
 
@@ -64,10 +67,12 @@ func prefix(addr netip.Addr, bits4, bits6 int) string {
 	if addr.Is6() {
 		bits = bits6
 	}
+
 	p, err := addr.Prefix(bits)
 	if err != nil || !p.IsValid() {
 		return "unknown"
 	}
+
 	return p.String()
 }
 
@@ -92,18 +97,21 @@ func signProof(key []byte, id string, u domain.User) string {
 }
 
 // parseProof returns the user and the device of a proof for phone, without a verification.
-func parseProof(proof, phone string) (u domain.User, id string) {
+func parseProof(proof, phone string) (domain.User, string) {
 	fields := strings.Split(proof, ".")
+	var u domain.User
 	if len(fields) != 4 {
 		return u, ""
 	}
+
 	u.Phone = phone
-	u.ID, _ = strconv.ParseInt(fields[1], 10, 64) // otherwise provesDevice finds another text
+
+	// Otherwise provesDevice finds another text.
+	u.ID, _ = strconv.ParseInt(fields[1], 10, 64)
 	u.DeviceGeneration, _ = strconv.ParseInt(fields[2], 10, 64)
 	return u, fields[0]
 }
 
-// provesDevice reports whether a proof is for a device of u.
 func (t *Tokens) provesDevice(proof string, u domain.User) bool {
 	_, id := parseProof(proof, u.Phone)
 	return id != "" && t.proofKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(proof), []byte(signProof(key, id, u))) })

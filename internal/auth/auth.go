@@ -36,29 +36,36 @@ const (
 
 // Session is one login on one device.
 type Session struct {
-	ID           string
-	UserID       int64
-	Generation   int64 // of the valid refresh token
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	DeviceHash   string // of the browser that opened it; empty for other clients
-	SecondFactor bool   // the login had a second factor
+	ID     string
+	UserID int64
+	// The generation of the valid refresh token.
+	Generation int64
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	// Of the browser that opened it; empty for other clients.
+	DeviceHash string
+	// Whether the login had a second factor.
+	SecondFactor bool
 }
 
 // Rotation is the exchange of a refresh token for its successor.
 type Rotation struct {
-	SessionID  string
-	Generation int64  // of the token to exchange
-	DeviceHash string // empty without a device
+	SessionID string
+	// The generation of the token to exchange.
+	Generation int64
+	// Empty without a device.
+	DeviceHash string
 	Now        time.Time
-	Expires    time.Time // the new end of the session
-	KeepUntil  time.Time // the KeepUntil of the Revocation, if the exchange revokes the session
+	// The new end of the session.
+	Expires time.Time
+	// The KeepUntil of the Revocation, if the exchange revokes the session.
+	KeepUntil time.Time
 	// Grace is the time after an exchange during which the exchanged token may be repeated. A repetition succeeds
 	// without advancing the generation of the session.
 	Grace time.Duration
 }
 
-// Store stores users, login requests and sessions. A method is one transaction. Errors are those of package service.
+// Store stores users, login requests and sessions. A method is one transaction. Errors are those of package domain.
 type Store interface {
 	AddLoginRequest(ctx context.Context, r LoginRequest) error
 	// DeleteLoginRequest deletes a request whose code could not be sent. Deleting it again is no error.
@@ -104,26 +111,31 @@ type ConfirmFunc func(u domain.User, f *SecondFactor) (confirmed bool, err error
 
 // Config configures a Service.
 type Config struct {
-	Store       Store
-	Phones      PhoneNumbers
-	Tokens      *Tokens
-	Revoked     *Revocations
-	Sender      CodeSender
-	AdminPhones []string               // users with these phones are admins, even if the database has another role
-	DemoRoles   map[string]domain.Role // by phone, in demo mode: roles of users who are buyers by the database
-	Quota       *ratelimit.Quota       // of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited
-	Now         func() time.Time
+	Store   Store
+	Phones  PhoneNumbers
+	Tokens  *Tokens
+	Revoked *Revocations
+	Sender  CodeSender
+	// Users with these phones are admins, even if the database has another role.
+	AdminPhones []string
+	// By phone, in demo mode: roles of users who are buyers by the database.
+	DemoRoles map[string]domain.Role
+	// The quota of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited.
+	Quota *ratelimit.Quota
+	Now   func() time.Time
 
 	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.
 	SecondFactors *SecondFactors
-	Log           *slog.Logger // required with SecondFactors
+	// Required with SecondFactors.
+	Log *slog.Logger
 }
 
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
 	cfg   Config
 	roles roleCache
-	named sync.Map // ids of the users that the log has named
+	// Ids of the users that the log has named.
+	named sync.Map
 
 	pageSessions *cache.Cache[string, pageSession] // by token
 	pageReads    singleflight.Group                // by session
@@ -140,21 +152,32 @@ type Login struct {
 	ExpiresIn    time.Duration
 	RefreshToken string
 	User         domain.User
-	Proof        string // for the device, see Asker; empty after a refresh without a valid one
+	// For the device, see Asker; empty after a refresh without a valid one.
+	Proof string
 }
 
-// login signs the access token and the refresh token of a session's generation.
 func (a *Service) login(u domain.User, sessionID string, generation int64, secondFactor bool) (Login, error) {
 	u.Role = a.role(u, secondFactor)
-	id := Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role, SecondFactor: secondFactor}
+	id := Identity{
+		UserID:       u.ID,
+		SessionID:    sessionID,
+		Role:         u.Role,
+		SecondFactor: secondFactor,
+	}
+
 	access, err := a.cfg.Tokens.Access(id, AccessTTL)
 	if err != nil {
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
-	_, _ = a.cfg.Tokens.verify(access) // caches it, so that Run covers the token before its first use
+
+	// Caches it, so that Run covers the token before its first use.
+	_, _ = a.cfg.Tokens.verify(access)
+
 	return Login{
-		AccessToken: access, ExpiresIn: AccessTTL,
-		RefreshToken: a.cfg.Tokens.refresh(sessionID, generation), User: u,
+		AccessToken:  access,
+		ExpiresIn:    AccessTTL,
+		RefreshToken: a.cfg.Tokens.refresh(sessionID, generation),
+		User:         u,
 	}, nil
 }
 
@@ -212,21 +235,30 @@ func (a *Service) Refresh(ctx context.Context, token, device, proof string, grac
 	if err != nil {
 		return Login{}, err
 	}
+
 	now := domain.Moment(a.cfg.Now())
 	u, secondFactor, err := a.cfg.Store.RotateSession(ctx, Rotation{
-		SessionID: id, Generation: generation, DeviceHash: deviceHash(device), Now: now, Expires: now.Add(sessionTTL),
-		KeepUntil: now.Add(SeedTTL), Grace: grace,
+		SessionID:  id,
+		Generation: generation,
+		DeviceHash: deviceHash(device),
+		Now:        now,
+		Expires:    now.Add(sessionTTL),
+		KeepUntil:  now.Add(SeedTTL),
+		Grace:      grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(now.Add(SeedTTL), id)
 	}
+
 	if err != nil {
 		return Login{}, err
 	}
+
 	l, err := a.login(u, id, generation+1, secondFactor)
 	if a.cfg.Tokens.provesDevice(proof, u) {
 		l.Proof = a.proof(proof, u)
 	}
+
 	return l, err
 }
 
@@ -273,15 +305,17 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 // Watch calls end when the token stops being valid: with true at its expiry, and with false when its session is revoked on
 // any instance, on this one before Logout returns. end must not block, and may be called twice. The returned function ends
 // the watch; end may still be running then. Watch starts no goroutine. Errors: ErrTokenExpired, ErrUnauthenticated.
-func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err error) {
+func (a *Service) Watch(token string, end func(expired bool)) (func(), error) {
 	v, err := a.cfg.Tokens.verify(token)
 	if err != nil {
 		return nil, err
 	}
+
 	unwatch, err := a.cfg.Revoked.watch(v.identity.SessionID, func() { end(false) })
 	if err != nil {
 		return nil, err
 	}
+
 	timer := time.AfterFunc(v.expires.Sub(a.cfg.Now()), func() { end(true) })
 	return func() { timer.Stop(); unwatch() }, nil
 }
@@ -293,13 +327,16 @@ func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, er
 	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
 		return role, nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+
 	asked := a.cfg.Now()
 	u, err := a.Me(ctx, id)
 	if err != nil {
 		return "", err
 	}
+
 	a.roles.set(id.SessionID, u.Role, asked)
 	return u.Role, nil
 }

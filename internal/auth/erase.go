@@ -13,9 +13,10 @@ import (
 // orders, payments and the audit log refer to it; login codes and stored answers are deleted, and all sessions end. The
 // phone can then create a new account.
 type Erasure struct {
-	UserID    int64
-	Now       time.Time
-	KeepUntil time.Time // the KeepUntil of the revocations
+	UserID int64
+	Now    time.Time
+	// The KeepUntil of the revocations.
+	KeepUntil time.Time
 	// IdleSince restricts the erasure to a user whom IdleUsers returns for this time, unless it is zero.
 	IdleSince time.Time
 }
@@ -29,10 +30,16 @@ func (a *Service) Erase(ctx context.Context, userID int64) error {
 func (a *Service) erase(ctx context.Context, userID int64, idleSince time.Time) error {
 	now := domain.Moment(a.cfg.Now())
 	until := now.Add(SeedTTL)
-	sessions, err := a.cfg.Store.EraseUser(ctx, Erasure{UserID: userID, Now: now, KeepUntil: until, IdleSince: idleSince})
+	sessions, err := a.cfg.Store.EraseUser(ctx, Erasure{
+		UserID:    userID,
+		Now:       now,
+		KeepUntil: until,
+		IdleSince: idleSince,
+	})
 	if err != nil {
 		return err
 	}
+
 	a.cfg.Revoked.Add(until, sessions...)
 	return nil
 }
@@ -55,24 +62,32 @@ func (r *Retention) Run(ctx context.Context) {
 	if r.Keep == 0 {
 		return
 	}
-	loop.Task{Name: "erase idle accounts", Every: retentionEvery, Log: r.Log, Run: func(ctx context.Context) error {
-		n, err := r.Users.EraseIdle(ctx, r.Keep)
-		if n > 0 {
-			r.Log.Info("idle accounts erased", "accounts", n)
-		}
-		return err
-	}}.Loop(ctx)
+
+	loop.Task{
+		Name:  "erase idle accounts",
+		Every: retentionEvery,
+		Log:   r.Log,
+		Run: func(ctx context.Context) error {
+			n, err := r.Users.EraseIdle(ctx, r.Keep)
+			if n > 0 {
+				r.Log.Info("idle accounts erased", "accounts", n)
+			}
+			return err
+		},
+	}.Loop(ctx)
 }
 
 // EraseIdle erases the accounts of buyers that were idle for at least keep, and returns their number. It reads and
 // erases in small steps, so that requests do not wait for its locks. Error: ErrUnavailable.
-func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (erased int, err error) {
+func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (int, error) {
 	since := domain.Moment(a.cfg.Now()).Add(-keep)
+	var erased int
 	for after := int64(0); ; {
 		idle, last, err := a.idleUsers(ctx, after, since)
 		if err != nil || last == 0 {
 			return erased, err
 		}
+
 		for _, u := range idle {
 			if a.configuredRole(u) != domain.RoleBuyer {
 				continue
@@ -80,9 +95,12 @@ func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (erased int
 			if err := a.eraseIdle(ctx, u.ID, since); err != nil {
 				return erased, err
 			}
+
 			erased++
 		}
+
 		after = last
+
 		if err := loop.Sleep(ctx, retentionPause); err != nil {
 			return erased, err
 		}

@@ -40,11 +40,14 @@ type CodeSender interface {
 // LoginRequest is one request for a login code. A phone can have several at a time: the code of each is valid only for
 // the client that made it, so a stranger can neither use up nor replace the code of the phone's owner.
 type LoginRequest struct {
-	ID                string // at least 128 random bits, known to the client only
-	Phone             string
-	Asker             []byte // see Tokens.askerHashes
-	Hash              []byte // of the code; empty after use
-	Attempts          int    // guesses with the ID
+	// At least 128 random bits, known to the client only.
+	ID    string
+	Phone string
+	Asker []byte // see Tokens.askerHashes
+	// The hash of the code; empty after use.
+	Hash []byte
+	// Guesses with the ID.
+	Attempts          int
 	AttemptsWithoutID int
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
@@ -55,14 +58,16 @@ type LoginRequest struct {
 type Guess struct {
 	LoginID string
 	Phone   string
-	Askers  [][]byte // the hashes of one asker, see Tokens.askerHashes
-	Now     time.Time
+	// The hashes of one asker, see Tokens.askerHashes.
+	Askers [][]byte
+	Now    time.Time
 }
 
 // SentCode is the result of SendCode.
 type SentCode struct {
-	LoginID     string
-	Code        string // for use in demo mode only
+	LoginID string
+	// For use in demo mode only.
+	Code        string
 	ExpiresIn   time.Duration
 	ResendAfter time.Duration
 }
@@ -74,40 +79,59 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 	if err != nil {
 		return SentCode{}, err
 	}
+
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
 		return SentCode{}, fmt.Errorf("generate login code: %w", err)
 	}
+
 	code := fmt.Sprintf("%06d", n)
 	asker, err := a.identify(ctx, from, phone)
 	if err != nil {
 		return SentCode{}, err
 	}
+
 	giveBack, err := a.limit(ctx, codeBuckets(phone, country, asker)...)
 	if err != nil {
 		return SentCode{}, err
 	}
+
 	now := domain.Moment(a.cfg.Now())
-	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHashes(asker.key)[0], CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
+	r := LoginRequest{
+		ID:        rand.Text(),
+		Phone:     phone,
+		Asker:     a.cfg.Tokens.askerHashes(asker.key)[0],
+		CreatedAt: now,
+		ExpiresAt: now.Add(codeTTL),
+	}
+
 	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
+
 	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {
 		giveBack()
 		return SentCode{}, err
 	}
+
 	// A client that disconnects neither stops the message nor gets its quota back.
 	err = a.cfg.Sender.SendCode(context.WithoutCancel(ctx), phone, code, r.ExpiresAt)
 	var slow net.Error
 	switch {
-	case errors.As(err, &slow) && slow.Timeout(): // the message may be on its way
+	case errors.As(err, &slow) && slow.Timeout():
+		// The message may be on its way.
 		return SentCode{}, fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err)
 	case err != nil:
 		giveBack()
 		return SentCode{}, errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.dropRequest(ctx, r.ID))
 	}
-	return SentCode{LoginID: r.ID, Code: code, ExpiresIn: codeTTL, ResendAfter: resendAfter}, nil
+
+	return SentCode{
+		LoginID:     r.ID,
+		Code:        code,
+		ExpiresIn:   codeTTL,
+		ResendAfter: resendAfter,
+	}, nil
 }
 
-// dropRequest deletes a request whose code could not be sent.
 func (a *Service) dropRequest(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -117,10 +141,13 @@ func (a *Service) dropRequest(ctx context.Context, id string) error {
 // Credentials are what a user enters to log in, and where.
 type Credentials struct {
 	Phone, Code string
-	TOTP        string // what the user's authenticator app shows; empty if there is none
-	LoginID     string // may be empty, see Guess
-	Device      string // the id of the browser; empty for clients that keep the refresh token themselves
-	From        Asker
+	// What the user's authenticator app shows; empty if there is none.
+	TOTP string
+	// May be empty, see Guess.
+	LoginID string
+	// The id of the browser; empty for clients that keep the refresh token themselves.
+	Device string
+	From   Asker
 }
 
 // Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
@@ -149,10 +176,12 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 		a.warnOnce("a user without a second factor is logged in as a buyer: run seckill admin enroll", u.ID, role)
 		return false, nil
 	}
+
 	err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
 	if errors.Is(err, domain.ErrSecondFactorLost) {
 		a.warnOnce("no secret decrypts the second factor of a user: run seckill admin enroll", u.ID, role)
 	}
+
 	return err == nil, err
 }
 
@@ -169,18 +198,33 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
+
 	asker, err := a.identify(ctx, c.From, phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
+
 	if _, err := a.limit(ctx, ratelimit.Bucket{Rule: logins, Key: asker.key}); err != nil {
 		return domain.User{}, Session{}, err
 	}
 
 	code := domain.Typed(c.Code)
 	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
-	g := Guess{LoginID: c.LoginID, Phone: phone, Askers: a.cfg.Tokens.askerHashes(asker.key), Now: now}
+	s := Session{
+		ID:         NewSessionID(),
+		Generation: 1,
+		CreatedAt:  now,
+		ExpiresAt:  now.Add(ttl),
+		DeviceHash: deviceHash(c.Device),
+	}
+
+	g := Guess{
+		LoginID: c.LoginID,
+		Phone:   phone,
+		Askers:  a.cfg.Tokens.askerHashes(asker.key),
+		Now:     now,
+	}
+
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
 		attempts := &r.Attempts
 		if g.LoginID == "" {
@@ -191,6 +235,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 		s.SecondFactor, err = confirm(u, f)
 		return s.SecondFactor, err
 	})
+
 	u.Role = a.role(u, s.SecondFactor)
 	return u, s, err
 }

@@ -23,8 +23,9 @@ const (
 // pageSession is a session as the store had it. A process reads it again when an access token would have expired.
 type pageSession struct {
 	identity Identity
-	ends     time.Time // zero if the store refused the session
-	readAt   time.Time
+	// Zero if the store refused the session.
+	ends   time.Time
+	readAt time.Time
 }
 
 // LoginPage is Login for clients that use one token and never exchange it. The token is valid for AuthenticatePage only.
@@ -63,6 +64,7 @@ func (a *Service) AuthenticatePage(ctx context.Context, token string) (Identity,
 	if a.cfg.Revoked.Has(s.identity.SessionID) || !s.ends.After(now) {
 		return Identity{}, domain.ErrUnauthenticated
 	}
+
 	return s.identity, nil
 }
 
@@ -73,9 +75,11 @@ func (a *Service) readPageSession(ctx context.Context, token string, now time.Ti
 	if err != nil {
 		return pageSession{}, err
 	}
+
 	read, err, _ := a.pageReads.Do(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
+
 		s := pageSession{identity: Identity{SessionID: id}, readAt: now}
 		u, ends, err := a.cfg.Store.SessionUser(ctx, id)
 		switch {
@@ -83,11 +87,15 @@ func (a *Service) readPageSession(ctx context.Context, token string, now time.Ti
 			s.identity.UserID = u.ID
 			s.identity.Role = a.role(u, false)
 			s.ends = ends
-		case !errors.Is(err, domain.ErrUnauthenticated): // a refusal is cached, too
+		case !errors.Is(err, domain.ErrUnauthenticated):
+			// A refusal is cached, too.
 			return pageSession{}, err
 		}
-		a.pageSessions.Set(strings.Clone(token), s) // the caller's string may be part of a larger string
+
+		// The caller's string may be part of a larger string.
+		a.pageSessions.Set(strings.Clone(token), s)
 		return s, nil
 	})
+
 	return read.(pageSession), err
 }

@@ -26,8 +26,10 @@ var mainlandMobile = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
 // Phones parses mobile numbers of some countries, in the ways in which people write them. The canonical form of a number has 11 digits in mainland China, and
 // is that of E.164 (+4915112345678) elsewhere. Phones are immutable.
 type Phones struct {
-	countries []string // ISO 3166-1 codes
-	accepted  string   // says which numbers are accepted
+	// ISO 3166-1 codes.
+	countries []string
+	// Says which numbers are accepted.
+	accepted string
 }
 
 // NewPhones returns the numbers of the countries, which are ISO 3166-1 codes such as "CN". A national number that would be a
@@ -39,17 +41,21 @@ func NewPhones(countries []string) (*Phones, error) {
 		if phonenumbers.GetCountryCodeForRegion(c) == 0 {
 			return nil, fmt.Errorf("%q is not an ISO country code such as CN or DE", c)
 		}
+
 		if !slices.Contains(n.countries, c) {
 			n.countries = append(n.countries, c)
 		}
 	}
+
 	if len(n.countries) == 0 {
 		return nil, errors.New("no country")
 	}
+
 	// A country of the library has an example for each kind of number.
 	example := phonenumbers.GetExampleNumberForType(n.countries[0], phonenumbers.MOBILE)
 	n.accepted = fmt.Sprintf("must be a mobile number of %s, such as %s or %s", strings.Join(n.countries, ", "),
 		phonenumbers.Format(example, phonenumbers.NATIONAL), phonenumbers.Format(example, phonenumbers.INTERNATIONAL))
+
 	return n, nil
 }
 
@@ -75,22 +81,26 @@ func (n *Phones) Canonical(text string) (string, error) {
 
 // read parses text as a number of each country until it is an accepted number. It returns that number and its country,
 // otherwise the first interpretation of a possible length, or nil, and no country.
-func (n *Phones) read(text string) (number *phonenumbers.PhoneNumber, country string) {
+func (n *Phones) read(text string) (*phonenumbers.PhoneNumber, string) {
 	if len(text) > maxPhoneLength {
 		return nil, ""
 	}
+
 	match := writtenPhone.FindStringSubmatch(domain.Typed(text))
 	if match == nil {
 		return nil, ""
 	}
 
+	var number *phonenumbers.PhoneNumber
 	for _, region := range n.countries {
 		parsed, err := phonenumbers.Parse(match[1], region)
 		if err != nil {
 			continue
 		}
+
 		switch phonenumbers.GetNumberType(parsed) {
-		case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE: // the countries of +1 do not distinguish them
+		case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE:
+			// The countries of +1 do not distinguish them.
 			if country := phonenumbers.GetRegionCodeForNumber(parsed); slices.Contains(n.countries, country) {
 				return parsed, country
 			}
@@ -99,10 +109,12 @@ func (n *Phones) read(text string) (number *phonenumbers.PhoneNumber, country st
 				return parsed, "CN"
 			}
 		}
+
 		if number == nil && phonenumbers.IsPossibleNumber(parsed) {
 			number = parsed
 		}
 	}
+
 	return number, ""
 }
 

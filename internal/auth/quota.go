@@ -12,12 +12,24 @@ import (
 // one address can log in before a sale; one address, one network and one country cost a bounded sum a day.
 var (
 	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.
-	logins = ratelimit.Rule{Name: "logins", Burst: 120, Interval: time.Second / 5}
+	logins = ratelimit.Rule{
+		Name:     "logins",
+		Burst:    120,
+		Interval: time.Second / 5,
+	}
 	// Per known device: how often it costs a read of its user before another limit holds.
-	proofReads = ratelimit.Rule{Name: "proofs", Burst: 30, Interval: time.Second}
+	proofReads = ratelimit.Rule{
+		Name:     "proofs",
+		Burst:    30,
+		Interval: time.Second,
+	}
 	// Per phone and known device, or per phone and network of strangers: more addresses of one network bring no more codes.
-	codeResends = ratelimit.Rule{Name: "resends", Burst: 3, Interval: time.Minute}
-	codeAskers  = ratelimit.PerDay("askers", 6, 10)
+	codeResends = ratelimit.Rule{
+		Name:     "resends",
+		Burst:    3,
+		Interval: time.Minute,
+	}
+	codeAskers = ratelimit.PerDay("askers", 6, 10)
 	// Per phone: once for all strangers, and once for all devices that have logged in to it.
 	codePhones = ratelimit.PerDay("phones", 12, 20)
 	// Strangers only: per IPv4 address or IPv6 /56, and per network of 256 of them.
@@ -31,10 +43,13 @@ var (
 // codeBuckets returns the buckets of a code. Strangers and known devices share none, so that strangers, however many,
 // cannot keep the owner of a phone from a code.
 func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
-	kind, from := "stranger ", a.network
+	kind := "stranger "
+	from := a.network
 	if a.known {
-		kind, from = "known ", a.key
+		kind = "known "
+		from = a.key
 	}
+
 	buckets := []ratelimit.Bucket{
 		{Rule: codeResends, Key: phone + " " + from},
 		{Rule: codeAskers, Key: phone + " " + from},
@@ -42,16 +57,18 @@ func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
 		{Rule: codeCountries, Key: kind + country},
 		{Rule: codesInAll, Key: kind},
 	}
+
 	if !a.known {
 		buckets = append(buckets,
 			ratelimit.Bucket{Rule: codeAddresses, Key: a.key},
 			ratelimit.Bucket{Rule: codeNetworks, Key: a.network})
 	}
+
 	return buckets
 }
 
 // limit takes a call from each bucket. It returns what undoes the call. Error: *domain.RateLimitedError; nothing is taken.
-func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) (undo func(), err error) {
+func (a *Service) limit(ctx context.Context, buckets ...ratelimit.Bucket) (func(), error) {
 	if a.cfg.Quota == nil {
 		return func() {}, nil
 	}

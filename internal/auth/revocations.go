@@ -48,22 +48,33 @@ type Revocations struct {
 	now   func() time.Time
 	log   *slog.Logger
 
-	mu       sync.RWMutex
-	ended    map[string]time.Time  // session id -> keep until
-	watchers map[string][]*watcher // by session id
+	mu sync.RWMutex
+	// Session id -> keep until.
+	ended map[string]time.Time
+	// By session id.
+	watchers map[string][]*watcher
 
-	// Used by Load only.
-	from     Revocation // the row at which the next poll begins
-	nextMark Revocation // the next value of from
-	markedAt time.Time  // when from last changed
+	// The rest is used by Load only.
+
+	// The row at which the next poll begins.
+	from Revocation
+	// The next value of from.
+	nextMark Revocation
+	// When from last changed.
+	markedAt time.Time
 }
 
-// watcher waits for the end of a session.
 type watcher struct{ revoked func() }
 
 // NewRevocations returns an empty copy. Call Load before serving requests, and Run afterwards.
 func NewRevocations(store RevocationStore, now func() time.Time, log *slog.Logger) *Revocations {
-	return &Revocations{store: store, now: now, log: log, ended: map[string]time.Time{}, watchers: map[string][]*watcher{}}
+	return &Revocations{
+		store:    store,
+		now:      now,
+		log:      log,
+		ended:    map[string]time.Time{},
+		watchers: map[string][]*watcher{},
+	}
 }
 
 // Has reports whether the session is in the list.
@@ -93,6 +104,7 @@ func (r *Revocations) add(list ...Revocation) {
 		delete(r.watchers, row.SessionID)
 	}
 	r.mu.Unlock()
+
 	for _, w := range ended {
 		w.revoked()
 	}
@@ -101,7 +113,7 @@ func (r *Revocations) add(list ...Revocation) {
 // watch calls revoked once when the session ends: before Add returns, or in the poll that finds it. revoked must not
 // block. The returned function ends the watch; revoked may still be running then. Error: ErrUnauthenticated if the session
 // has ended already.
-func (r *Revocations) watch(sessionID string, revoked func()) (stop func(), err error) {
+func (r *Revocations) watch(sessionID string, revoked func()) (func(), error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ended := r.ended[sessionID]; ended {
@@ -129,23 +141,32 @@ func (r *Revocations) unwatch(sessionID string, w *watcher) {
 func (r *Revocations) Load(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx)
 	defer cancel()
+
 	now := r.now()
 	rows, err := r.store.RevocationsAfter(ctx, r.from.Seq-1, now)
 	if err == nil && r.from.Seq > 0 && (len(rows) == 0 || !rows[0].equal(r.from)) {
-		r.from, r.nextMark, r.markedAt = Revocation{}, Revocation{}, now
+		r.from = Revocation{}
+		r.nextMark = Revocation{}
+		r.markedAt = now
 		rows, err = r.store.RevocationsAfter(ctx, 0, now)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	var last Revocation
 	if len(rows) > 0 {
 		last = rows[len(rows)-1]
 		r.add(rows...)
 	}
+
 	if now.Sub(r.markedAt) >= revocationOverlap {
-		r.from, r.nextMark, r.markedAt = r.nextMark, last, now
+		r.from = r.nextMark
+		r.nextMark = last
+		r.markedAt = now
 	}
+
 	return nil
 }
 
@@ -158,7 +179,12 @@ func (r *Revocations) Run(ctx context.Context) {
 }
 
 func (r *Revocations) task(name string, every time.Duration, run func(context.Context) error) loop.Task {
-	return loop.Task{Name: name, Every: every, Log: r.log, Run: run}
+	return loop.Task{
+		Name:  name,
+		Every: every,
+		Log:   r.log,
+		Run:   run,
+	}
 }
 
 // withTimeout returns a context for one background transaction.
@@ -177,11 +203,13 @@ func (r *Revocations) purge(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
+
 	for {
 		n, err := r.purgeBatch(ctx, now)
 		if err != nil || n == 0 {
 			return err
 		}
+
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}

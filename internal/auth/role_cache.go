@@ -14,8 +14,9 @@ const roleAge = time.Second
 // roleCache holds the roles of the sessions that used a route with a role within the last second. They are few. The zero
 // value is an empty cache. It is safe for concurrent use.
 type roleCache struct {
-	mu    sync.Mutex
-	roles map[string]cachedRole // by session id
+	mu sync.Mutex
+	// By session id.
+	roles map[string]cachedRole
 }
 
 type cachedRole struct {

@@ -22,8 +22,10 @@ const totpPeriod = 30 * time.Second
 
 // SecondFactor is the authenticator app of a user (TOTP, RFC 6238).
 type SecondFactor struct {
-	Secret   []byte // sealed by SecondFactors
-	LastStep int64  // time step of the last accepted password: each password is accepted once (RFC 6238, 5.2)
+	// Sealed by SecondFactors.
+	Secret []byte
+	// Time step of the last accepted password: each password is accepted once (RFC 6238, 5.2).
+	LastStep int64
 }
 
 // SecondFactors encrypts the secrets of authenticator apps and checks their passwords. A copy of the database alone is
@@ -38,21 +40,28 @@ func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key of second factors: %w", err)
 		}
+
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
 			return nil, fmt.Errorf("key of second factors: %w", err)
 		}
+
 		f.keys = append(f.keys, aead)
 	}
+
 	if len(f.keys) == 0 {
 		return nil, errors.New("second factors need a key")
 	}
+
 	return f, nil
 }
 
-// newKey returns a new secret in the form that authenticator apps read.
 func newKey(phone string) (*otp.Key, error) {
-	return totp.Generate(totp.GenerateOpts{Issuer: tokenParty, AccountName: phone, Rand: rand.Reader})
+	return totp.Generate(totp.GenerateOpts{
+		Issuer:      tokenParty,
+		AccountName: phone,
+		Rand:        rand.Reader,
+	})
 }
 
 // seal encrypts a secret for one user. The result is not valid for another user.
@@ -98,21 +107,26 @@ func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password stri
 	case !sixDigits.MatchString(password):
 		return domain.ErrWrongTOTP
 	}
+
 	current := now.Unix() / int64(totpPeriod.Seconds())
 	for _, step := range []int64{current, current - 1, current + 1} {
 		if step <= factor.LastStep {
 			continue
 		}
+
 		valid, err := hotp.ValidateCustom(password, uint64(step), secret, hotp.ValidateOpts{ //nolint:gosec // steps are positive
-			Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1, // what authenticator apps support
+			// What authenticator apps support.
+			Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1,
 		})
 		if err != nil {
 			return fmt.Errorf("check the second factor of user %d: %w", u.ID, err)
 		}
+
 		if valid {
 			*factor = SecondFactor{Secret: f.seal(u.ID, secret), LastStep: step}
 			return nil
 		}
 	}
+
 	return domain.ErrWrongTOTP
 }

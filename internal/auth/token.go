@@ -51,9 +51,10 @@ type Tokens struct {
 	proofKeys   domain.Keyring
 	askerKeys   domain.Keyring
 	parser      *jwt.Parser
-	demo        bool // marks access tokens as those of a demo, and accepts marked ones
-	now         func() time.Time
-	verified    *cache.Cache[string, verified]
+	// Marks access tokens as those of a demo, and accepts marked ones.
+	demo     bool
+	now      func() time.Time
+	verified *cache.Cache[string, verified]
 }
 
 // maxVerified bounds the cache of verified access tokens, at about 500 bytes each.
@@ -123,7 +124,6 @@ func derive(secrets domain.Keyring, label string) domain.Keyring {
 	return domain.NewKeyring(keys...)
 }
 
-// claims is the payload of an access token.
 type claims struct {
 	jwt.RegisteredClaims
 	SessionID string      `json:"sid"`
@@ -151,17 +151,25 @@ func (c *claims) plausible(now time.Time) bool {
 // Access returns a signed access token with the lifetime ttl: at most AccessTTL, for load tests SeedTTL.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
+
 	// The claims type would encode the single audience as a list.
 	c := jwt.MapClaims{
-		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
-		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
+		"iss":  tokenParty,
+		"aud":  tokenParty,
+		"sub":  strconv.FormatInt(id.UserID, 10),
+		"sid":  id.SessionID,
+		"role": id.Role,
+		"iat":  now.Unix(),
+		"exp":  now.Add(ttl).Unix(),
 	}
+
 	if id.SecondFactor {
 		c["amr"] = []string{methodTOTP}
 	}
 	if t.demo {
 		c["demo"] = true
 	}
+
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, c)
 	token.Header["kid"] = keyID(t.accessKeys[0])
 	return token.SignedString(t.accessKeys.Signer())
@@ -181,12 +189,15 @@ func (t *Tokens) verify(token string) (verified, error) {
 		if v, err = t.parse(token); err != nil {
 			return verified{}, err
 		}
-		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
+		// The caller's string may be part of a larger string.
+		t.verified.Set(strings.Clone(token), v)
 	}
+
 	if !t.now().Before(v.expires) {
 		t.verified.Delete(token)
 		return verified{}, domain.ErrTokenExpired
 	}
+
 	return v, nil
 }
 
@@ -200,23 +211,32 @@ func (t *Tokens) parse(token string) (verified, error) {
 	case err != nil:
 		return verified{}, domain.ErrUnauthenticated
 	}
+
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || c.SessionID == "" || c.Demo && !t.demo || !c.plausible(t.now()) {
 		return verified{}, domain.ErrUnauthenticated
 	}
-	identity := Identity{UserID: id, SessionID: c.SessionID, Role: c.Role, SecondFactor: slices.Contains(c.Methods, methodTOTP)}
+
+	identity := Identity{
+		UserID:       id,
+		SessionID:    c.SessionID,
+		Role:         c.Role,
+		SecondFactor: slices.Contains(c.Methods, methodTOTP),
+	}
+
 	return verified{identity: identity, expires: c.ExpiresAt.Time}, nil
 }
 
-// keyID returns the kid of a key.
 func keyID(k domain.Key) string { return fmt.Sprintf("%08x", k.ID) }
 
 // verificationKeys returns the keys that may have signed a token: the one that its kid names, or all for a token without
 // kid, as servers before the key ids signed them.
 func (t *Tokens) verificationKeys(token *jwt.Token) (any, error) {
-	if _, ok := token.Header["crit"]; ok { // extensions that must be understood (RFC 7515, 4.1.11); there are none
+	// Extensions that must be understood (RFC 7515, 4.1.11); there are none.
+	if _, ok := token.Header["crit"]; ok {
 		return nil, domain.ErrUnauthenticated
 	}
+
 	kid, named := token.Header["kid"]
 	var set jwt.VerificationKeySet
 	for _, k := range t.accessKeys {
@@ -224,7 +244,9 @@ func (t *Tokens) verificationKeys(token *jwt.Token) (any, error) {
 			set.Keys = append(set.Keys, k.Secret)
 		}
 	}
-	return set, nil // an empty set is an error of the parser
+
+	// An empty set is an error of the parser.
+	return set, nil
 }
 
 // refresh returns the refresh token of a session's generation: both in plain text, with a signature. Tokens of earlier
@@ -235,24 +257,27 @@ func (t *Tokens) refresh(sessionID string, generation int64) string {
 }
 
 // parseRefresh verifies the signature of a refresh token and parses it. Error: ErrUnauthenticated.
-func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64, err error) {
+func (t *Tokens) parseRefresh(token string) (string, int64, error) {
 	i := strings.LastIndexByte(token, '.')
 	if i < 0 {
 		return "", 0, domain.ErrUnauthenticated
 	}
+
 	body := token[:i]
 	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
 	if err != nil || !t.refreshKeys.Any(func(key []byte) bool { return hmac.Equal(sum, mac(key, body)) }) {
 		return "", 0, domain.ErrUnauthenticated
 	}
+
 	sessionID, gen, _ := strings.Cut(body, ".")
-	if generation, err = strconv.ParseInt(gen, 10, 64); err != nil {
+	generation, err := strconv.ParseInt(gen, 10, 64)
+	if err != nil {
 		return "", 0, domain.ErrUnauthenticated
 	}
+
 	return sessionID, generation, nil
 }
 
-// pageToken returns the only token of a session of LoginPage.
 func (t *Tokens) pageToken(sessionID string) string { return signPage(t.pageKeys.Signer(), sessionID) }
 
 func signPage(key []byte, sessionID string) string {
@@ -260,12 +285,13 @@ func signPage(key []byte, sessionID string) string {
 }
 
 // parsePageToken verifies the token of LoginPage and returns the session. Error: ErrUnauthenticated.
-func (t *Tokens) parsePageToken(token string) (sessionID string, err error) {
-	sessionID, _, _ = strings.Cut(token, ".")
+func (t *Tokens) parsePageToken(token string) (string, error) {
+	sessionID, _, _ := strings.Cut(token, ".")
 	if !t.pageKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signPage(key, sessionID))) }) {
 		return "", domain.ErrUnauthenticated
 	}
-	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory
+	// A substring would keep the whole request in memory.
+	return strings.Clone(sessionID), nil
 }
 
 // codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
@@ -274,20 +300,21 @@ func (t *Tokens) codeHash(loginID, code string) []byte {
 	return mac(t.codeKeys.Signer(), loginID+"/"+code)
 }
 
-// isCode reports whether hash is that of a login code.
 func (t *Tokens) isCode(hash []byte, loginID, code string) bool {
 	return t.codeKeys.Any(func(key []byte) bool { return hmac.Equal(hash, mac(key, loginID+"/"+code)) })
 }
 
 func mac(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text)) // never fails (hash.Hash)
+	// Never fails (hash.Hash).
+	h.Write([]byte(text))
 	return h.Sum(nil)
 }
 
 // NewSessionID returns 128 random bits in hexadecimal.
 func NewSessionID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
+	// Never fails (crypto/rand).
+	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
