@@ -1,3 +1,3 @@
-// Package payment implements payment providers (domain.PaymentProvider). The only one is a sandbox, which behaves like
-// a real provider but moves no money.
+// Package payment implements payment providers (domain.PaymentProvider): HTTP calls the API of docs/payment-provider.json,
+// and Sandbox behaves like a provider without moving money.
 package payment

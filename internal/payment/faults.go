@@ -9,11 +9,16 @@ import (
 
 // Faults configures the errors of a Sandbox, for all payments alike. The zero value has no errors.
 type Faults struct {
-	Delay         time.Duration // time until the first notice of a payment; 0 means sandboxDelay (300 ms)
-	Repeat        int           // how often a notice is repeated after a successful answer
-	Lose          int           // how many calls of the webhook are lost before one arrives
-	Fail          bool          // all payments fail
-	RefuseRefunds int           // how often each refund is refused
+	// Time until the first notice of a payment; 0 means sandboxDelay (300 ms).
+	Delay time.Duration
+	// How often a notice is repeated after a successful answer.
+	Repeat int
+	// How many calls of the webhook are lost before one arrives.
+	Lose int
+	// All payments fail.
+	Fail bool
+	// How often each refund is refused.
+	RefuseRefunds int
 }
 
 func (f Faults) delay() time.Duration {
@@ -29,6 +34,7 @@ func (f *Faults) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
+
 	for word := range strings.SplitSeq(string(text), ",") {
 		name, value, given := strings.Cut(strings.TrimSpace(word), "=")
 		var err error
@@ -42,15 +48,18 @@ func (f *Faults) UnmarshalText(text []byte) error {
 		case "refuse-refunds":
 			f.RefuseRefunds, err = strconv.Atoi(value)
 		case "fail":
-			if f.Fail = true; given {
+			f.Fail = true
+			if given {
 				return fmt.Errorf("%q: fail takes no value", word)
 			}
 		default:
 			return fmt.Errorf("%q is none of delay=3s, repeat=2, lose=1, fail, refuse-refunds=2", word)
 		}
+
 		if err != nil || f.Delay < 0 || f.Repeat < 0 || f.Lose < 0 || f.RefuseRefunds < 0 {
 			return fmt.Errorf("%q has an invalid value", word)
 		}
 	}
+
 	return nil
 }

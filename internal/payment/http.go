@@ -26,8 +26,10 @@ const callTimeout = 3 * time.Second
 
 // HTTPConfig configures an HTTP provider. All fields are required.
 type HTTPConfig struct {
-	URL     string         // of the provider, without a path of docs/payment-provider.json
-	Secrets domain.Keyring // sign the calls and the notices
+	// Of the provider, without a path of docs/payment-provider.json.
+	URL string
+	// Sign the calls and the notices.
+	Secrets domain.Keyring
 	Now     func() time.Time
 }
 
@@ -44,11 +46,11 @@ func NewHTTP(cfg HTTPConfig) *HTTP {
 	return &HTTP{cfg: cfg, client: webhook.NewHTTPClient(callTimeout)}
 }
 
-// remotePayment is a payment in the answer of a provider.
 type remotePayment struct {
 	Status      string `json:"status"`
 	CheckoutURL string `json:"checkout_url"`
-	notice      []byte // the whole answer, which has the fields of a notice
+	// The whole answer, which has the fields of a notice.
+	notice []byte
 }
 
 var errUnknownPayment = errors.New("the provider does not know the payment")
@@ -56,12 +58,22 @@ var errUnknownPayment = errors.New("the provider does not know the payment")
 // call sends a payment to one of the provider's paths. The error is errUnknownPayment after status 404.
 func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remotePayment, error) {
 	body, err := json.Marshal(map[string]any{
-		"provider_ref": p.Ref, "order_id": strconv.FormatInt(p.OrderID, 10), "amount": p.Amount, "currency": p.Currency,
+		"provider_ref": p.Ref,
+		"order_id":     strconv.FormatInt(p.OrderID, 10),
+		"amount":       p.Amount,
+		"currency":     p.Currency,
 	})
 	if err != nil {
 		return remotePayment{}, err
 	}
-	api := webhook.Client{URL: h.cfg.URL + path, Secret: h.cfg.Secrets.Signer(), Now: h.cfg.Now, HTTP: h.client}
+
+	api := webhook.Client{
+		URL:    h.cfg.URL + path,
+		Secret: h.cfg.Secrets.Signer(),
+		Now:    h.cfg.Now,
+		HTTP:   h.client,
+	}
+
 	answer, err := api.Post(ctx, body)
 	switch {
 	case err != nil:
@@ -71,6 +83,7 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 	case answer.Err() != nil:
 		return remotePayment{}, answer.Err()
 	}
+
 	got := struct {
 		remotePayment
 		Ref string `json:"provider_ref"`
@@ -78,6 +91,7 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 	if err := json.Unmarshal(answer.Body, &got); err != nil || got.Ref != p.Ref {
 		return remotePayment{}, errors.New("the answer is not about this payment")
 	}
+
 	got.notice = answer.Body
 	return got.remotePayment, nil
 }
@@ -114,8 +128,10 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if _, final := resultOf(got.Status); !final {
 		return nil, nil
 	}
+
 	n, err := parse(got.notice)
-	n.Ref, n.Queried = p.Ref, true
+	n.Ref = p.Ref
+	n.Queried = true
 	return &n, err
 }
 

@@ -39,27 +39,36 @@ type Inquiry struct {
 
 // Run queries payments until ctx ends.
 func (i Inquiry) Run(ctx context.Context) {
-	loop.Task{Name: "query payments", Every: inquiryEvery, Log: i.Log, Run: i.QueryDue}.Loop(ctx)
+	loop.Task{
+		Name:  "query payments",
+		Every: inquiryEvery,
+		Log:   i.Log,
+		Run:   i.QueryDue,
+	}.Loop(ctx)
 }
 
 // QueryDue queries all payments that are due. It returns the first error after it has processed the others.
-func (i Inquiry) QueryDue(ctx context.Context) (failed error) {
+func (i Inquiry) QueryDue(ctx context.Context) error {
+	var failed error
 	for ctx.Err() == nil {
 		due, err := i.Store.DueInquiries(ctx, HTTPName, inquiryBatch, inquiryPause)
 		if err != nil {
 			return cmp.Or(failed, err)
 		}
+
 		errs := make([]error, len(due))
 		var queries sync.WaitGroup
 		for n, p := range due {
 			queries.Go(func() { errs[n] = i.query(ctx, p) })
 		}
+
 		queries.Wait()
 		failed = cmp.Or(failed, cmp.Or(errs...))
 		if len(due) < inquiryBatch {
 			return failed
 		}
 	}
+
 	return ctx.Err()
 }
 
@@ -71,9 +80,11 @@ func (i Inquiry) query(ctx context.Context, p domain.Payment) error {
 	case err == nil:
 		err = i.Store.NoteQueried(ctx, p)
 	}
+
 	if err != nil {
 		return fmt.Errorf("query of payment %s: %w", p.Ref, err)
 	}
+
 	return nil
 }
 

@@ -13,8 +13,10 @@ import (
 
 // results are the payments' statuses that a provider reports, by their words in a notice.
 var results = map[string]domain.PaymentStatus{
-	"succeeded": domain.PaymentSucceeded, "failed": domain.PaymentFailed,
-	"refunded": domain.PaymentRefunded, "disputed": domain.PaymentDisputed,
+	"succeeded": domain.PaymentSucceeded,
+	"failed":    domain.PaymentFailed,
+	"refunded":  domain.PaymentRefunded,
+	"disputed":  domain.PaymentDisputed,
 }
 
 // resultOf returns the result that a status of a notice means. It returns false for any other, such as pending.
@@ -25,12 +27,14 @@ func resultOf(status string) (domain.PaymentStatus, bool) {
 
 // notice is the body of a webhook call. Other fields are ignored.
 type notice struct {
-	Ref       string          `json:"provider_ref"`
-	OrderID   json.RawMessage `json:"order_id"` // a string, or a number from a provider with 64-bit numbers
-	Amount    json.RawMessage `json:"amount"`   // likewise
-	Currency  string          `json:"currency"` // optional
-	Status    string          `json:"status"`
-	Timestamp json.RawMessage `json:"timestamp"` // informational; the signature has its own time
+	Ref string `json:"provider_ref"`
+	// A string, or a number from a provider with 64-bit numbers.
+	OrderID  json.RawMessage `json:"order_id"`
+	Amount   json.RawMessage `json:"amount"`   // likewise
+	Currency string          `json:"currency"` // optional
+	Status   string          `json:"status"`
+	// Informational; the signature has its own time.
+	Timestamp json.RawMessage `json:"timestamp"`
 }
 
 // maxRef is the length of the longest reference that the database can store.
@@ -42,7 +46,6 @@ func isRef(s string) bool {
 	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// readNotice verifies and parses a notice. Errors: domain.ErrUnauthenticated, *domain.InvalidError.
 func readNotice(secrets domain.Keyring, signature string, body []byte, now time.Time) (domain.PaymentNotice, error) {
 	if err := webhook.Verify(secrets, body, signature, now); err != nil {
 		return domain.PaymentNotice{}, err
@@ -65,6 +68,7 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	if isRef(n.Ref) {
 		read.Ref = n.Ref
 	}
+
 	amount := wholeNumber.FindStringSubmatch(unquoted(n.Amount))
 	result, known := resultOf(n.Status)
 	switch {
@@ -82,6 +86,7 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	if err != nil {
 		return read, domain.Invalid("amount", "is out of range")
 	}
+
 	read.Currency = strings.ToUpper(strings.TrimSpace(n.Currency))
 	read.Result = result
 	return read, nil

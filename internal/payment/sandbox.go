@@ -31,7 +31,8 @@ const (
 
 // SandboxConfig configures a Sandbox. All fields but Faults are required.
 type SandboxConfig struct {
-	Secrets domain.Keyring // sign the notices
+	// Sign the notices.
+	Secrets domain.Keyring
 	Now     func() time.Time
 	Log     *slog.Logger
 	Faults  Faults
@@ -42,23 +43,31 @@ type SandboxConfig struct {
 // stores nothing. After a restart, a payment without a delivered notice must be created again, with the same reference.
 // It is safe for concurrent use.
 type Sandbox struct {
-	cfg       SandboxConfig
-	client    *http.Client
-	postSlots chan struct{} // semaphore with one element per call in progress
+	cfg    SandboxConfig
+	client *http.Client
+	// Semaphore with one element per call in progress.
+	postSlots chan struct{}
 
-	mu      sync.Mutex
-	url     string          // of the webhook; empty unless Run is active
-	pending map[string]bool // references whose notice is not delivered yet
-	refused map[string]int  // number of refused refunds, by reference
-	stop    context.Context // ends when Run does
-	work    sync.WaitGroup
+	mu sync.Mutex
+	// The url of the webhook; empty unless Run is active.
+	url string
+	// References whose notice is not delivered yet.
+	pending map[string]bool
+	// Number of refused refunds, by reference.
+	refused map[string]int
+	// Ends when Run does.
+	stop context.Context
+	work sync.WaitGroup
 }
 
 // NewSandbox returns a sandbox, which accepts payments while Run is active.
 func NewSandbox(cfg SandboxConfig) *Sandbox {
 	return &Sandbox{
-		cfg: cfg, client: webhook.NewHTTPClient(postTimeout), postSlots: make(chan struct{}, maxConcurrentPosts),
-		pending: map[string]bool{}, refused: map[string]int{},
+		cfg:       cfg,
+		client:    webhook.NewHTTPClient(postTimeout),
+		postSlots: make(chan struct{}, maxConcurrentPosts),
+		pending:   map[string]bool{},
+		refused:   map[string]int{},
 	}
 }
 
@@ -69,12 +78,16 @@ var errNotRunning = errors.New("the sandbox is not running")
 // webhook have ended.
 func (s *Sandbox) Run(ctx context.Context, webhook string) {
 	s.mu.Lock()
-	s.url, s.stop = webhook, ctx
+	s.url = webhook
+	s.stop = ctx
 	s.mu.Unlock()
+
 	<-ctx.Done()
+
 	s.mu.Lock()
 	s.url = ""
 	s.mu.Unlock()
+
 	s.work.Wait()
 	s.client.CloseIdleConnections()
 }
@@ -84,24 +97,29 @@ func (s *Sandbox) Create(_ context.Context, payment *domain.Payment) error { //n
 	p := *payment
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.url == "" {
 		return errNotRunning
 	}
 	if s.pending[p.Ref] {
 		return nil
 	}
+
 	s.pending[p.Ref] = true
-	ctx, url := s.stop, s.url
+	ctx := s.stop
+	url := s.url
 	s.work.Go(func() {
 		defer func() {
 			s.mu.Lock()
 			delete(s.pending, p.Ref)
 			s.mu.Unlock()
 		}()
+
 		if loop.Sleep(ctx, s.cfg.Faults.delay()) == nil {
 			s.deliver(ctx, url, p)
 		}
 	})
+
 	return nil
 }
 
@@ -128,30 +146,42 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 	if s.cfg.Faults.Fail {
 		status = domain.PaymentFailed
 	}
+
 	body, err := json.Marshal(map[string]any{
-		"provider_ref": p.Ref, "order_id": strconv.FormatInt(p.OrderID, 10), "amount": p.Amount, "currency": p.Currency,
-		"status": status.String(), "timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
+		"provider_ref": p.Ref,
+		"order_id":     strconv.FormatInt(p.OrderID, 10),
+		"amount":       p.Amount,
+		"currency":     p.Currency,
+		"status":       status.String(),
+		"timestamp":    s.cfg.Now().UTC().Format(time.RFC3339),
 	})
 	if err != nil {
 		s.cfg.Log.Error("sandbox: encode the notice of a payment", "provider_ref", p.Ref, "err", err)
 		return
 	}
-	delivered, pause := 0, firstPause
+
+	delivered := 0
+	pause := firstPause
 	for post := range maxPosts {
 		lost := post < s.cfg.Faults.Lose
 		if !lost {
 			err = s.post(ctx, url, body)
 		}
+
 		if !lost && err == nil {
-			if delivered++; delivered > s.cfg.Faults.Repeat {
+			delivered++
+			if delivered > s.cfg.Faults.Repeat {
 				return
 			}
 		}
+
 		if loop.Sleep(ctx, pause) != nil {
 			return
 		}
+
 		pause = min(2*pause, lastPause)
 	}
+
 	if delivered == 0 {
 		s.cfg.Log.Warn("sandbox: the notice of a payment was not delivered", "provider_ref", p.Ref, "err", err)
 	}
@@ -164,10 +194,18 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	hook := webhook.Client{URL: url, Secret: s.cfg.Secrets.Signer(), Now: s.cfg.Now, HTTP: s.client}
+
+	hook := webhook.Client{
+		URL:    url,
+		Secret: s.cfg.Secrets.Signer(),
+		Now:    s.cfg.Now,
+		HTTP:   s.client,
+	}
+
 	answer, err := hook.Post(ctx, body)
 	if err != nil {
 		return err
 	}
+
 	return answer.Err()
 }
