@@ -32,12 +32,15 @@ func widen(img *image.YCbCr) {
 		luma[v] = sample(float64(v-black) / lumaRange)
 		chroma[v] = sample((float64(v-neutral)/chromaRange*0xff + neutral) / 0xff)
 	}
+
 	for i, v := range img.Y {
 		img.Y[i] = luma[v]
 	}
+
 	for i, v := range img.Cb {
 		img.Cb[i] = chroma[v]
 	}
+
 	for i, v := range img.Cr {
 		img.Cr[i] = chroma[v]
 	}
@@ -58,10 +61,12 @@ func toSRGB(img *image.RGBA, cmyk bool, profile []byte) (err error) {
 	if convert == nil {
 		return nil
 	}
+
 	for at := 0; at < len(img.Pix); at += 4 {
 		convert(img.Pix[at : at+4 : at+4])
 		img.Pix[at+3] = 0xff
 	}
+
 	return nil
 }
 
@@ -72,6 +77,7 @@ func conversion(file []byte, cmyk bool) func(pixel []byte) {
 	if cmyk {
 		channels = 4
 	}
+
 	profile := profileOf(file)
 
 	switch {
@@ -86,7 +92,9 @@ func conversion(file []byte, cmyk bool) func(pixel []byte) {
 				for c := range channels {
 					from[c] = float64(pixel[c]) / 0xff
 				}
+
 				to.TransformGeneral(out[:], from[:])
+
 				for c := range 3 {
 					pixel[c] = sample(out[c])
 				}
@@ -99,6 +107,7 @@ func conversion(file []byte, cmyk bool) func(pixel []byte) {
 			pixel[0], pixel[1], pixel[2] = color.CMYKToRGB(pixel[0], pixel[1], pixel[2], pixel[3])
 		}
 	}
+
 	return nil
 }
 
@@ -123,14 +132,15 @@ func transformer(profile *icc.Profile, channels int) *icc.Pipeline {
 		mapGamut   = false
 		optimize   = true
 	)
+
 	to, err := profile.CreateTransformerToSRGB(icc.PerceptualRenderingIntent, blackPoint, channels, clip, mapGamut, optimize)
 	if err != nil {
 		return nil
 	}
+
 	return to
 }
 
-// profileOf returns a profile, or nil if it cannot be read. It checks the numbers by which the library allocates memory.
 func profileOf(file []byte) *icc.Profile {
 	const (
 		header = 132 // with the number of tags
@@ -139,6 +149,7 @@ func profileOf(file []byte) *icc.Profile {
 	if len(file) < header || len(file) > maxProfile {
 		return nil
 	}
+
 	tags := int(binary.BigEndian.Uint32(file[header-4:]))
 	if tags > (len(file)-header)/entry {
 		return nil
@@ -157,6 +168,7 @@ func profileOf(file []byte) *icc.Profile {
 	if err != nil {
 		return nil
 	}
+
 	return profile
 }
 
@@ -167,6 +179,7 @@ func bounded(tag []byte) bool {
 		position  = 24 // of the offset of the colour table
 		precision = 16 // in the table: the size of an entry
 	)
+
 	kind := string(tag[:min(4, len(tag))])
 	if kind == "curv" {
 		return curveIsThere(tag)
@@ -180,6 +193,7 @@ func bounded(tag []byte) bool {
 		if at < 0 {
 			break
 		}
+
 		rest = rest[at:]
 		if !curveIsThere(rest) {
 			return false
@@ -190,11 +204,12 @@ func bounded(tag []byte) bool {
 	if table == 0 {
 		return true
 	}
+
 	return table+precision < len(tag) && (tag[table+precision] == 1 || tag[table+precision] == 2)
 }
 
-// curveIsThere reports whether a curve has as many points as it says.
 func curveIsThere(curve []byte) bool {
-	const head = 12 // with the number of points
+	// With the number of points.
+	const head = 12
 	return len(curve) >= head && int(binary.BigEndian.Uint32(curve[head-4:])) <= (len(curve)-head)/2
 }

@@ -18,14 +18,17 @@ func tiffTag(tiff []byte, tag uint16) int {
 	if len(tiff) < 8 {
 		return 1
 	}
+
 	var order binary.ByteOrder = binary.BigEndian
 	if tiff[0] == 'I' {
 		order = binary.LittleEndian
 	}
+
 	start := int64(order.Uint32(tiff[4:]))
 	if start+2 > int64(len(tiff)) {
 		return 1
 	}
+
 	entries := tiff[start+2:]
 	for n := int(order.Uint16(tiff[start:])); n > 0 && len(entries) >= 12; n, entries = n-1, entries[12:] {
 		if order.Uint16(entries) == tag {
@@ -35,6 +38,7 @@ func tiffTag(tiff []byte, tag uint16) int {
 			return 1
 		}
 	}
+
 	return 1
 }
 
@@ -43,8 +47,11 @@ func upright(img *image.RGBA, orientation int) *image.RGBA {
 	if orientation <= 1 {
 		return img
 	}
+
 	size := img.Bounds().Size()
-	w, h := size.X, size.Y
+	w := size.X
+	h := size.Y
+
 	// source returns the point of the stored picture that is shown at (x, y).
 	source := [...]func(x, y int) (int, int){
 		2: func(x, y int) (int, int) { return w - 1 - x, y },
@@ -55,9 +62,12 @@ func upright(img *image.RGBA, orientation int) *image.RGBA {
 		7: func(x, y int) (int, int) { return w - 1 - y, h - 1 - x },
 		8: func(x, y int) (int, int) { return w - 1 - y, x },
 	}[orientation]
+
 	if orientation >= 5 {
-		size.X, size.Y = h, w
+		size.X = h
+		size.Y = w
 	}
+
 	out := image.NewRGBA(image.Rectangle{Max: size})
 	for y := range size.Y {
 		for x := range size.X {
@@ -65,5 +75,6 @@ func upright(img *image.RGBA, orientation int) *image.RGBA {
 			out.SetRGBA(x, y, img.RGBAAt(sx, sy))
 		}
 	}
+
 	return out
 }

@@ -13,11 +13,16 @@ import (
 // file is never believed: the readers of metadata in libraries allocate what a file claims, up to 4 GB, and inflate
 // profiles without a limit.
 type parts struct {
-	exif    []byte      // a TIFF header and its directories, or nil
-	profile []byte      // an ICC profile, or nil
-	still   []byte      // the file to decode
-	at      image.Point // where its picture lies on the canvas
-	memory  int         // bytes that its decoder allocates
+	// A TIFF header and its directories, or nil.
+	exif []byte
+	// An ICC profile, or nil.
+	profile []byte
+	// The file to decode.
+	still []byte
+	// Where its picture lies on the canvas.
+	at image.Point
+	// Bytes that its decoder allocates.
+	memory int
 }
 
 // maxProfile bounds a colour profile. Those of printing presses have up to 3 MB.
@@ -33,13 +38,17 @@ var (
 // and four for each pixel of a file in RGB or CMYK.
 func jpegParts(file []byte, header image.Config) (parts, error) {
 	p := parts{still: file}
+
 	var (
 		frame       []byte
 		progressive bool
-		adobe       bool // Adobe's marker says how the channels are stored
-		transformed bool // as YCbCr or YCCK instead of RGB or CMYK
+		// Adobe's marker says how the channels are stored.
+		adobe bool
+		// As YCbCr or YCCK instead of RGB or CMYK.
+		transformed bool
 		profile     [256][]byte
 	)
+
 	for marker, data := range jpegSegments(file) {
 		switch {
 		case marker >= 0xc0 && marker <= 0xc2:
@@ -54,25 +63,33 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 			transformed = data[11] != 0
 		}
 	}
+
 	p.profile = bytes.Join(profile[:], nil)
 
-	const components = 6 // where those of a frame begin: an identifier, the sampling factors, and a table
+	// Where those of a frame begin: an identifier, the sampling factors, and a table.
+	const components = 6
 	if len(frame) < components+3 || len(frame) < components+3*int(frame[5]) {
 		return parts{}, refused("cannot be read: a JPEG file without a frame")
 	}
+
 	frame = frame[components : components+3*int(frame[5])]
 	if len(frame) == 3*4 && !adobe {
 		return parts{}, refused("is in CMYK and does not say in which form. Save it as RGB")
 	}
 
-	const edge = 8 // of a block
-	wide, high := int(frame[1]>>4), int(frame[1]&15)
+	// Of a block.
+	const edge = 8
+	wide := int(frame[1] >> 4)
+	high := int(frame[1] & 15)
 	if len(frame) == 3 {
-		wide, high = 1, 1
+		wide = 1
+		high = 1
 	}
+
 	if wide == 0 || high == 0 {
 		return parts{}, refused("cannot be read: a JPEG file without samples")
 	}
+
 	units := (header.Width + edge*wide - 1) / (edge * wide) * ((header.Height + edge*high - 1) / (edge * high))
 	for c := 1; c < len(frame); c += 3 {
 		blocks := int(frame[c]>>4) * int(frame[c]&15)
@@ -81,13 +98,16 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 		}
 		p.memory += units * blocks * edge * edge
 	}
+
 	if progressive {
 		p.memory *= 5
 	}
+
 	rgb := len(frame) == 3*3 && (adobe && !transformed || frame[0] == 'R' && frame[3] == 'G' && frame[6] == 'B')
 	if rgb || len(frame) == 3*4 {
 		p.memory += 4 * header.Width * header.Height
 	}
+
 	return p, nil
 }
 
@@ -95,6 +115,7 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 // between segments.
 func jpegSegments(file []byte) iter.Seq2[byte, []byte] {
 	const scan, restart0, restart7, end = 0xda, 0xd0, 0xd7, 0xd9
+
 	return func(yield func(byte, []byte) bool) {
 		for at := 2; at+1 < len(file); {
 			marker := file[at+1]
@@ -113,10 +134,12 @@ func jpegSegments(file []byte) iter.Seq2[byte, []byte] {
 			if length < 2 {
 				return
 			}
+
 			next := min(at+2+length, len(file))
 			if !yield(marker, file[at+4:next]) {
 				return
 			}
+
 			at = next
 		}
 	}
@@ -130,13 +153,18 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 	for kind, data := range pngChunks(file) {
 		switch {
 		case kind == "IHDR" && len(data) >= 13:
-			if data[9] == 3 { // a palette
+			// A palette.
+			if data[9] == 3 {
 				pixel = 1
 			}
-			if data[8] == 16 { // bits
+
+			// Bits.
+			if data[8] == 16 {
 				pixel = 8
 			}
-			if data[12] != 0 { // interlaced: the passes are pictures, too
+
+			// Interlaced: the passes are pictures, too.
+			if data[12] != 0 {
 				pixel *= 2
 			}
 		case kind == "eXIf":
@@ -145,6 +173,7 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 			p.profile = inflated(data)
 		}
 	}
+
 	p.memory = pixel * header.Width * header.Height
 	return p, nil
 }
@@ -156,20 +185,23 @@ func inflated(chunk []byte) []byte {
 	if !found || len(compressed) == 0 || compressed[0] != 0 {
 		return nil
 	}
+
 	r, err := zlib.NewReader(bytes.NewReader(compressed[1:]))
 	if err != nil {
 		return nil
 	}
+
 	profile, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
 	if err != nil || len(profile) > maxProfile {
 		return nil
 	}
+
 	return profile
 }
 
-// pngChunks returns the types and data of the chunks of a PNG file.
 func pngChunks(file []byte) iter.Seq2[string, []byte] {
 	const signature, head, checksum = 8, 8, 4
+
 	return func(yield func(string, []byte) bool) {
 		rest := file[min(signature, len(file)):]
 		for len(rest) >= head {
@@ -191,6 +223,7 @@ func webpParts(file []byte, header image.Config) (parts, error) {
 	p := parts{still: file}
 	pixels := header.Width * header.Height
 	animated := false
+
 	for kind, data := range webpChunks(file[signature:]) {
 		switch {
 		case kind == "ICCP":
@@ -209,11 +242,13 @@ func webpParts(file []byte, header image.Config) (parts, error) {
 			if err != nil {
 				return parts{}, err
 			}
+
 			p.still = frame.still
 			p.at = frame.at
 			p.memory += frame.memory
 		}
 	}
+
 	p.memory = max(p.memory, pixels)
 	return p, nil
 }
@@ -221,10 +256,12 @@ func webpParts(file []byte, header image.Config) (parts, error) {
 // frameParts makes a file from a frame of an animation, which the decoder does not know: from the place and size of the
 // frame and the same chunks as in the file of a still picture.
 func frameParts(frame []byte) (parts, error) {
-	const head = 16 // x, y, width and height in 3 bytes each, 3 bytes of duration, and flags
+	// X, y, width and height in 3 bytes each, 3 bytes of duration, and flags.
+	const head = 16
 	if len(frame) < head {
 		return parts{}, refused("cannot be read: an animation without a frame")
 	}
+
 	size := frame[6:12]
 	chunks := frame[head:]
 
@@ -249,9 +286,9 @@ func frameParts(frame []byte) (parts, error) {
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// webpChunks returns the types and data of chunks of a WebP file.
 func webpChunks(rest []byte) iter.Seq2[string, []byte] {
 	const head = 8
+
 	return func(yield func(string, []byte) bool) {
 		for len(rest) >= head {
 			kind := string(rest[:4])

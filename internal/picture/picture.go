@@ -24,10 +24,12 @@ import (
 
 // Picture is a picture as buyers see it. It never changes.
 type Picture struct {
-	ID            string // the SHA-256 of JPEG in hexadecimal digits
+	// The SHA-256 of JPEG in hexadecimal digits.
+	ID            string
 	Width, Height int
-	JPEG          []byte // at most maxSize
-	CreatedAt     time.Time
+	// At most maxSize.
+	JPEG      []byte
+	CreatedAt time.Time
 }
 
 // The limits of an upload and of the picture made from it.
@@ -41,7 +43,8 @@ const (
 
 // format is a file format that can be uploaded.
 type format struct {
-	magic   string // the first bytes; a ? matches any byte
+	// The first bytes; a ? matches any byte.
+	magic   string
 	config  func(io.Reader) (image.Config, error)
 	inspect func(file []byte, header image.Config) (parts, error)
 	decode  func(io.Reader) (image.Image, error)
@@ -55,7 +58,6 @@ var formats = []format{
 	{"GIF8?a", gif.DecodeConfig, gifParts, gif.Decode},
 }
 
-// refused returns the error of an upload that is not used.
 func refused(reason string, args ...any) error { return domain.Invalid("image", reason, args...) }
 
 // Convert makes a picture from an uploaded JPEG, PNG, WebP or GIF file: upright, in sRGB, at most maxSide wide and high, on
@@ -81,6 +83,7 @@ func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) 
 	if err != nil {
 		return Picture{}, err
 	}
+
 	if file.memory > maxDecoded {
 		return Picture{}, refused("is too large: %d × %d pixels of this kind take %d MB of memory to decode, and at most %d MB are used. Reduce it",
 			header.Width, header.Height, file.memory>>20, maxDecoded>>20)
@@ -99,6 +102,7 @@ func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) 
 	if err != nil {
 		return Picture{}, err
 	}
+
 	_, cmyk := img.(*image.CMYK)
 	if err := toSRGB(reduced, cmyk, file.profile); err != nil {
 		return Picture{}, err
@@ -108,10 +112,10 @@ func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) 
 	if err != nil {
 		return Picture{}, err
 	}
+
 	return Converted(encoded, at)
 }
 
-// unavailable returns the error of a conversion whose context has ended.
 func unavailable(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 }
@@ -122,8 +126,16 @@ func Converted(encoded []byte, at time.Time) (Picture, error) {
 	if err != nil {
 		return Picture{}, fmt.Errorf("decode a picture: %w", err)
 	}
+
 	sum := sha256.Sum256(encoded)
-	return Picture{ID: hex.EncodeToString(sum[:]), Width: size.Width, Height: size.Height, JPEG: encoded, CreatedAt: at}, nil
+
+	return Picture{
+		ID:        hex.EncodeToString(sum[:]),
+		Width:     size.Width,
+		Height:    size.Height,
+		JPEG:      encoded,
+		CreatedAt: at,
+	}, nil
 }
 
 func formatOf(file []byte) *format {
@@ -131,14 +143,17 @@ func formatOf(file []byte) *format {
 		if len(file) < len(f.magic) {
 			continue
 		}
+
 		match := true
 		for k := range len(f.magic) {
 			match = match && (f.magic[k] == '?' || f.magic[k] == file[k])
 		}
+
 		if match {
 			return &formats[i]
 		}
 	}
+
 	return nil
 }
 

@@ -46,7 +46,11 @@ func moved(img image.Image, by image.Point) image.Image {
 func averaged(ctx context.Context, img image.Image, canvas image.Point, most int) (*image.RGBA, error) {
 	op := draw.Over
 	if cmyk, ok := img.(*image.CMYK); ok {
-		img = &image.RGBA{Pix: cmyk.Pix, Stride: cmyk.Stride, Rect: cmyk.Rect}
+		img = &image.RGBA{
+			Pix:    cmyk.Pix,
+			Stride: cmyk.Stride,
+			Rect:   cmyk.Rect,
+		}
 		op = draw.Src
 	}
 
@@ -59,6 +63,7 @@ func averaged(ctx context.Context, img image.Image, canvas image.Point, most int
 		if ctx.Err() != nil {
 			return nil, unavailable(ctx)
 		}
+
 		for x := 0; x < canvas.X; x += part.Rect.Dx() {
 			draw.Draw(part, part.Rect, image.White, image.Point{}, draw.Src)
 			draw.Draw(part, img.Bounds().Sub(image.Pt(x, y)), img, img.Bounds().Min, op)
@@ -69,12 +74,15 @@ func averaged(ctx context.Context, img image.Image, canvas image.Point, most int
 		if rows < block && y < canvas.Y-1 {
 			continue
 		}
+
 		for i, sum := range sums {
 			n := uint64(rows * min(block, canvas.X-i/4*block))     //nolint:gosec // positive
 			out.Pix[y/block*out.Stride+i] = uint8((sum + n/2) / n) //nolint:gosec // an average of bytes
 		}
+
 		clear(sums)
 	}
+
 	return out, nil
 }
 
@@ -88,6 +96,7 @@ func add(sums []uint64, row []byte, block int) {
 			sums[2] += uint64(row[i+2])
 			sums[3] += uint64(row[i+3])
 		}
+
 		row = row[n:]
 		sums = sums[4:]
 	}

@@ -21,17 +21,23 @@ const maxCached = 32 << 20
 
 // Service converts, stores and serves pictures. It is safe for concurrent use.
 type Service struct {
-	store      Store
-	now        func() time.Time
-	converting chan struct{} // a semaphore of one element: a conversion needs much memory
+	store Store
+	now   func() time.Time
+	// A semaphore of one element: a conversion needs much memory.
+	converting chan struct{}
 	cache      *cache.Cache[string, *Picture]
 }
 
 // New returns a Service that stores pictures in store.
 func New(store Store, now func() time.Time) *Service {
-	return &Service{store: store, now: now, converting: make(chan struct{}, 1), cache: cache.New[string](cache.Options[*Picture]{
-		MaxWeight: maxCached, Weight: func(p *Picture) uint32 { return uint32(len(p.JPEG)) }, //nolint:gosec // at most maxSize
-	})}
+	return &Service{
+		store:      store,
+		now:        now,
+		converting: make(chan struct{}, 1),
+		cache: cache.New[string](cache.Options[*Picture]{
+			MaxWeight: maxCached, Weight: func(p *Picture) uint32 { return uint32(len(p.JPEG)) }, //nolint:gosec // at most maxSize
+		}),
+	}
 }
 
 // Add converts and stores an upload. It waits until no other upload of this process is being converted.
@@ -43,10 +49,12 @@ func (s *Service) Add(ctx context.Context, upload []byte) (Picture, error) {
 	case <-ctx.Done():
 		return Picture{}, domain.ErrUnavailable
 	}
+
 	p, err := Convert(ctx, upload, domain.Moment(s.now()))
 	if err != nil {
 		return Picture{}, err
 	}
+
 	return p, s.store.AddPicture(ctx, &p)
 }
 
