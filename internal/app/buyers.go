@@ -18,16 +18,19 @@ func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	store, err := OpenStore(e.Config)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	if err := PrepareDatabase(e, store); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
+
 	return store, signer, nil
 }
 
@@ -40,7 +43,6 @@ func NewSigner(cfg Config) (*auth.Tokens, error) {
 	return newTokens(cfg, secrets, time.Now)
 }
 
-// newTokens returns the tokens of a server.
 func newTokens(cfg Config, secrets domain.Keyring, now func() time.Time) (*auth.Tokens, error) {
 	if cfg.IsDemo() {
 		return auth.NewDemoTokens(secrets, now)
@@ -62,6 +64,7 @@ func SeedBuyers(ctx context.Context, store *repo.Store, tokens *auth.Tokens, n i
 	if err != nil {
 		return nil, err
 	}
+
 	buyers := make([]Buyer, len(ids))
 	for i, id := range ids {
 		token, err := tokens.Access(id, auth.SeedTTL)
@@ -70,5 +73,6 @@ func SeedBuyers(ctx context.Context, store *repo.Store, tokens *auth.Tokens, n i
 		}
 		buyers[i] = Buyer{ID: id.UserID, Token: token}
 	}
+
 	return buyers, nil
 }

@@ -85,7 +85,8 @@ func (c Config) embeddedDemo() bool { return c.Embedded() && c.IsDemo() }
 
 // onlyLocal reports whether the server is a demo that listens on a loopback address.
 func (c Config) onlyLocal() bool {
-	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	// Valid: checked by Finish.
+	host, _, _ := net.SplitHostPort(c.Addr)
 	return c.IsDemo() && isLoopback(host)
 }
 
@@ -108,48 +109,60 @@ func (c Config) Finish() (Config, error) {
 	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.SMSCountries, &c.Proxies, &c.Unsafe} {
 		*l = withoutEmpty(*l)
 	}
+
 	if c.Addr == "" {
 		c.Addr = ":8080"
 		if c.embeddedDemo() {
-			c.Addr = "127.0.0.1:8080" // any client can log in as any user
+			// Any client can log in as any user.
+			c.Addr = "127.0.0.1:8080"
 		}
 	}
+
 	if c.IsDemo() && len(c.AdminPhones) == 0 {
 		c.AdminPhones = []string{DemoAdmin}
 	}
+
 	if c.Drain == nil {
 		c.Drain = new(time.Duration)
 		if !c.Embedded() {
 			*c.Drain = defaultDrain
 		}
 	}
+
 	if len(c.SMSCountries) == 0 {
 		c.SMSCountries = []string{DefaultCountry}
 	}
+
 	var problems []error
 	rule := func(ok bool, format string, args ...any) {
 		if !ok {
 			problems = append(problems, fmt.Errorf("  "+format, args...))
 		}
 	}
+
 	rule(isAddr(c.Addr), "--addr: %q is not host:port, such as 127.0.0.1:8080", c.Addr)
 	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port, such as 127.0.0.1:9090", c.OpsAddr)
+
+	// The errors of the CA are reported below.
 	addrsOnly := c
-	addrsOnly.RedisCA = "" // its errors are reported below
+	addrsOnly.RedisCA = ""
 	if !c.EmbeddedRedis() {
 		_, err := addrsOnly.SharedRedisOptions()
 		rule(err == nil, "--redis-addrs: %w", err)
 	}
+
 	rule(c.RedisSentinel == "" || !c.EmbeddedRedis(), "--redis-sentinel requires --redis-addrs with the addresses of the Sentinels")
 	_, err := redisconn.Roots(c.RedisCA)
 	rule(err == nil, "--redis-ca: %w", err)
 	rule(c.RedisCA == "" || slices.ContainsFunc(slices.Concat(c.RedisAddrs, c.LockNodes), isTLSAddr),
 		"--redis-ca requires a rediss:// URL in --redis-addrs or --lock-nodes")
+
 	zooKeeper := c.ZooKeeperServers()
 	nodes := slices.Clone(zooKeeper)
 	for _, a := range zooKeeper {
 		rule(isAddr(a), "--lock-nodes: %q is not host:port", a)
 	}
+
 	for i := 0; len(zooKeeper) == 0 && i < len(c.LockNodes); i++ {
 		node, err := parseRedisAddr(c.LockNodes[i])
 		rule(err == nil, "--lock-nodes: node %d is %w", i+1, err)
@@ -157,39 +170,50 @@ func (c Config) Finish() (Config, error) {
 			nodes = append(nodes, node.Addr)
 		}
 	}
+
 	for _, p := range c.Proxies {
 		rule(isNetwork(p), "--trusted-proxies: %q is neither an address nor a CIDR", p)
 	}
+
 	if c.JWTSecret != "" {
 		err := auth.CheckSecrets(domain.ParseKeyring(c.JWTSecret))
 		rule(err == nil, "--jwt-secret: %w", err)
 	}
+
 	rule(c.PaymentSecret == "" || len(domain.ParseKeyring(c.PaymentSecret)) > 0, "--payment-secret has no secret")
+
 	receiver := func(flag, url, secretFlag, secret string) {
 		rule(url == "" || isReceiver(url), "--%s is neither an https URL nor an http URL on this machine", flag)
 		rule(url == "" || auth.CheckSecrets(domain.ParseKeyring(secret)) == nil,
 			"--%s requires --%s with at least %d bytes, which the receiver knows, too: it verifies the signature with it", flag, secretFlag, auth.MinSecret)
 	}
+
 	receiver("code-url", c.CodeURL, "events-secret", c.EventsSecret)
 	receiver("payment-url", c.PaymentURL, "payment-secret", c.PaymentSecret)
 	rule(c.PaymentURL == "" || c.Sandbox == (payment.Faults{}), "--sandbox has no effect with --payment-url")
 	receiver("events-url", c.EventsURL, "events-secret", c.EventsSecret)
+
 	c.Unsafe, err = parseUnsafe(c.Unsafe)
 	if err != nil {
 		problems = append(problems, err)
 	}
+
 	rule(len(zooKeeper) > 0 || len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
 		"--lock-nodes: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
+
 	rule(len(slices.Compact(slices.Sorted(slices.Values(nodes)))) == len(nodes),
 		"--lock-nodes: a node is listed twice")
+
 	_, err = time.LoadLocation(c.Timezone)
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
+
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
 	rule(*c.Drain >= 0, "--drain: %s is negative", *c.Drain)
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
+
 	numbers, err := auth.NewPhones(c.SMSCountries)
 	rule(err == nil, "--sms-countries: %w", err)
 	for i := 0; numbers != nil && i < len(c.AdminPhones); i++ {
@@ -197,13 +221,15 @@ func (c Config) Finish() (Config, error) {
 		rule(err == nil, "--admin-phones: %q: %w", c.AdminPhones[i], err)
 		c.AdminPhones[i] = number
 	}
+
 	return c, errors.Join(problems...)
 }
 
 func withoutEmpty(list []string) []string {
 	var out []string
 	for _, s := range list {
-		if s = strings.TrimSpace(s); s != "" {
+		s = strings.TrimSpace(s)
+		if s != "" {
 			out = append(out, s)
 		}
 	}

@@ -31,15 +31,19 @@ func openStore(cfg Config) (*repo.Store, error) {
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
+
 	file := filepath.Join(cfg.DataDir, DatabaseFile)
+
 	// The file holds phone numbers and sessions. SQLite creates its other files with the mode of this one.
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
+
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
+
 	return repo.OpenSQLite(file)
 }
 
@@ -49,14 +53,17 @@ func WaitFor(e *Env, what string, ping func(context.Context) error) error {
 	timeout := cmp.Or(e.Tuning.StartTimeout, startTimeout)
 	ctx, cancel := context.WithTimeoutCause(e.Ctx, timeout, fmt.Errorf("waited for %s", timeout))
 	defer cancel()
+
 	for first := true; ; first = false {
 		err := ping(ctx)
 		if err == nil {
 			return nil
 		}
+
 		if first {
 			e.Log.Warn("waiting for "+what, "timeout", timeout, "err", err)
 		}
+
 		if ended := loop.Sleep(ctx, 500*time.Millisecond); ended != nil {
 			return fmt.Errorf("%s does not answer (%w): %w", what, ended, err)
 		}

@@ -34,7 +34,8 @@ const embeddedTick = 100 * time.Millisecond
 type embeddedRedis struct {
 	server *miniredis.Miniredis
 	lock   *flock.Flock
-	info   string // path of RedisInfoFile
+	// Path of RedisInfoFile.
+	info   string
 	stop   chan struct{}
 	ticker sync.WaitGroup
 }
@@ -50,35 +51,48 @@ type RedisInfo struct {
 // a Redis of its own, without the other's locks.
 func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	lock := flock.New(filepath.Join(dir, RedisLockFile))
+
 	// Retry for a second: other commands take the lock briefly to find out whether a server runs.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+
 	ok, err := lock.TryLockContext(ctx, 20*time.Millisecond)
 	if err != nil && ctx.Err() == nil {
 		return nil, RedisInfo{}, fmt.Errorf("lock the data directory: %w", err)
 	}
+
 	if !ok {
 		return nil, RedisInfo{}, fmt.Errorf("another server uses the data directory %s; set --data-dir, "+
 			"or --redis-addrs so that both share one Redis", dir)
 	}
+
 	info := RedisInfo{Password: rand.Text()}
 	e := &embeddedRedis{
-		server: miniredis.NewMiniRedis(), lock: lock, info: filepath.Join(dir, RedisInfoFile), stop: make(chan struct{}),
+		server: miniredis.NewMiniRedis(),
+		lock:   lock,
+		info:   filepath.Join(dir, RedisInfoFile),
+		stop:   make(chan struct{}),
 	}
+
 	e.server.RequireAuth(info.Password)
+
 	if err := e.server.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, RedisInfo{}, errors.Join(fmt.Errorf("start the embedded Redis: %w", err), lock.Unlock())
 	}
+
 	info.Addr = e.server.Addr()
 	e.ticker.Go(e.tick)
+
 	text, err := json.Marshal(info)
 	if err == nil {
 		err = os.WriteFile(e.info, text, 0o600)
 	}
+
 	if err != nil {
 		e.close()
 		return nil, RedisInfo{}, fmt.Errorf("start the embedded Redis: %w", err)
 	}
+
 	return e, info, nil
 }
 
@@ -86,6 +100,7 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 func (e *embeddedRedis) tick() {
 	t := time.NewTicker(embeddedTick)
 	defer t.Stop()
+
 	last := time.Now()
 	for {
 		select {
@@ -102,8 +117,10 @@ func (e *embeddedRedis) close() {
 	close(e.stop)
 	e.ticker.Wait()
 	e.server.Close()
-	_ = os.Remove(e.info) // a leftover file names a closed port
-	_ = e.lock.Unlock()   // the lock ends with the process anyway
+	// A leftover file names a closed port.
+	_ = os.Remove(e.info)
+	// The lock ends with the process anyway.
+	_ = e.lock.Unlock()
 }
 
 // RunningRedis returns the embedded Redis of the server that runs on this data directory, or nil if none runs.
@@ -116,14 +133,17 @@ func RunningRedis(dir string) (*RedisInfo, error) {
 	if free {
 		return nil, lock.Unlock()
 	}
+
 	text, err := os.ReadFile(filepath.Join(dir, RedisInfoFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the address of the running server's Redis: %w", err)
 	}
+
 	var info RedisInfo
 	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, fmt.Errorf("read the address of the running server's Redis: %w", err)
 	}
+
 	return &info, nil
 }
 
@@ -141,30 +161,37 @@ func SigningSecrets(cfg Config) (domain.Keyring, error) {
 	if cfg.JWTSecret != "" {
 		return domain.ParseKeyring(cfg.JWTSecret), nil
 	}
+
 	if !cfg.Embedded() {
 		return nil, errors.New("--jwt-secret is required with --mysql-dsn: the same on every server, " +
 			"such as the output of openssl rand -hex 32")
 	}
+
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
+
 	path := filepath.Join(cfg.DataDir, SecretFile)
 	if secrets, err := ReadSecrets(path); !errors.Is(err, fs.ErrNotExist) {
 		return secrets, err
 	}
+
 	// Link publishes the complete file at once, or fails if another process has created one.
 	tmp, err := os.CreateTemp(cfg.DataDir, SecretFile+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: cannot write to the folder %s; name another, or change its permissions (%w)", cfg.DataDir, err)
 	}
 	defer os.Remove(tmp.Name())
+
 	_, err = tmp.WriteString(rand.Text() + rand.Text() + "\n")
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
+
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
+
 	return ReadSecrets(path)
 }
 

@@ -33,7 +33,12 @@ type invalidationBus struct {
 }
 
 func newInvalidationBus(rdb redis.UniversalClient, log *slog.Logger, channel string) *invalidationBus {
-	return &invalidationBus{rdb: rdb, log: log, channel: channel, pending: make(chan int64, maxPendingIDs)}
+	return &invalidationBus{
+		rdb:     rdb,
+		log:     log,
+		channel: channel,
+		pending: make(chan int64, maxPendingIDs),
+	}
 }
 
 // publish queues an id for sending. It never blocks: if the queue is full, the id is dropped.
@@ -55,6 +60,7 @@ func (b *invalidationBus) send(ctx context.Context) {
 			for more := min(len(b.pending), maxIDsPerMessage-1); more > 0; more-- {
 				message = strconv.AppendInt(append(message, ','), <-b.pending, 10)
 			}
+
 			if err := b.rdb.Publish(ctx, b.channel, message).Err(); err != nil && ctx.Err() == nil {
 				b.log.Debug("cannot publish an invalidation message", "channel", b.channel, "err", err)
 			}
@@ -78,6 +84,7 @@ func (b *invalidationBus) receive(ctx context.Context, handle func(id int64)) {
 func subscribe(ctx context.Context, rdb redis.UniversalClient, channel string, handle func(message string)) {
 	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
+
 	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
 	for {
 		select {

@@ -16,14 +16,17 @@ func checkPorts(ctx context.Context, cfg Config) error {
 		if port[1] == "" {
 			continue
 		}
+
 		l, err := listen(ctx, port[0], port[1])
 		if err != nil {
 			return err
 		}
+
 		if err := l.Close(); err != nil {
 			return fmt.Errorf("%s: %w", port[0], err)
 		}
 	}
+
 	return nil
 }
 
@@ -31,6 +34,7 @@ func checkPorts(ctx context.Context, cfg Config) error {
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	change := "name an address of this machine, such as 127.0.0.1:8081"
+
 	switch {
 	case err == nil:
 		return l, nil
@@ -39,5 +43,6 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	case errors.Is(err, fs.ErrPermission):
 		change = "ports below 1024 need privileges; name a higher one, such as 127.0.0.1:8081"
 	}
+
 	return nil, fmt.Errorf("%s: cannot listen at %s; %s (%w)", flag, addr, change, err)
 }

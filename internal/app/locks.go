@@ -19,11 +19,14 @@ const OrderLockPrefix = "order:"
 
 // userLocks adapts package lock to lane.UserLocks.
 type userLocks struct {
-	of      func(name string) lock.Locker
-	ping    func(context.Context) error // returns nil if locks can be acquired
-	close   func()
-	what    string           // they are, for messages
-	observe func(lock.Event) // set before the first lock is acquired
+	of func(name string) lock.Locker
+	// Returns nil if locks can be acquired.
+	ping  func(context.Context) error
+	close func()
+	// They are, for messages.
+	what string
+	// Set before the first lock is acquired.
+	observe func(lock.Event)
 }
 
 // lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
@@ -48,14 +51,21 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--lock-nodes: %w", err)
 		}
-		l.of, l.ping, l.what = z.Mutex, z.Ping, "ZooKeeper, which has the user locks,"
-		l.close = func() { _ = z.Close() } // its error is always nil
+
+		l.of = z.Mutex
+		l.ping = z.Ping
+		l.what = "ZooKeeper, which has the user locks,"
+
+		// Its error is always nil.
+		l.close = func() { _ = z.Close() }
 		return l, nil
 	}
+
 	nodes, err := LockNodes(cfg, rdb)
 	if err != nil {
 		return nil, err
 	}
+
 	l.close = func() {
 		for _, node := range nodes {
 			if node != rdb {
@@ -63,13 +73,16 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 			}
 		}
 	}
+
 	locks, err := lock.NewRedLocks(nodes, lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout),
 		lock.WithRedLockObserver(event))
 	if err != nil {
 		l.close()
 		return nil, err
 	}
-	l.of, l.what = locks.Lock, "a majority of the lock nodes"
+
+	l.of = locks.Lock
+	l.what = "a majority of the lock nodes"
 	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes, redisconn.Ready) }
 	return l, nil
 }
@@ -78,7 +91,8 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
 	err := lock.TryDo(ctx, l.of(OrderLockPrefix+strconv.FormatInt(userID, 10)), fn)
 	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
-		return domain.ErrOrderInProgress // any other error is a failure of the lock nodes
+		// Any other error is a failure of the lock nodes.
+		return domain.ErrOrderInProgress
 	}
 	return err
 }

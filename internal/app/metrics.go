@@ -48,7 +48,8 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		orders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "seckill_order_seconds", Help: "Time to decide a purchase, by outcome (ok, sold_out, duplicate_order, ...).",
+			Name:        "seckill_order_seconds",
+			Help:        "Time to decide a purchase, by outcome (ok, sold_out, duplicate_order, ...).",
 			ConstLabels: prometheus.Labels{"lane": lane},
 			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"outcome"}),
@@ -56,57 +57,77 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Name: "seckill_lock_events_total", Help: "Events of locks (acquired, not_acquired, released, lost, failed, ...), by kind of lock.",
 		}, []string{"lock", "event"}),
 	}
+
 	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	m.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "seckill_lock_wait_seconds", Help: "Time until a lock was acquired.", Buckets: lockBuckets,
+		Name:    "seckill_lock_wait_seconds",
+		Help:    "Time until a lock was acquired.",
+		Buckets: lockBuckets,
 	}, []string{"lock"})
+
 	m.holds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "seckill_lock_hold_seconds", Help: "Time from acquiring a lock to its release or loss.", Buckets: lockBuckets,
+		Name:    "seckill_lock_hold_seconds",
+		Help:    "Time from acquiring a lock to its release or loss.",
+		Buckets: lockBuckets,
 	}, []string{"lock"})
+
 	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "seckill_batch_size", Help: "Purchases per batch (lanes batch and queue).",
+		Name:    "seckill_batch_size",
+		Help:    "Purchases per batch (lanes batch and queue).",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 	})
+
 	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_queue_settled_total", Help: "Admissions settled by the workers of this process, by outcome (ok, sold_out, ..., dead_letter).",
 	}, []string{"outcome"})
-	m.settled.WithLabelValues("ok") // the other outcomes appear with their first admission
+
+	// The other outcomes appear with their first admission.
+	m.settled.WithLabelValues("ok")
+
 	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
 	})
+
 	m.admitted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
 	})
+
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, disputed, refund_failed, unread), by provider.",
 	}, []string{"provider", "event"})
+
 	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
 	}, []string{"outcome"})
+
 	m.newReconcileMetrics()
+
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "seckill_build_info", Help: "Always 1; the labels describe the build.",
+		Name:        "seckill_build_info",
+		Help:        "Always 1; the labels describe the build.",
 		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
 	})
+
 	build.Set(1)
+
 	m.registry.MustRegister(
 		m.expired, m.admitted, m.payments, repo.NewBacklogCollector(store),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisconn.NewPoolCollector(rdb),
 		m.findings, m.repairs, m.reconciles, build,
 	)
+
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
 	}
+
 	return m
 }
 
-// order records the outcome of a purchase. It is a service.OrderObserver.
 func (m *metrics) order(ctx context.Context, err error, took time.Duration) {
 	tracing.Observe(ctx, m.orders.WithLabelValues(handler.Outcome(err)), took.Seconds())
 }
 
-// lockEvent records an event of package lock.
 func (m *metrics) lockEvent(e lock.Event) {
 	m.locks.WithLabelValues(e.Lock, string(e.Kind)).Inc()
 	switch e.Kind {
@@ -118,19 +139,14 @@ func (m *metrics) lockEvent(e lock.Event) {
 	}
 }
 
-// keyed records the outcome of a request with an Idempotency-Key.
 func (m *metrics) keyed(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
 
-// batch records the size of a batch.
 func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 
-// closed records n orders that were closed together.
 func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
 
-// roomAdmitted records n buyers that were admitted together.
 func (m *metrics) roomAdmitted(n int) { m.admitted.Add(float64(n)) }
 
-// payment records an event of a payment.
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
 
 // opsHandler serves metrics and profiles, for the private port.
@@ -145,24 +161,26 @@ func (m *metrics) opsHandler() http.Handler {
 	return mux
 }
 
-// newReconcileMetrics creates the collectors of the reconciler.
 func (m *metrics) newReconcileMetrics() {
 	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/reconcile.md.",
 	}, []string{"kind"})
+
 	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_reconcile_repairs_total", Help: "Findings repaired in the background by rebuilding a gate.",
 	}, []string{"kind"})
+
 	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "Time of the last background reconciliation that could compare everything.",
 	})
-	for _, kind := range reconcile.Kinds() { // otherwise a counter first appears with the value 1, and rate() misses its first event
+
+	// Otherwise a counter first appears with the value 1, and rate() misses its first event.
+	for _, kind := range reconcile.Kinds() {
 		m.findings.WithLabelValues(string(kind))
 		m.repairs.WithLabelValues(string(kind))
 	}
 }
 
-// reconciled records a round of the reconciler.
 func (m *metrics) reconciled(r reconcile.Round) {
 	for _, kind := range reconcile.Kinds() {
 		m.findings.WithLabelValues(string(kind)).Set(float64(r.Findings[kind]))
@@ -186,7 +204,12 @@ func (roomBuyers) Describe(ch chan<- *prometheus.Desc) { ch <- roomBuyersDesc }
 // Collect implements prometheus.Collector.
 func (r roomBuyers) Collect(ch chan<- prometheus.Metric) {
 	s := r.rooms.Totals()
-	for state, n := range map[string]int{"lobby": s.Lobby, "waiting": s.Waiting, "present": s.Present, "pass": s.Outstanding} {
+	for state, n := range map[string]int{
+		"lobby":   s.Lobby,
+		"waiting": s.Waiting,
+		"present": s.Present,
+		"pass":    s.Outstanding,
+	} {
 		ch <- prometheus.MustNewConstMetric(roomBuyersDesc, prometheus.GaugeValue, float64(n), state)
 	}
 }

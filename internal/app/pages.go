@@ -16,30 +16,42 @@ import (
 
 // pagesConfig is the content of the pages that the API and the store supply.
 type pagesConfig struct {
-	Vouchers     *service.Vouchers
-	Shops        domain.ShopStore
-	Zone         *time.Location // of times in previews
-	DemoAccounts []demo.Account // offered by the login dialog; none outside demo mode
-	Sandbox      bool           // payments move no money
+	Vouchers *service.Vouchers
+	Shops    domain.ShopStore
+	// The zone of times in previews.
+	Zone *time.Location
+	// Offered by the login dialog; none outside demo mode.
+	DemoAccounts []demo.Account
+	// Whether payments move no money.
+	Sandbox bool
 }
 
 // newPages returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses. It
 // joins package web with the API and the store, which that package does not import.
-func newPages(cfg pagesConfig) (pages map[string]http.Handler, missing http.Handler, err error) {
+func newPages(cfg pagesConfig) (map[string]http.Handler, http.Handler, error) {
 	problems, err := handler.Problems()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	all := make([]web.Problem, len(problems))
 	for i, p := range problems {
 		all[i] = web.Problem(p)
 	}
+
 	accounts := make([]web.Account, len(cfg.DemoAccounts))
 	for i, a := range cfg.DemoAccounts {
 		accounts[i] = web.Account{Role: string(a.Role), Phone: a.Phone}
 	}
+
 	find := salePreviews{cfg.Vouchers, newShopNames(cfg.Shops), cfg.Zone}.find
-	return web.Routes(web.Config{Problems: all, Sale: find, Accounts: accounts, Sandbox: cfg.Sandbox})
+
+	return web.Routes(web.Config{
+		Problems: all,
+		Sale:     find,
+		Accounts: accounts,
+		Sandbox:  cfg.Sandbox,
+	})
 }
 
 // salePreviews finds the sales whose pages are previewed.
@@ -49,7 +61,7 @@ type salePreviews struct {
 	zone     *time.Location
 }
 
-func (p salePreviews) find(ctx context.Context, id int64) (s web.Sale, ok bool, err error) {
+func (p salePreviews) find(ctx context.Context, id int64) (web.Sale, bool, error) {
 	v, err := p.vouchers.Get(ctx, id)
 	if errors.Is(err, domain.ErrNotFound) || err == nil && (v.Unpublished() || v.Sale == nil) {
 		return web.Sale{}, false, nil
@@ -57,13 +69,20 @@ func (p salePreviews) find(ctx context.Context, id int64) (s web.Sale, ok bool, 
 	if err != nil {
 		return web.Sale{}, false, err
 	}
-	s = web.Sale{
-		Title: v.Title, SubTitle: v.SubTitle, Shop: p.shops(ctx, v.ShopID), Begin: v.Sale.BeginAt.In(p.zone),
-		Price: price(v.PayValue, v.Currency), Value: price(v.ActualValue, v.Currency),
+
+	s := web.Sale{
+		Title:    v.Title,
+		SubTitle: v.SubTitle,
+		Shop:     p.shops(ctx, v.ShopID),
+		Begin:    v.Sale.BeginAt.In(p.zone),
+		Price:    price(v.PayValue, v.Currency),
+		Value:    price(v.ActualValue, v.Currency),
 	}
+
 	if v.ImageID != "" {
 		s.Image = handler.ImageURL(v.ImageID)
 	}
+
 	return s, true, nil
 }
 
@@ -81,19 +100,23 @@ const (
 // newShopNames returns a function that returns the name of a shop, or "" if it cannot be read.
 func newShopNames(shops domain.ShopStore) func(ctx context.Context, id int64) string {
 	names := cache.New[int64](cache.Options[string]{MaxEntries: maxShopNames, TTL: shopNameTTL})
+
 	return func(ctx context.Context, id int64) string {
 		name, err := names.Load(ctx, id, func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shopNameTimeout)
 			defer cancel()
+
 			s, err := shops.Shop(ctx, id)
 			if errors.Is(err, domain.ErrNotFound) {
 				return "", nil
 			}
+
 			return s.Name, err
 		})
 		if err != nil {
 			return ""
 		}
+
 		return name
 	}
 }

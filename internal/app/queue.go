@@ -26,8 +26,10 @@ type Gate struct{ *admission.Gate }
 func NewGate(
 	rdb redis.UniversalClient, backlog int, voucher func(context.Context, int64) (domain.Voucher, error), log *slog.Logger,
 ) Gate {
-	host, _ := os.Hostname() // for readability; the random part makes the name unique
+	// For readability; the random part makes the name unique.
+	host, _ := os.Hostname()
 	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+
 	segments := func(ctx context.Context, voucherID int64) (int, error) {
 		v, err := voucher(ctx, voucherID)
 		if errors.Is(err, domain.ErrNotFound) || err == nil && v.Sale == nil {
@@ -36,10 +38,16 @@ func NewGate(
 		if err != nil {
 			return 0, err
 		}
+
 		return max(1, v.Sale.Segments), nil
 	}
+
 	return Gate{admission.New(admission.Config{
-		Redis: rdb, Instance: instance, MaxBacklog: backlog, Segments: segments, Log: log,
+		Redis:      rdb,
+		Instance:   instance,
+		MaxBacklog: backlog,
+		Segments:   segments,
+		Log:        log,
 	})}
 }
 
@@ -70,6 +78,7 @@ func newWorkers(
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
 	}
+
 	settled := func(p domain.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
@@ -78,19 +87,34 @@ func newWorkers(
 			}
 		}
 	}
+
 	load := func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, sales) }
+
 	return queue.New(queue.Config{
-		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
-		LoadGate: load, Group: admission.Group, Consumer: gate.Instance(), Gate: gate, Commit: stats.commit(commit), Observe: m.workerBatch,
-		Settled: settled, Log: e.Log,
-		MinIdle: e.Tuning.MinIdle, ClaimEvery: e.Tuning.ClaimEvery,
+		Redis:       rdb,
+		Streams:     admission.Streams(),
+		Tickets:     admission.QueuedTickets(),
+		DeadStreams: admission.DeadStreams(),
+		LoadGate:    load,
+		Group:       admission.Group,
+		Consumer:    gate.Instance(),
+		Gate:        gate,
+		Commit:      stats.commit(commit),
+		Observe:     m.workerBatch,
+		Settled:     settled,
+		Log:         e.Log,
+		MinIdle:     e.Tuning.MinIdle,
+		ClaimEvery:  e.Tuning.ClaimEvery,
 	})
 }
 
 // ReadLag returns how far the workers are behind. It runs no workers.
 func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
 	return queue.New(queue.Config{
-		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
+		Redis:       rdb,
+		Streams:     admission.Streams(),
+		Tickets:     admission.QueuedTickets(),
+		DeadStreams: admission.DeadStreams(),
 	}).Lag(ctx)
 }
 
@@ -103,7 +127,6 @@ func warnOfQueuedOrders(ctx context.Context, w *queue.Workers, lane string, log 
 	}
 }
 
-// workerBatch records a batch of the workers.
 func (m *metrics) workerBatch(b queue.Batch) {
 	m.settled.WithLabelValues("ok").Add(float64(b.Committed))
 	for reason, n := range b.Failed {

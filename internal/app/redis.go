@@ -26,14 +26,17 @@ func parseRedisAddr(addr string) (*redis.Options, error) {
 		}
 		return &redis.Options{Addr: addr}, nil
 	}
+
 	u, err := url.Parse(addr)
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "redis" && u.Scheme != "rediss" {
 		return nil, errRedisAddr
 	}
+
 	o, err := redis.ParseURL(addr)
 	if err != nil || !isAddr(o.Addr) || o.DB < 0 {
 		return nil, errRedisAddr
 	}
+
 	return o, nil
 }
 
@@ -49,26 +52,34 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 		if err != nil {
 			return nil, fmt.Errorf("address %d is %w", i+1, err)
 		}
+
 		if i == 0 {
 			first = o
 		} else if strings.Contains(addr, "://") && (o.Username != first.Username || o.Password != first.Password ||
 			o.DB != first.DB || (o.TLSConfig == nil) != (first.TLSConfig == nil)) {
 			return nil, fmt.Errorf("address %d differs from the first in its scheme, user, password or database", i+1)
 		}
+
 		opts.Addrs = append(opts.Addrs, o.Addr)
 	}
+
 	if first == nil {
 		return nil, errors.New("no address")
 	}
+
 	opts.DB = first.DB
+
 	if first.TLSConfig != nil {
 		roots, err := redisconn.Roots(c.RedisCA)
 		if err != nil {
 			return nil, fmt.Errorf("read the CA file: %w", err)
 		}
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots} // the server's name is that of each address
+		// The server's name is that of each address.
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	}
-	opts.Username, opts.Password = cmp.Or(first.Username, c.RedisUsername), cmp.Or(first.Password, c.RedisPassword)
+
+	opts.Username = cmp.Or(first.Username, c.RedisUsername)
+	opts.Password = cmp.Or(first.Password, c.RedisPassword)
 	return opts, nil
 }
 
@@ -78,19 +89,25 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if c.RedisSentinel == "" {
 		if len(opts.Addrs) > 1 && opts.DB != 0 {
 			return nil, errors.New("a cluster has no database but 0")
 		}
 		return opts, nil
 	}
+
 	first, err := parseRedisAddr(c.RedisAddrs[0])
 	if err != nil {
 		return nil, err
 	}
+
 	opts.MasterName = c.RedisSentinel
-	opts.SentinelUsername, opts.SentinelPassword = first.Username, first.Password
-	opts.Username, opts.Password = c.RedisUsername, c.RedisPassword
+	opts.SentinelUsername = first.Username
+	opts.SentinelPassword = first.Password
+	opts.Username = c.RedisUsername
+	opts.Password = c.RedisPassword
+
 	return opts, nil
 }
 
@@ -121,10 +138,10 @@ func (c Config) RedisSecrets() []string {
 	return secrets
 }
 
-// openEmbedded returns a client for the embedded Redis.
 func openEmbedded(info RedisInfo) redis.UniversalClient {
 	opts := redisconn.Options()
-	opts.Addrs, opts.Password = []string{info.Addr}, info.Password
+	opts.Addrs = []string{info.Addr}
+	opts.Password = info.Password
 	return redisconn.Open(opts)
 }
 
@@ -138,10 +155,12 @@ func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 		}
 		return redisconn.Open(opts), nil
 	}
+
 	info, err := RunningRedis(cfg.DataDir)
 	if err != nil || info == nil {
 		return nil, err
 	}
+
 	return openEmbedded(*info), nil
 }
 
@@ -150,6 +169,7 @@ func LockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, 
 	if len(cfg.LockNodes) == 0 {
 		return []redis.UniversalClient{rdb}, nil
 	}
+
 	all := make([]*redis.UniversalOptions, len(cfg.LockNodes))
 	for i, addr := range cfg.LockNodes {
 		var err error
@@ -157,9 +177,11 @@ func LockNodes(cfg Config, rdb redis.UniversalClient) ([]redis.UniversalClient, 
 			return nil, fmt.Errorf("--lock-nodes: %w", err)
 		}
 	}
+
 	nodes := make([]redis.UniversalClient, len(all))
 	for i, opts := range all {
 		nodes[i] = redisconn.Open(opts)
 	}
+
 	return nodes, nil
 }

@@ -19,6 +19,7 @@ func (p roomPeers) Exchange(ctx context.Context, voucherID int64, report []byte,
 	key := "seckill:room:" + strconv.FormatInt(voucherID, 10)
 	ctx, cancel := context.WithTimeout(ctx, roomPeersTimeout)
 	defer cancel()
+
 	var all *redis.MapStringStringCmd
 	_, err := p.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.HSet(ctx, key, p.instance, report)
@@ -29,10 +30,12 @@ func (p roomPeers) Exchange(ctx context.Context, voucherID int64, report []byte,
 	if err != nil {
 		return nil, err
 	}
+
 	reports := make([][]byte, 0, len(all.Val()))
 	for _, report := range all.Val() {
 		reports = append(reports, []byte(report))
 	}
+
 	return reports, nil
 }
 

@@ -32,12 +32,14 @@ type rushRunner struct {
 	tokens   *auth.Tokens
 	vouchers *service.Vouchers
 
-	mu     sync.Mutex
-	url    string // of this server; empty before it listens and during shutdown
+	mu sync.Mutex
+	// The url of this server; empty before it listens and during shutdown.
+	url    string
 	last   domain.Rush
 	begun  time.Time
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the last rush has ended
+	// Closed when the last rush has ended.
+	done chan struct{}
 }
 
 var _ domain.Rusher = (*rushRunner)(nil)
@@ -49,7 +51,12 @@ var (
 )
 
 func newRushRunner(store *repo.Store, tokens *auth.Tokens, vouchers *service.Vouchers) *rushRunner {
-	return &rushRunner{store: store, tokens: tokens, vouchers: vouchers, last: domain.Rush{State: domain.RushIdle}}
+	return &rushRunner{
+		store:    store,
+		tokens:   tokens,
+		vouchers: vouchers,
+		last:     domain.Rush{State: domain.RushIdle},
+	}
 }
 
 // setURL sets the address of this server. While it is empty, Start returns domain.ErrUnavailable.
@@ -71,24 +78,31 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	if err != nil {
 		return domain.Rush{}, err
 	}
+
 	id, err := r.createSale(ctx, claim, admin, stock)
 	if err != nil {
 		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
 		cancel(nil)
 		return domain.Rush{}, err
 	}
+
 	r.update(func(last *domain.Rush) { last.VoucherID = id })
 	started := r.Last()
+
 	go func() {
 		defer cancel(nil)
+
 		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
-			last.State, last.Took = domain.RushDone, time.Since(r.begun)
+			last.State = domain.RushDone
+			last.Took = time.Since(r.begun)
 			if err != nil {
-				last.State, last.Detail = domain.RushFailed, err.Error()
+				last.State = domain.RushFailed
+				last.Detail = err.Error()
 			}
 		})
 	}()
+
 	return started, nil
 }
 
@@ -97,15 +111,25 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (context.Context, context.CancelCauseFunc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	switch {
 	case r.url == "":
 		return nil, nil, domain.ErrUnavailable
 	case r.last.State == domain.RushRunning:
 		return nil, nil, domain.ErrInvalidState
 	}
+
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r.last = domain.Rush{State: domain.RushRunning, Buyers: buyers, Stock: stock}
-	r.begun, r.cancel, r.done = time.Now(), cancel, make(chan struct{})
+
+	r.last = domain.Rush{
+		State:  domain.RushRunning,
+		Buyers: buyers,
+		Stock:  stock,
+	}
+
+	r.begun = time.Now()
+	r.cancel = cancel
+	r.done = make(chan struct{})
 	return ctx, cancel, nil
 }
 
@@ -121,20 +145,32 @@ func (r *rushRunner) finish(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
-	close(r.done) // under the lock: begin replaces r.done
+	// Under the lock: begin replaces r.done.
+	close(r.done)
 }
 
 // createSale publishes the sale of the rush and returns the voucher's id.
 func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
 	now := time.Now().UTC()
-	shop, pay, actual, begin, end := int64(1), int64(100), int64(200), now.Add(-time.Minute), now.Add(rushWindow)
+	shop := int64(1)
+	pay := int64(100)
+	actual := int64(200)
+	begin := now.Add(-time.Minute)
+	end := now.Add(rushWindow)
 	title := rush.SaleTitle(stock)
+
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{
-			ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &actual, BeginAt: &begin, EndAt: &end,
+			ShopID:      &shop,
+			Title:       &title,
+			PayValue:    &pay,
+			ActualValue: &actual,
+			BeginAt:     &begin,
+			EndAt:       &end,
 		},
 		Stock: &stock,
 	})
+
 	return v.ID, err
 }
 
@@ -151,46 +187,65 @@ func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
 	defer cancel()
+
 	seeded, err := SeedBuyers(ctx, r.store, r.tokens, buyers)
 	if err != nil {
 		return causeOr(ctx, fmt.Errorf("seed the buyers: %w", err))
 	}
+
 	parallel := min(buyers, rushParallel)
 	r.mu.Lock()
 	client, err := rush.NewClient(r.url, parallel)
 	r.mu.Unlock()
+
 	if err != nil {
 		return causeOr(ctx, err)
 	}
 	defer client.Close()
+
 	simulated := &rush.Buyers{
-		Clients: []*rush.Client{client}, VoucherID: fmt.Sprint(voucherID), Stock: stock, Parallel: parallel, Progress: r.progress,
+		Clients:   []*rush.Client{client},
+		VoucherID: fmt.Sprint(voucherID),
+		Stock:     stock,
+		Parallel:  parallel,
+		Progress:  r.progress,
 	}
+
 	for _, b := range seeded {
 		simulated.Tokens = append(simulated.Tokens, b.Token)
 	}
+
 	report := simulated.Run(ctx)
+
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
+
 	orders, _ := report.Orders()
 	r.update(func(last *domain.Rush) {
-		last.Answered, last.Orders, last.Outcomes = len(report.Answers), orders, maps.Clone(report.Codes)
-		last.P50, last.P99 = report.Percentile(50), report.Percentile(99)
+		last.Answered = len(report.Answers)
+		last.Orders = orders
+		last.Outcomes = maps.Clone(report.Codes)
+		last.P50 = report.Percentile(50)
+		last.P99 = report.Percentile(99)
 	})
+
 	verdicts, err := simulated.Check(ctx, report)
 	if err != nil {
 		return causeOr(ctx, err)
 	}
+
 	count, err := r.store.CountSale(ctx, voucherID)
 	if err != nil {
 		return causeOr(ctx, err)
 	}
+
 	r.update(func(last *domain.Rush) {
 		for _, v := range verdicts {
 			last.Verdicts = append(last.Verdicts, withTotals(v, count.Totals))
 		}
 	})
+
 	return nil
 }
 
@@ -214,7 +269,10 @@ func causeOr(ctx context.Context, err error) error {
 }
 
 func (r *rushRunner) progress(answered, orders int) {
-	r.update(func(last *domain.Rush) { last.Answered, last.Orders = answered, orders })
+	r.update(func(last *domain.Rush) {
+		last.Answered = answered
+		last.Orders = orders
+	})
 }
 
 // Last implements domain.Rusher.

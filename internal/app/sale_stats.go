@@ -20,13 +20,20 @@ func newSaleMonitor(
 	cfg := salestats.MonitorConfig{
 		Store: store, Counters: stats.counters, History: history, Subscribers: subscribers, Lane: lane, Log: log,
 	}
+
 	if lane == "queue" {
 		cfg.Level = gate.Level
+
 		cfg.Lag = func(ctx context.Context) (salestats.QueueLag, error) {
 			lag, err := workers.Lag(ctx)
-			return salestats.QueueLag{Unsettled: lag.Unsettled, Oldest: lag.Oldest, DeadLetters: lag.Dead}, err
+			return salestats.QueueLag{
+				Unsettled:   lag.Unsettled,
+				Oldest:      lag.Oldest,
+				DeadLetters: lag.Dead,
+			}, err
 		}
 	}
+
 	return salestats.NewMonitor(cfg)
 }
 

@@ -51,11 +51,15 @@ const (
 	shutdownTimeout   = 20 * time.Second
 )
 
-// publicServer returns the server of the public port.
 func publicServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -70,7 +74,8 @@ const gcPercent = 300
 type Env struct {
 	Ctx    context.Context
 	Config Config
-	Out    io.Writer // receives the result
+	// Receives the result.
+	Out    io.Writer
 	Log    *slog.Logger
 	Tuning Tuning
 }
@@ -79,58 +84,74 @@ type Env struct {
 type Tuning struct {
 	Locks lane.UserLocks
 	Now   func() time.Time
-	Keys  func(service.KeyStore) service.KeyStore // wraps the store of idempotency keys
+	// Wraps the store of idempotency keys.
+	Keys func(service.KeyStore) service.KeyStore
 
 	StartTimeout time.Duration // of WaitFor
 
-	Commit     func(queue.CommitFunc) queue.CommitFunc // wraps the commit of the queue's workers
-	MinIdle    time.Duration                           // as in queue.Config
-	ClaimEvery time.Duration                           // as in queue.Config
+	// Wraps the commit of the queue's workers.
+	Commit func(queue.CommitFunc) queue.CommitFunc
+	// As in queue.Config.
+	MinIdle time.Duration
+	// As in queue.Config.
+	ClaimEvery time.Duration
 
-	MinAge         time.Duration // age from which the reconciler reports an order
-	Every          time.Duration // interval of the background reconciliation
-	Pause          time.Duration // between the two snapshots of the reconcile command
-	GateDiffersFor time.Duration // how long a gate must differ before verify reports it
+	// Age from which the reconciler reports an order.
+	MinAge time.Duration
+	// Interval of the background reconciliation.
+	Every time.Duration
+	// Between the two snapshots of the reconcile command.
+	Pause time.Duration
+	// How long a gate must differ before verify reports it.
+	GateDiffersFor time.Duration
 }
 
 // Serve runs the server until the context ends.
 func Serve(e *Env) error {
 	cfg := e.Config
+
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	if unknown := unknownSettings(os.Environ()); len(unknown) > 0 {
 		e.Log.Warn("unknown variables: docs/deployment.md lists the settings", "variables", strings.Join(unknown, " "))
 	}
+
 	if err := refuseUnsafe(e); err != nil {
 		return err
 	}
 	if err := checkPorts(e.Ctx, cfg); err != nil {
 		return err
 	}
+
 	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return err
 	}
+
 	store, err := OpenStore(cfg)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err := store.Close(); err != nil { // nothing is lost: every confirmed order is committed
+		// Nothing is lost: every confirmed order is committed.
+		if err := store.Close(); err != nil {
 			e.Log.Warn("cannot close the database connections", "err", err)
 		}
 	}()
+
 	rdb, closeRedis, err := serverRedis(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeRedis()
+
 	locks, err := openUserLocks(cfg, rdb)
 	if err != nil {
 		return err
 	}
 	defer locks.close()
+
 	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
@@ -143,6 +164,7 @@ func Serve(e *Env) error {
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
+
 	tracer, err := tracing.New(e.Ctx, e.Log)
 	if err != nil {
 		return err
@@ -152,10 +174,18 @@ func Serve(e *Env) error {
 			e.Log.Warn("cannot export the last traces", "err", err)
 		}
 	}()
-	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets, tracer: tracer})
+
+	s, err := newServer(e, backends{
+		store:   store,
+		rdb:     rdb,
+		locks:   locks,
+		secrets: secrets,
+		tracer:  tracer,
+	})
 	if err != nil {
 		return err
 	}
+
 	return s.run(e.Ctx, e.Out)
 }
 
@@ -165,13 +195,16 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 		rdb, err := SharedRedis(cfg)
 		return rdb, func() { _ = rdb.Close() }, err
 	}
+
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, nil, err
 	}
+
 	embedded, info, err := startEmbeddedRedis(cfg.DataDir)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	rdb := openEmbedded(info)
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
@@ -193,44 +226,55 @@ func PrepareDatabase(e *Env, store *repo.Store) error {
 func prepareDatabase(e *Env, store *repo.Store) error {
 	ctx, cancel := context.WithTimeout(e.Ctx, migrateTimeout)
 	defer cancel()
+
 	applied, err := store.MigrateUp(ctx)
 	if err != nil {
 		return err
 	}
+
 	if len(applied) > 0 {
 		e.Log.Info("database schema brought up to date", "migrations", len(applied))
 	}
+
 	if !e.Config.IsDemo() {
 		return nil
 	}
+
 	seeded, err := store.SeedDemo(ctx, func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) { return demo.Content(time.Now()) })
 	if err != nil {
 		return err
 	}
+
 	if seeded {
 		e.Log.Info("demo data stored")
 	}
-	return (&demo.Renewal{Store: store, Changed: func(int64) {}, Now: time.Now}).Run(ctx)
+
+	return (&demo.Renewal{
+		Store:   store,
+		Changed: func(int64) {},
+		Now:     time.Now,
+	}).Run(ctx)
 }
 
-// server is a wired server.
 type server struct {
-	cfg     Config
-	log     *slog.Logger
-	public  http.Handler
-	ops     http.Handler // of the private port
-	sales   *service.Sales
-	sandbox *payment.Sandbox // nil with another provider
+	cfg    Config
+	log    *slog.Logger
+	public http.Handler
+	// The ops of the private port.
+	ops   http.Handler
+	sales *service.Sales
+	// Nil with another provider.
+	sandbox *payment.Sandbox
 	drain   *drain
 	metrics prometheus.Registerer
 	// Closing the subscribers ends the event streams, which http.Server.Shutdown does not know.
 	subscribers []*salestats.Subscribers
-	rushes      *rushRunner // nil outside demo mode
+	// Nil outside demo mode.
+	rushes *rushRunner
 	// background tasks run until the last request is answered.
 	background []func(context.Context)
 }
 
-// readyChecks returns the checks of /readyz.
 func readyChecks(cfg Config, b backends, d *drain) map[string]handler.Check {
 	checks := besidesDatabase(cfg, b)
 	checks["shutdown"] = d.check
@@ -269,6 +313,7 @@ func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 	if !ok {
 		return redisconn.Ready(ctx, rdb)
 	}
+
 	var mu sync.Mutex
 	var masters []redis.UniversalClient
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
@@ -280,6 +325,7 @@ func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 	if err != nil {
 		return err
 	}
+
 	return quorum(ctx, masters, redisconn.Ping)
 }
 
@@ -290,6 +336,7 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient, ready func(conte
 	for i, n := range nodes {
 		wg.Go(func() { errs[i] = ready(ctx, n) })
 	}
+
 	wg.Wait()
 	down := 0
 	for _, err := range errs {
@@ -297,9 +344,11 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient, ready func(conte
 			down++
 		}
 	}
+
 	if down*2 >= len(nodes) {
 		return errors.Join(errs...)
 	}
+
 	return nil
 }
 
@@ -310,15 +359,18 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	for _, run := range s.background {
 		wg.Go(func() { run(background) })
 	}
+
 	if s.sandbox != nil {
 		webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + payment.SandboxName
 		wg.Go(func() { s.sandbox.Run(background, webhook) })
 	}
+
 	defer func() {
 		stopBackground()
 		wg.Wait()
@@ -332,20 +384,28 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 			failed <- err
 		}
 	}
+
 	if s.cfg.OpsAddr != "" {
 		l, err := listen(ctx, "--ops-addr", s.cfg.OpsAddr)
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
+
 		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
-		defer func() { _ = ops.Close() }() // after the public port, so that the last requests are counted
+
+		// After the public port, so that the last requests are counted.
+		defer func() { _ = ops.Close() }()
+
 		wg.Go(func() { serve(ops, l) })
 		s.log.Info("metrics and profiles", "addr", l.Addr().String())
 	}
+
 	wg.Go(func() { serve(public, s.limitConnections(listener)) })
+
 	if s.rushes != nil {
 		s.rushes.setURL(urlOf(listener.Addr()))
 	}
+
 	s.greet(out, listener.Addr())
 
 	select {
@@ -355,15 +415,19 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		err = s.drain.run(*s.cfg.Drain, failed)
 		s.log.Info("shutting down: completing the requests in progress")
 	}
+
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
+
 	var streams sync.WaitGroup
 	for _, subscribers := range s.subscribers {
 		streams.Go(subscribers.Close)
 	}
+
 	if s.rushes != nil {
 		s.rushes.close(deadline)
 	}
+
 	err = errors.Join(err, public.Shutdown(deadline))
 	streams.Wait()
 	return err
@@ -378,10 +442,15 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 	if err != nil {
 		return l
 	}
+
 	total, perClient := connlimit.Limits(files)
 	limited := connlimit.New(l, connlimit.Config{
-		Total: total, PerClient: perClient, Client: auth.Customer, Exempt: append(handler.ParseProxies(s.cfg.Proxies), loopback...),
+		Total:     total,
+		PerClient: perClient,
+		Client:    auth.Customer,
+		Exempt:    append(handler.ParseProxies(s.cfg.Proxies), loopback...),
 	})
+
 	s.metrics.MustRegister(limited)
 	return limited
 }
@@ -389,18 +458,23 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 // greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.
 func (s *server) greet(out io.Writer, addr net.Addr) {
 	url := urlOf(addr)
-	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.redisServers(), ",")
+	database := "MySQL"
+	redisName := "Redis " + strings.Join(s.cfg.redisServers(), ",")
+
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
 	}
 	if s.cfg.EmbeddedRedis() {
 		redisName = "embedded Redis"
 	}
+
 	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, redisName, s.cfg.OrderLane)
 	fmt.Fprintf(out, "  shop %[1]s/   console %[1]s/console   API %[1]s/docs\n", url)
+
 	if !s.cfg.IsDemo() {
 		return
 	}
+
 	fmt.Fprintf(out, `Demo mode: any mobile number of %s can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
@@ -409,7 +483,6 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 `, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 
-// urlOf returns the URL of a listener for clients on this machine.
 func urlOf(addr net.Addr) string {
 	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
 }

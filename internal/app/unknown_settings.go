@@ -28,6 +28,7 @@ func unknownSettings(environ []string) []string {
 			unknown = append(unknown, name)
 		}
 	}
+
 	slices.Sort(unknown)
 	return unknown
 }

@@ -15,19 +15,36 @@ import (
 // ConfigToCheck returns what the doctor checks of a configuration that Config.Finish has validated.
 func ConfigToCheck(cfg Config) doctor.Settings {
 	c := doctor.Settings{
-		Secrets: domain.ParseKeyring(cfg.JWTSecret), PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret),
-		EventsSecrets: domain.ParseKeyring(cfg.EventsSecret), PaymentURL: cfg.PaymentURL, CodeURL: cfg.CodeURL, EventsURL: cfg.EventsURL,
-		DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
-		Demo: cfg.IsDemo(), DemoAdmin: DemoAdmin, Admins: cfg.AdminPhones, RateLimit: cfg.RateLimit == "on",
-		Proxies: cfg.Proxies, Addr: cfg.Addr, OpsAddr: cfg.OpsAddr, PayTimeout: cfg.PayTimeout,
-		Faults: cfg.Sandbox != (payment.Faults{}), Lane: cfg.OrderLane, EmbeddedRedis: cfg.EmbeddedRedis(), LockNodes: cfg.LockNodes,
-		Unsafe: cfg.Unsafe,
+		Secrets:        domain.ParseKeyring(cfg.JWTSecret),
+		PaymentSecrets: domain.ParseKeyring(cfg.PaymentSecret),
+		EventsSecrets:  domain.ParseKeyring(cfg.EventsSecret),
+		PaymentURL:     cfg.PaymentURL,
+		CodeURL:        cfg.CodeURL,
+		EventsURL:      cfg.EventsURL,
+		DSN:            cfg.MySQLDSN,
+		DataDir:        cfg.DataDir,
+		Demo:           cfg.IsDemo(),
+		DemoAdmin:      DemoAdmin,
+		Admins:         cfg.AdminPhones,
+		RateLimit:      cfg.RateLimit == "on",
+		Proxies:        cfg.Proxies,
+		Addr:           cfg.Addr,
+		OpsAddr:        cfg.OpsAddr,
+		PayTimeout:     cfg.PayTimeout,
+		Faults:         cfg.Sandbox != (payment.Faults{}),
+		Lane:           cfg.OrderLane,
+		EmbeddedRedis:  cfg.EmbeddedRedis(),
+		LockNodes:      cfg.LockNodes,
+		Unsafe:         cfg.Unsafe,
 	}
+
 	if cfg.JWTSecret == "" && !cfg.Embedded() {
-		_, c.SecretErr = SigningSecrets(cfg) // returns the error for a missing secret; creates nothing
+		// Returns the error for a missing secret; creates nothing.
+		_, c.SecretErr = SigningSecrets(cfg)
 	} else if cfg.JWTSecret == "" {
 		c.Secrets, c.SecretErr = ReadSecrets(filepath.Join(cfg.DataDir, SecretFile))
 	}
+
 	return c
 }
 
@@ -37,10 +54,12 @@ func refuseUnsafe(e *Env) error {
 	if e.Config.embeddedDemo() {
 		return nil
 	}
+
 	var text strings.Builder
 	var names []string
 	for _, f := range doctor.Run(e.Ctx, []doctor.Group{ConfigToCheck(e.Config).Checks()}) {
 		name := doctor.UnsafeName(f.Check)
+
 		switch {
 		case f.Accepted:
 			e.Log.Warn("unsafe setting, accepted by SECKILL_UNSAFE", "name", name, "found", f.Found, "change", f.Change)
@@ -49,9 +68,11 @@ func refuseUnsafe(e *Env) error {
 			fmt.Fprintf(&text, "  %s: %s\n    -> %s\n", name, f.Found, f.Change)
 		}
 	}
+
 	if len(names) == 0 {
 		return nil
 	}
+
 	return fmt.Errorf("outside the embedded demo the server refuses unsafe settings:\n%s"+
 		"Change them, or accept each by name, for a trial that is not reachable from outside: SECKILL_UNSAFE=%s", text.String(), strings.Join(names, ","))
 }
@@ -63,7 +84,8 @@ func parseUnsafe(list []string) ([]string, error) {
 	var names []string
 	var unknown []error
 	for _, s := range list {
-		switch name := doctor.UnsafeName(s); {
+		name := doctor.UnsafeName(s)
+		switch {
 		case name == "all":
 			names = append(names, known...)
 		case slices.Contains(known, name):
@@ -72,5 +94,6 @@ func parseUnsafe(list []string) ([]string, error) {
 			unknown = append(unknown, fmt.Errorf("  --unsafe: %q is neither all nor one of %s", s, strings.Join(known, ", ")))
 		}
 	}
+
 	return names, errors.Join(unknown...)
 }
