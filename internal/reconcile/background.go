@@ -29,22 +29,26 @@ const (
 
 // Round is the result of one round of Run.
 type Round struct {
-	At       time.Time
-	Findings map[Kind]int // the number of vouchers with an unrepaired finding
-	Repaired map[Kind]int // the number of vouchers with a finding that this round repaired
-	OK       bool         // the last read and repair of every voucher succeeded
+	At time.Time
+	// The number of vouchers with an unrepaired finding.
+	Findings map[Kind]int
+	// The number of vouchers with a finding that this round repaired.
+	Repaired map[Kind]int
+	// The last read and repair of every voucher succeeded.
+	OK bool
 }
 
 // Violation is a violated invariant of a sale.
 type Violation struct {
 	VoucherID int64
-	Invariant Kind // KindI1 to KindI5
+	// KindI1 to KindI5.
+	Invariant Kind
 	Detail    string
 }
 
 // Violations returns the violated invariants that the last round of Run knows, and when a round last compared
 // everything; the zero time stands for never.
-func (r *Reconciler) Violations() (found []Violation, checkedAt time.Time) {
+func (r *Reconciler) Violations() ([]Violation, time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.violations, r.checkedAt
@@ -60,26 +64,34 @@ func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 			}
 		}
 	}
+
 	slices.SortFunc(found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(b.VoucherID, a.VoucherID), cmp.Compare(a.Invariant, b.Invariant))
 	})
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	for _, v := range found {
 		if !slices.ContainsFunc(r.violations, func(w Violation) bool { return w.VoucherID == v.VoucherID && w.Invariant == v.Invariant }) {
 			r.cfg.Log.Error("an invariant is violated", "voucher_id", v.VoucherID, "invariant", string(v.Invariant), "detail", v.Detail)
 		}
 	}
-	if r.violations = found; round.OK {
+
+	r.violations = found
+
+	if round.OK {
 		r.checkedAt = round.At
 	}
 }
 
 // voucherState is what Run remembers of a voucher between rounds.
 type voucherState struct {
-	suspect  *snapshot // the last snapshot if it contained a difference, else nil
+	// The last snapshot if it contained a difference, else nil.
+	suspect  *snapshot
 	findings []Finding // unrepaired
-	failed   error     // of the last read or repair
+	// The failed of the last read or repair.
+	failed error
 
 	nextPoll, nextSnapshot, nextRebuild time.Time // not before
 	rebuildBackoff                      time.Duration
@@ -90,28 +102,41 @@ type voucherState struct {
 // that two snapshots in a row contain. Several processes may run it at the same time.
 func (r *Reconciler) Run(ctx context.Context) {
 	states := map[int64]*voucherState{}
-	loop.Task{Name: "reconcile", Every: r.cfg.Every, Log: r.cfg.Log, Run: func(ctx context.Context) error {
-		round, err := r.round(ctx, states)
-		if ctx.Err() == nil {
-			r.publish(round, states)
-			r.cfg.Observe(round)
-		}
-		return err
-	}}.Loop(ctx)
+	loop.Task{
+		Name:  "reconcile",
+		Every: r.cfg.Every,
+		Log:   r.cfg.Log,
+		Run: func(ctx context.Context) error {
+			round, err := r.round(ctx, states)
+			if ctx.Err() == nil {
+				r.publish(round, states)
+				r.cfg.Observe(round)
+			}
+			return err
+		},
+	}.Loop(ctx)
 }
 
 // round checks every voucher once. It continues after an error and returns all errors joined.
 func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) (Round, error) {
-	round := Round{At: r.cfg.Now(), Findings: map[Kind]int{}, Repaired: map[Kind]int{}}
+	round := Round{
+		At:       r.cfg.Now(),
+		Findings: map[Kind]int{},
+		Repaired: map[Kind]int{},
+	}
+
 	ids, _, err := r.recent(ctx)
 	if err != nil {
 		return round, err
 	}
-	for id, state := range states { // a violation is not forgotten when its sale is over
+
+	// A violation is not forgotten when its sale is over.
+	for id, state := range states {
 		if !slices.Contains(ids, id) && slices.ContainsFunc(state.findings, func(f Finding) bool { return f.Kind.invariant() }) {
 			ids = append(ids, id)
 		}
 	}
+
 	current := make(map[int64]bool, len(ids))
 	var errs []error
 	for _, id := range ids {
@@ -121,22 +146,27 @@ func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) 
 			state = &voucherState{}
 			states[id] = state
 		}
+
 		findings, err := r.check(ctx, id, state)
 		errs = append(errs, err)
+
 		for _, f := range findings {
 			if f.Repaired {
 				round.Repaired[f.Kind]++
 			}
 		}
+
 		for _, f := range state.findings {
 			round.Findings[f.Kind]++
 		}
 	}
+
 	for id := range states {
 		if !current[id] {
 			delete(states, id)
 		}
 	}
+
 	err = errors.Join(errs...)
 	round.OK = err == nil
 	return round, err
@@ -151,6 +181,7 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 		return nil, state.failed
 	}
 	defer func() { state.failed = err }()
+
 	if !snapshotDue {
 		differ, err := r.countersDiffer(ctx, id)
 		state.nextPoll = time.Now().Add(pollTimeFactor * time.Since(start))
@@ -158,18 +189,23 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 			return nil, err
 		}
 	}
+
 	s, err := r.takeSnapshot(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+
 	state.nextSnapshot = time.Now().Add(max(snapshotInterval, snapshotTimeFactor*time.Since(start)))
 	var findings []Finding
 	if state.suspect != nil && s.suspect() {
 		findings = r.corroborate(state.suspect, s)
 	}
-	if state.suspect = nil; s.suspect() {
+
+	state.suspect = nil
+	if s.suspect() {
 		state.suspect = s
 	}
+
 	if len(findings) > 0 && !time.Now().Before(state.nextRebuild) {
 		began := time.Now()
 		if err := r.repair(ctx, s, findings); err != nil {
@@ -178,6 +214,7 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 		}
 		state.recordRepair(findings)
 	}
+
 	findings = append(findings, r.definite(s)...)
 	state.findings = state.findings[:0]
 	for _, f := range findings {
@@ -185,6 +222,7 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 			state.findings = append(state.findings, f)
 		}
 	}
+
 	return findings, nil
 }
 
@@ -198,5 +236,8 @@ func (s *voucherState) recordRepair(findings []Finding) {
 			return
 		}
 	}
-	s.suspect, s.rebuildBackoff, s.nextRebuild = nil, 0, time.Time{}
+
+	s.suspect = nil
+	s.rebuildBackoff = 0
+	s.nextRebuild = time.Time{}
 }

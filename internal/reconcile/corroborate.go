@@ -17,17 +17,20 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 			Kind: KindGateCold, Detail: "the gate is not loaded while the sale is open; the next buyer, or a repair, loads it",
 		})
 	}
+
 	if a.broken() && b.broken() {
 		found = append(found, Finding{
 			Kind: KindGateBroken, Detail: "a key of the gate has the wrong type or holds no number; another program wrote it",
 		})
 	}
+
 	found = append(found, r.gateDiffers(a, b)...)
 	found = append(found, r.queueDiffers(a, b)...)
 
 	for i := range found {
 		found[i].Repairable = true
 	}
+
 	return found
 }
 
@@ -38,14 +41,17 @@ func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 	if total != 0 && len(words) == 0 {
 		words = append(words, fmt.Sprintf("units and orders of the gate are off by %+d together", total))
 	}
+
 	missing := intersect(a.missing, b.missing)
 	if len(missing) > 0 {
 		words = append(words, "the gate does not have orders of the database: it may admit their users again, and the database then refuses them")
 	}
+
 	surplus := intersect(a.surplus, b.surplus)
 	if len(surplus) > 0 {
 		words = append(words, "the gate holds orders that have ended or do not exist: their users cannot buy")
 	}
+
 	if len(words) == 0 {
 		return nil
 	}
@@ -54,6 +60,7 @@ func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 	if f.Count == 0 {
 		f.Count = cmp.Or(drift.size(), max(total, -total))
 	}
+
 	return []Finding{f}
 }
 
@@ -64,13 +71,16 @@ func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
 	if len(stray) > 0 {
 		words = append(words, "buyers see orders as queued that the stream does not contain: it was trimmed")
 	}
+
 	ticketless := intersect(a.ticketless, b.ticketless)
 	if len(ticketless) > 0 {
 		words = append(words, "orders wait in the stream that their buyers cannot see")
 	}
+
 	if len(words) == 0 {
 		return nil
 	}
+
 	orders := domain.NewNamed(sorted(slices.Concat(stray, ticketless)))
 	return []Finding{r.newFinding(KindQueueDiffers, strings.Join(words, "; "), orders)}
 }
@@ -79,11 +89,17 @@ func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
 // order counts as one order too many and one unit too few.
 func (d drift) plusOrders(unknown, extra []domain.Holder) drift {
 	for _, h := range extra {
-		d.stock, d.held, d.sum = d.stock+1, d.held-1, d.sum-h.OrderID%domain.LevelDigits
+		d.stock++
+		d.held--
+		d.sum -= h.OrderID % domain.LevelDigits
 	}
+
 	for _, h := range unknown {
-		d.stock, d.held, d.sum = d.stock-1, d.held+1, d.sum+h.OrderID%domain.LevelDigits
+		d.stock--
+		d.held++
+		d.sum += h.OrderID % domain.LevelDigits
 	}
+
 	return d
 }
 
@@ -92,20 +108,29 @@ func (d drift) plusOrders(unknown, extra []domain.Holder) drift {
 //
 // A cancellation that is committed and not yet released at the gate shows as drift too, and there may be as many of them
 // in each snapshot. Orders that differ in only one snapshot are therefore subtracted first.
-func lastingDrift(a, b *snapshot) (lasting drift, total int64) {
+func lastingDrift(a, b *snapshot) (drift, int64) {
+	var total int64
 	if a.hasCounters() && b.hasCounters() {
 		total = ifEqual(a.total, b.total)
 	}
+
 	if !a.exact || !b.exact {
 		return drift{}, total
 	}
-	unknown, extra := intersect(a.unknown, b.unknown), intersect(a.extra, b.extra)
+
+	unknown := intersect(a.unknown, b.unknown)
+	extra := intersect(a.extra, b.extra)
 	steady := func(s *snapshot) drift {
 		return s.drift.plusOrders(subtract(s.unknown, unknown), subtract(s.extra, extra))
 	}
-	was, is := steady(a), steady(b)
+
+	was := steady(a)
+	is := steady(b)
+
 	return drift{
-		stock: ifEqual(was.stock, is.stock), held: ifEqual(was.held, is.held), sum: ifEqual(was.sum, is.sum),
+		stock:  ifEqual(was.stock, is.stock),
+		held:   ifEqual(was.held, is.held),
+		sum:    ifEqual(was.sum, is.sum),
 		queued: ifEqual(was.queued, is.queued),
 	}, 0
 }
@@ -133,6 +158,7 @@ func (r *Reconciler) definite(s *snapshot) []Finding {
 			waiting = append(waiting, q.Holder)
 		}
 	}
+
 	if len(waiting) > 0 {
 		detail := "these orders have waited in the queue for more than a minute"
 		if !r.cfg.Queue {
@@ -140,28 +166,38 @@ func (r *Reconciler) definite(s *snapshot) []Finding {
 		}
 		found = append(found, r.newFinding(KindStuck, detail, domain.NewNamed(waiting)))
 	}
+
 	if n := len(s.gate.Letters); n > 0 {
 		found = append(found, r.newFinding(KindDeadLetters, "orders that could not be stored wait for your decision: replay or discard", domain.NewNamed(s.gate.Letters)))
 	}
+
 	for _, v := range s.facts.Check() {
 		found = append(found, r.newFinding(Kind(v.Invariant), v.Detail, v.Orders))
 	}
+
 	if s.facts.Expired.Count > 0 {
 		found = append(found, r.newFinding(KindUnpaid, "these unpaid orders expired more than a minute ago and still hold their units", s.facts.Expired))
 	}
 	if s.facts.Refunding.Count > 0 {
 		found = append(found, r.newFinding(KindRefunding, "these refunds began more than ten minutes ago and are not finished", s.facts.Refunding))
 	}
+
 	return found
 }
 
-// newFinding returns a finding about orders.
 func (r *Reconciler) newFinding(kind Kind, detail string, orders domain.Named) Finding {
-	f := Finding{Kind: kind, Detail: detail, Count: orders.Count, Orders: orders.Orders}
+	f := Finding{
+		Kind:   kind,
+		Detail: detail,
+		Count:  orders.Count,
+		Orders: orders.Orders,
+	}
+
 	for _, h := range orders.Orders {
 		if made := r.cfg.OrderTime(h.OrderID); f.Oldest.IsZero() || made.Before(f.Oldest) {
 			f.Oldest = made
 		}
 	}
+
 	return f
 }

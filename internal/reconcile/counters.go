@@ -16,7 +16,8 @@ type drift struct{ stock, held, sum, queued int64 }
 func driftOf(g domain.GateLevel, sale SaleLevel, open int64) drift {
 	d := drift{stock: outside(g.Stock-sale.Stock, -open, 0), held: outside(g.Held-sale.Active, 0, open)}
 	if open == 0 {
-		d.sum, d.queued = g.Sum-sale.Sum, g.Queued
+		d.sum = g.Sum - sale.Sum
+		d.queued = g.Queued
 	}
 	return d
 }
@@ -32,7 +33,8 @@ func totalDrift(g domain.GateLevel, sale SaleLevel) int64 {
 // openAdmissions returns the number of admissions that may be orders in the database or not.
 func openAdmissions(g domain.GateLevel) int64 {
 	if g.Backlog == 0 {
-		return 0 // the stream is empty, so the queued admissions will never be settled
+		// The stream is empty, so the queued admissions will never be settled.
+		return 0
 	}
 	return g.Queued
 }
@@ -40,11 +42,14 @@ func openAdmissions(g domain.GateLevel) int64 {
 // Comparison is how the counters of a gate differ from the database, apart from admissions in progress.
 type Comparison struct {
 	Level domain.GateLevel
-	Busy  bool // the gate changed during the reads, so only the total and the users were compared
+	// Whether the gate changed during the reads, so only the total and the users were compared.
+	Busy bool
 
 	drift drift
-	total int64 // drift of units and orders together
-	users bool  // the number of users does not fit that of their orders
+	// Drift of units and orders together.
+	total int64
+	// Whether the number of users does not fit that of their orders.
+	users bool
 }
 
 // maxReads bounds the attempts of Compare to read gate and database without a change of the gate in between.
@@ -56,30 +61,38 @@ func Compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comp
 	return compare(ctx, gate, store, voucherID, maxReads)
 }
 
-func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries int) (c Comparison, err error) {
+func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries int) (Comparison, error) {
 	before, err := gate.Level(ctx, voucherID)
 	if err != nil {
-		return c, err
+		return Comparison{}, err
 	}
+
+	var c Comparison
 	for range tries {
 		sale, err := store.SaleLevel(ctx, voucherID)
 		if err != nil {
 			return c, err
 		}
+
 		after, err := gate.Level(ctx, voucherID)
 		if err != nil {
 			return c, err
 		}
+
 		c = Comparison{
-			Level: before, Busy: after.Version != before.Version, total: totalDrift(before, sale),
+			Level: before,
+			Busy:  after.Version != before.Version,
+			total: totalDrift(before, sale),
 			users: before.Users > before.Held || before.Held > before.Users*int64(sale.Limit),
 		}
 		if !c.Busy {
 			c.drift = driftOf(before, sale, openAdmissions(before))
 			break
 		}
+
 		before = after
 	}
+
 	return c, nil
 }
 
@@ -109,7 +122,6 @@ func (c Comparison) String() string {
 	return strings.Join(seen.words(), "; ")
 }
 
-// words describes each counter that is off.
 func (d drift) words() []string {
 	var words []string
 	add := func(differs bool, text string) {
@@ -117,6 +129,7 @@ func (d drift) words() []string {
 			words = append(words, text)
 		}
 	}
+
 	add(d.stock < 0, "the gate is missing "+plural(-d.stock, "free unit"))
 	add(d.held > 0, "the gate counts "+plural(d.held, "nonexistent order"))
 	add(d.held == 0 && d.sum != 0, "the gate counts other orders than the active ones")
@@ -124,6 +137,7 @@ func (d drift) words() []string {
 	add(d.held < 0, "the gate is missing "+plural(-d.held, "active order"))
 	add(d.queued > 0, "the gate counts "+plural(d.queued, "queued order")+" too many")
 	add(d.queued < 0, "the gate counts "+plural(-d.queued, "queued order")+" too few")
+
 	return words
 }
 

@@ -44,12 +44,17 @@ func Kinds() []Kind {
 
 // Finding is a difference between the actual and the expected state of a sale.
 type Finding struct {
-	Kind       Kind
-	Detail     string          // an explanation for operators
-	Count      int64           // the number of orders; without orders, how far a counter is off
-	Orders     []domain.Holder // at most domain.MaxNamed of them
-	Oldest     time.Time       // when the oldest of Orders was placed, by its id; zero if Orders is empty
-	Repairable bool            // by a rebuild of the gate
+	Kind Kind
+	// An explanation for operators.
+	Detail string
+	// The number of orders; without orders, how far a counter is off.
+	Count int64
+	// At most domain.MaxNamed of them.
+	Orders []domain.Holder
+	// When the oldest of Orders was placed, by its id; zero if Orders is empty.
+	Oldest time.Time
+	// By a rebuild of the gate.
+	Repairable bool
 	Repaired   bool
 }
 

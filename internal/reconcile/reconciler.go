@@ -46,10 +46,12 @@ type Store interface {
 
 // SaleLevel contains the units and orders of a voucher in the database at one moment.
 type SaleLevel struct {
-	Stock  int64 // units left
-	Limit  int   // the number of active orders that a user may have
+	Stock int64 // units left
+	// The number of active orders that a user may have.
+	Limit  int
 	Active int64 // active orders
-	Sum    int64 // of their ids modulo domain.LevelDigits
+	// The sum of their ids modulo domain.LevelDigits.
+	Sum int64
 }
 
 const (
@@ -74,19 +76,26 @@ const (
 
 // Config configures a Reconciler.
 type Config struct {
-	Gate      Gate // nil: only the database is checked
-	Store     Store
-	OrderTime func(orderID int64) time.Time // returns when an order id was generated
+	// Nil: only the database is checked.
+	Gate  Gate
+	Store Store
+	// Returns when an order id was generated.
+	OrderTime func(orderID int64) time.Time
 	Now       func() time.Time
 	// Queue reports that a server in lane queue runs, so buyers depend on the gate. Otherwise the data left in the gate
 	// has no effect, except on the orders that wait in the stream.
-	Queue   bool
-	InUse   func() []int64 // returns the vouchers that this process sells; nil: none
-	Every   time.Duration  // between two rounds of Run; default 5 s
-	MinAge  time.Duration  // younger orders count as in progress, by the time in their ids; default 10 s
-	Pause   time.Duration  // between the two snapshots of Reconcile; default 1 s
-	Observe func(Round)    // called after every round of Run; may be nil
-	Log     *slog.Logger   // default: slog.Default()
+	Queue bool
+	// Returns the vouchers that this process sells; nil: none.
+	InUse func() []int64
+	// Between two rounds of Run; default 5 s.
+	Every time.Duration
+	// Younger orders count as in progress, by the time in their ids; default 10 s.
+	MinAge time.Duration
+	// Between the two snapshots of Reconcile; default 1 s.
+	Pause time.Duration
+	// Called after every round of Run; may be nil.
+	Observe func(Round)
+	Log     *slog.Logger // default: slog.Default()
 }
 
 // Reconciler compares the database, which decides, with the data in Redis: counters, buyers, tickets, stream and dead
@@ -122,20 +131,17 @@ type Reconciler struct {
 	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
 	running chan struct{}
 
-	mu         sync.Mutex // guards the results of Run
+	// Guards the results of Run.
+	mu         sync.Mutex
 	violations []Violation
 	checkedAt  time.Time
 }
 
 // New returns a Reconciler. It reads nothing yet.
 func New(cfg Config) *Reconciler {
-	for d, def := range map[*time.Duration]time.Duration{
-		&cfg.Every: defaultEvery, &cfg.MinAge: defaultMinAge, &cfg.Pause: defaultPause,
-	} {
-		if *d <= 0 {
-			*d = def
-		}
-	}
+	setDefault(&cfg.Every, defaultEvery)
+	setDefault(&cfg.MinAge, defaultMinAge)
+	setDefault(&cfg.Pause, defaultPause)
 	if cfg.InUse == nil {
 		cfg.InUse = func() []int64 { return nil }
 	}
@@ -145,13 +151,21 @@ func New(cfg Config) *Reconciler {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+
 	return &Reconciler{cfg: cfg, running: make(chan struct{}, 1)}
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d <= 0 {
+		*d = to
+	}
 }
 
 // Reconciliation is the result of Reconcile.
 type Reconciliation struct {
 	Reports []Report
-	LeftOut int64 // the approximate number of sales that were not checked
+	// The approximate number of sales that were not checked.
+	LeftOut int64
 }
 
 // Reconcile checks one voucher. If voucherID is 0 it checks the vouchers that this process sells and then the newest
@@ -166,25 +180,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool)
 		if ids, leftOut, err = r.recent(ctx); err != nil {
 			return Reconciliation{}, err
 		}
+
 		few := ids[:min(len(ids), maxVouchers)]
-		ids, leftOut = few, leftOut+int64(len(ids)-len(few))
+		leftOut += int64(len(ids) - len(few))
+		ids = few
 	}
+
 	reports, err := r.ReconcileAll(ctx, ids, apply)
 	return Reconciliation{Reports: reports, LeftOut: leftOut}, err
 }
 
 // recent returns the vouchers that this process sells and the newest other sales, and the number of sales left out.
-func (r *Reconciler) recent(ctx context.Context) (ids []int64, leftOut int64, err error) {
+func (r *Reconciler) recent(ctx context.Context) ([]int64, int64, error) {
 	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-endedFor), maxVouchers)
 	if err != nil {
 		return nil, 0, err
 	}
-	ids = r.cfg.InUse()
+
+	ids := r.cfg.InUse()
 	for _, id := range newest {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
+
 	return ids, all - int64(len(newest)), nil
 }
 
@@ -197,6 +216,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: reconcile: waiting for another reconciliation: %w", domain.ErrUnavailable, ctx.Err())
 	}
+
 	first := make([]*snapshot, len(ids))
 	suspect := false
 	for i, id := range ids {
@@ -207,13 +227,17 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 		if s.facts.Voucher.ID == 0 && s.facts.Active == 0 && len(s.gate.Queue) == 0 {
 			return nil, fmt.Errorf("%w: voucher %d", domain.ErrNotFound, id)
 		}
-		first[i], suspect = s, suspect || s.suspect()
+
+		first[i] = s
+		suspect = suspect || s.suspect()
 	}
+
 	if suspect {
 		if err := loop.Sleep(ctx, r.cfg.Pause); err != nil {
 			return nil, fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, err)
 		}
 	}
+
 	reports := make([]Report, len(ids))
 	for i, s := range first {
 		var err error
@@ -221,6 +245,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 			return nil, err
 		}
 	}
+
 	return reports, nil
 }
 
@@ -235,13 +260,18 @@ func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (R
 		}
 		findings = r.corroborate(first, last)
 	}
+
 	if apply {
 		if err := r.repair(ctx, last, findings); err != nil {
 			return Report{}, err
 		}
 	}
+
 	return Report{
-		VoucherID: first.facts.VoucherID, CheckedAt: last.at, Busy: last.busy(), Findings: append(findings, r.definite(last)...),
+		VoucherID: first.facts.VoucherID,
+		CheckedAt: last.at,
+		Busy:      last.busy(),
+		Findings:  append(findings, r.definite(last)...),
 	}, nil
 }
 
@@ -251,20 +281,25 @@ func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding
 	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Repairable }) {
 		return nil
 	}
+
 	id := s.facts.VoucherID
 	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher_id", id, "findings", kindsOf(findings))
+
 	if err := r.rebuild(ctx, s); err != nil {
 		return err
 	}
+
 	after, err := r.takeSnapshot(ctx, id)
 	if err != nil {
 		return err
 	}
+
 	left := r.corroborate(s, after)
 	for i := range findings {
 		f := &findings[i]
 		f.Repaired = f.Repairable && !slices.ContainsFunc(left, func(other Finding) bool { return other.Kind == f.Kind })
 	}
+
 	return nil
 }
 
@@ -272,6 +307,7 @@ func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding
 func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
 	defer cancel()
+
 	id := s.facts.VoucherID
 	if !s.gate.Broken {
 		return r.cfg.Gate.Rebuild(ctx, id, s.gate.Level.Built, r.cfg.Store)
@@ -279,6 +315,7 @@ func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	if err := r.cfg.Gate.Unload(ctx, id); err != nil {
 		return err
 	}
+
 	return r.cfg.Gate.Load(ctx, id, r.cfg.Store)
 }
 
@@ -295,6 +332,7 @@ func kindsOf(findings []Finding) []Kind {
 func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+
 	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID, 1)
 	switch {
 	case errors.Is(err, domain.ErrGateCold):
@@ -302,5 +340,6 @@ func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool,
 	case errors.Is(err, domain.ErrGateBroken):
 		return true, nil
 	}
+
 	return c.total != 0 || c.users || c.drift != drift{}, err
 }

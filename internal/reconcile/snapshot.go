@@ -19,23 +19,35 @@ const (
 // snapshot is what Redis and the database held at about the same time, and the differences between them. Every slice of
 // orders is sorted by order id.
 type snapshot struct {
-	at    time.Time // by Config.Now, before the first read
+	// By Config.Now, before the first read.
+	at    time.Time
 	gate  domain.GateView
 	facts domain.SaleFacts
 
-	serving bool // the sale is open and a server runs in lane queue: buyers depend on the gate
-	exact   bool // the gate did not change during the reads, and no order was left out
+	// Whether the sale is open and a server runs in lane queue: buyers depend on the gate.
+	serving bool
+	// Whether the gate did not change during the reads, and no order was left out.
+	exact bool
 
-	total int64 // drift of units and orders together; valid even if the snapshot is not exact
-	drift drift // of each counter; zero unless the snapshot is exact
+	// Drift of units and orders together; valid even if the snapshot is not exact.
+	total int64
+	// The drift of each counter; zero unless the snapshot is exact.
+	drift drift
 
-	cold       bool            // the gate is not loaded although it should be
-	unknown    []domain.Holder // active or queued orders that the gate does not have, of any age
-	extra      []domain.Holder // orders in the gate that are neither active nor queued, of any age
-	missing    []domain.Holder // the unknown orders older than MinAge
-	surplus    []domain.Holder // the extra orders older than MinAge that have ended or do not exist in the database
-	stray      []domain.Holder // tickets older than MinAge without a stream entry
-	ticketless []domain.Holder // stream entries older than MinAge without a ticket
+	// Whether the gate is not loaded although it should be.
+	cold bool
+	// Active or queued orders that the gate does not have, of any age.
+	unknown []domain.Holder
+	// Orders in the gate that are neither active nor queued, of any age.
+	extra []domain.Holder
+	// The unknown orders older than MinAge.
+	missing []domain.Holder
+	// The extra orders older than MinAge that have ended or do not exist in the database.
+	surplus []domain.Holder
+	// Tickets older than MinAge without a stream entry.
+	stray []domain.Holder
+	// Stream entries older than MinAge without a ticket.
+	ticketless []domain.Holder
 }
 
 // suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
@@ -46,7 +58,6 @@ func (s *snapshot) suspect() bool {
 
 func (s *snapshot) broken() bool { return s.serving && (s.gate.Broken || s.gate.Unreadable > 0) }
 
-// hasCounters reports whether the counters of the gate were read.
 func (s *snapshot) hasCounters() bool { return s.serving && !s.gate.Cold && !s.gate.Broken }
 
 func (s *snapshot) busy() bool { return s.hasCounters() && !s.exact }
@@ -64,25 +75,30 @@ func (r *Reconciler) takeSnapshot(ctx context.Context, voucherID int64) (*snapsh
 	}
 }
 
-func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (_ *snapshot, err error) {
+func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (*snapshot, error) {
 	s := &snapshot{at: r.cfg.Now()}
+	var err error
 	if r.cfg.Gate != nil {
 		if s.gate, err = r.cfg.Gate.Inspect(ctx, voucherID, maxCompared); err != nil {
 			return nil, err
 		}
 	}
+
 	inFlight := make([]int64, len(s.gate.Queue))
 	for i, q := range s.gate.Queue {
 		inFlight[i] = q.OrderID
 	}
+
 	since := domain.OverdueSince{Expired: s.at.Add(-unpaidAfter), Refunding: s.at.Add(-refundingAfter)}
 	s.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxCompared, since)
 	if err != nil || r.cfg.Gate == nil || !r.cfg.Queue {
 		return s, err
 	}
+
 	if state := s.facts.Voucher.State(s.at); s.facts.Voucher.Sale != nil {
 		s.serving = state == domain.StateOnSale || state == domain.StateSoldOut
 	}
+
 	queued := s.queuedOrders()
 	if s.hasCounters() {
 		if err := r.compareCounters(ctx, s, queued); err != nil {
@@ -92,8 +108,10 @@ func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (_ *snap
 			return nil, err
 		}
 	}
+
 	s.cold = s.serving && s.gate.Cold && !s.gate.Loading &&
 		(s.gate.Leftovers || s.facts.Active > 0 || len(s.gate.Queue)+len(s.gate.Tickets) > 0)
+
 	r.compareTickets(s)
 	return s, nil
 }
@@ -105,6 +123,7 @@ func (s *snapshot) queuedOrders() []domain.Holder {
 	for _, id := range s.facts.Settled {
 		seen[id] = true
 	}
+
 	var queued []domain.Holder
 	for _, q := range s.gate.Queue {
 		if !seen[q.OrderID] {
@@ -112,6 +131,7 @@ func (s *snapshot) queuedOrders() []domain.Holder {
 			queued = append(queued, q.Holder)
 		}
 	}
+
 	return queued
 }
 
@@ -121,18 +141,29 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []
 	if err != nil && !errors.Is(err, domain.ErrGateCold) && !errors.Is(err, domain.ErrGateBroken) {
 		return err
 	}
+
 	before := s.gate.Level
 	n := int64(len(queued))
-	sale := SaleLevel{Stock: s.facts.Voucher.Sale.Stock - n, Active: s.facts.Active + n, Sum: s.facts.Sum} // as if they were committed
+
+	// As if they were committed.
+	sale := SaleLevel{
+		Stock:  s.facts.Voucher.Sale.Stock - n,
+		Active: s.facts.Active + n,
+		Sum:    s.facts.Sum,
+	}
+
 	for _, h := range queued {
 		sale.Sum += h.OrderID % domain.LevelDigits
 	}
+
 	s.exact = err == nil && after.Version == before.Version && !s.gate.TooMany && !s.facts.TooMany
 	s.total = totalDrift(before, sale)
+
 	if s.exact {
 		s.drift = driftOf(before, sale, 0)
 		s.drift.queued -= int64(len(s.gate.Queue))
 	}
+
 	return nil
 }
 
@@ -141,37 +172,46 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []do
 	if s.gate.TooMany || s.facts.TooMany {
 		return nil
 	}
+
 	have := sorted(s.gate.Buyers)
 	want := sorted(append(queued, s.facts.Holders...))
-	s.unknown, s.extra = subtract(want, have), subtract(have, want)
+	s.unknown = subtract(want, have)
+	s.extra = subtract(have, want)
 	s.missing = r.old(s, s.unknown)
+
 	extra := r.old(s, s.extra)
 	if len(extra) == 0 {
 		return nil
 	}
+
 	ids := make([]int64, len(extra))
 	for i, h := range extra {
 		ids[i] = h.OrderID
 	}
+
 	facts, err := r.cfg.Store.OrderFacts(ctx, s.facts.VoucherID, slices.Compact(ids))
 	if err != nil {
 		return err
 	}
-	active := map[domain.Holder]bool{} // committed after SaleFacts
+
+	// Committed after SaleFacts.
+	active := map[domain.Holder]bool{}
 	for _, f := range facts {
 		active[f.Holder] = f.Active
 	}
+
 	s.surplus = slices.DeleteFunc(extra, func(h domain.Holder) bool { return active[h] })
 	return nil
 }
 
-// compareTickets compares the tickets with the stream entries.
 func (r *Reconciler) compareTickets(s *snapshot) {
 	queue := make([]domain.Holder, len(s.gate.Queue))
 	for i, q := range s.gate.Queue {
 		queue[i] = q.Holder
 	}
-	queue, tickets := sorted(queue), sorted(s.gate.Tickets)
+
+	queue = sorted(queue)
+	tickets := sorted(s.gate.Tickets)
 	s.stray = r.old(s, subtract(tickets, queue))
 	s.ticketless = r.old(s, subtract(queue, tickets))
 }
@@ -184,12 +224,10 @@ func (r *Reconciler) old(s *snapshot, hs []domain.Holder) []domain.Holder {
 	})
 }
 
-// compareHolders compares by order id, then by user.
 func compareHolders(a, b domain.Holder) int {
 	return cmp.Or(cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.UserID, b.UserID))
 }
 
-// sorted sorts hs in place and removes duplicates.
 func sorted(hs []domain.Holder) []domain.Holder {
 	slices.SortFunc(hs, compareHolders)
 	return slices.Compact(hs)
@@ -201,12 +239,14 @@ func split(a, b []domain.Holder) (in, out []domain.Holder) {
 		for len(b) > 0 && compareHolders(b[0], h) < 0 {
 			b = b[1:]
 		}
+
 		if len(b) > 0 && b[0] == h {
 			in = append(in, h)
 		} else {
 			out = append(out, h)
 		}
 	}
+
 	return in, out
 }
 
