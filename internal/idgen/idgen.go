@@ -69,7 +69,8 @@ type Generator struct {
 	now     func() time.Time
 	guarded bool
 
-	failing atomic.Bool // ids come from a reserved block until Reserve succeeds
+	// Whether ids come from a reserved block, until Reserve succeeds.
+	failing atomic.Bool
 	mu      sync.Mutex
 	blocks  map[string]*reserved // by counter
 }
@@ -93,10 +94,16 @@ func WithGuard() Option {
 // New returns a generator of ids that are unique among those of the same name. It does not connect to Redis. Error:
 // ErrInvalid if rdb, name or the clock is missing.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
-	g := &Generator{rdb: rdb, name: name, now: time.Now}
+	g := &Generator{
+		rdb:  rdb,
+		name: name,
+		now:  time.Now,
+	}
+
 	for _, opt := range opts {
 		opt(g)
 	}
+
 	switch {
 	case g.rdb == nil:
 		return nil, fmt.Errorf("idgen: %w: no Redis client", ErrInvalid)
@@ -105,6 +112,7 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, er
 	case g.now == nil:
 		return nil, fmt.Errorf("idgen: %w: no clock", ErrInvalid)
 	}
+
 	return g, nil
 }
 
@@ -120,14 +128,17 @@ func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > MaxBlock {
 		return nil, fmt.Errorf("idgen: %w: block of %d ids, must be 1 to %d", ErrInvalid, n, MaxBlock)
 	}
+
 	first, err := g.block(ctx, int64(n))
 	if err != nil {
 		return nil, err
 	}
+
 	ids := make([]int64, n)
 	for i := range ids {
 		ids[i] = first + int64(i)
 	}
+
 	return ids, nil
 }
 
@@ -138,30 +149,36 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	if seconds < 0 || seconds > maxSeconds {
 		return 0, fmt.Errorf("idgen: %w: %s", ErrClock, now.UTC().Format(time.RFC3339))
 	}
+
 	key := g.key(now)
 	if g.failing.Load() {
 		if reservedSeconds, first, ok := g.fromReserve(key, seconds, n); ok {
 			return reservedSeconds<<sequenceBits | first, nil
 		}
 	}
+
 	first, err := g.count(ctx, key, n)
 	if err != nil {
 		reservedSeconds, reserved, ok := g.fromReserve(key, seconds, n)
 		if !ok {
 			return 0, err
 		}
+
 		g.failing.Store(true)
-		seconds, first = reservedSeconds, reserved
+		seconds = reservedSeconds
+		first = reserved
 	}
+
 	return seconds<<sequenceBits | first, nil
 }
 
 // count takes n numbers from a counter and returns the first of them.
-func (g *Generator) count(ctx context.Context, key string, n int64) (first int64, err error) {
+func (g *Generator) count(ctx context.Context, key string, n int64) (int64, error) {
 	take := g.take
 	if g.guarded {
 		take = g.takeGuarded
 	}
+
 	last, err := take(ctx, key, n)
 	if err != nil {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, err)
@@ -172,13 +189,14 @@ func (g *Generator) count(ctx context.Context, key string, n int64) (first int64
 	if last > maxSequence {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, ErrExhausted)
 	}
+
 	return last - n + 1, nil
 }
 
 // take takes n numbers from a counter and returns the last of them.
-func (g *Generator) take(ctx context.Context, key string, n int64) (last int64, err error) {
+func (g *Generator) take(ctx context.Context, key string, n int64) (int64, error) {
 	var count *redis.IntCmd
-	_, err = g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, err := g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		count = pipe.IncrBy(ctx, key, n)
 		pipe.Expire(ctx, key, counterTTL)
 		return nil
@@ -187,8 +205,9 @@ func (g *Generator) take(ctx context.Context, key string, n int64) (last int64, 
 }
 
 // takeGuarded is take with the behaviour of WithGuard.
-func (g *Generator) takeGuarded(ctx context.Context, key string, n int64) (last int64, err error) {
-	keys := []string{key, "{" + key + "}:run"} // in the same cluster slot
+func (g *Generator) takeGuarded(ctx context.Context, key string, n int64) (int64, error) {
+	// In the same cluster slot.
+	keys := []string{key, "{" + key + "}:run"}
 	return guardedScript.Run(ctx, g.rdb, keys, n, int64(counterTTL/time.Second),
 		rand.N(int64(randomStarts)), skipAhead+rand.N(int64(skipAhead))).Int64()
 }
@@ -206,18 +225,21 @@ func (g *Generator) Skip(ctx context.Context, taken int64) error {
 	if taken < 0 || sequence == 0 {
 		return fmt.Errorf("idgen: %w: id %d", ErrInvalid, taken)
 	}
-	key, target := g.key(Time(taken)), sequence+skipAhead
+
+	key := g.key(Time(taken))
+	target := sequence + skipAhead
 	if target > maxSequence {
 		return fmt.Errorf("idgen: skip from %d in %s: %w", sequence, key, ErrExhausted)
 	}
+
 	err := skipScript.Run(ctx, g.rdb, []string{key}, target, int64(counterTTL/time.Second)).Err()
 	if err != nil {
 		return fmt.Errorf("idgen: raise %s to %d: %w", key, target, err)
 	}
+
 	return nil
 }
 
-// key returns the name of the counter of the UTC day of t.
 func (g *Generator) key(t time.Time) string {
 	return "icr:" + g.name + ":" + t.UTC().Format("2006:01:02")
 }

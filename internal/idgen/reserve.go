@@ -21,9 +21,11 @@ const (
 // reserved is a block of a day's numbers that only this generator uses. An id differs from those of the counter and of
 // other generators in its number, and from the other ids of the block in its number or second.
 type reserved struct {
-	first   int64
-	seconds int64 // of the last id; never decreases
-	used    int64 // numbers used in that second
+	first int64
+	// The seconds of the last id; never decreases.
+	seconds int64
+	// Numbers used in that second.
+	used int64
 }
 
 // Reserve takes a block of numbers of the current day, and in its last hour of the next day, unless the generator has
@@ -32,14 +34,19 @@ type reserved struct {
 // and may return the same numbers again. Errors: those of NextN.
 func (g *Generator) Reserve(ctx context.Context) error {
 	now := g.now()
-	today, next := g.key(now), g.key(now.Add(reserveAhead))
+	today := g.key(now)
+	next := g.key(now.Add(reserveAhead))
+
 	if err := g.reserve(ctx, today, now); err != nil {
 		return err
 	}
+
 	g.failing.Store(false)
+
 	if next == today {
 		return nil
 	}
+
 	return g.reserve(ctx, next, now.Add(reserveAhead))
 }
 
@@ -49,27 +56,35 @@ func (g *Generator) reserve(ctx context.Context, key string, t time.Time) error 
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("idgen: read %s: %w", key, err)
 	}
+
 	g.mu.Lock()
 	block := g.blocks[key]
 	g.mu.Unlock()
+
 	if block != nil && count >= block.first+reserveSize-1 {
 		return nil
 	}
+
 	first, err := g.count(ctx, key, reserveSize)
 	if err != nil {
 		return err
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	if g.blocks == nil {
 		g.blocks = map[string]*reserved{}
 	}
+
 	g.blocks[key] = &reserved{first: first}
 	for old := range g.blocks {
-		if old < g.key(t.Add(-reserveAhead)) { // keys of earlier days are smaller
+		// Keys of earlier days are smaller.
+		if old < g.key(t.Add(-reserveAhead)) {
 			delete(g.blocks, old)
 		}
 	}
+
 	return nil
 }
 
@@ -78,16 +93,21 @@ func (g *Generator) reserve(ctx context.Context, key string, t time.Time) error 
 func (g *Generator) fromReserve(key string, seconds, n int64) (idSeconds, first int64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	b := g.blocks[key]
 	if b == nil {
 		return 0, 0, false
 	}
+
 	if seconds > b.seconds {
-		b.seconds, b.used = seconds, 0
+		b.seconds = seconds
+		b.used = 0
 	}
+
 	if n > reserveSize-b.used {
 		return 0, 0, false
 	}
+
 	first = b.first + b.used
 	b.used += n
 	return b.seconds, first, true
