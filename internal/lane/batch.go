@@ -29,13 +29,16 @@ func NewBatch(ids IDs, orders OrderPlacer, observe func([]domain.Purchase, []dom
 		}
 		return placed
 	}
+
 	return &Batch{purchases: batch.New(batch.Config[domain.Purchase, domain.Placed]{
-		Run: run, Fail: func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }, MaxKeys: maxVouchers,
+		Run:     run,
+		Fail:    func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} },
+		MaxKeys: maxVouchers,
 	})}
 }
 
 // Place implements service.Lane. A purchase that has joined a batch is placed even if its deadline passes.
-func (l *Batch) Place(_ context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (l *Batch) Place(_ context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	p.Trace = p.Trace.Waiting()
 	placed := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	return placed.Order, placed.Replayed, placed.Err

@@ -15,10 +15,11 @@ const maxQueued = time.Minute
 
 // Committer commits admissions as orders, for the workers of the queue. It is safe for concurrent use.
 type Committer struct {
-	Orders     OrderPlacer
-	IDs        IDs
-	Now        func() time.Time
-	PayTimeout time.Duration // of sales without one of their own
+	Orders OrderPlacer
+	IDs    IDs
+	Now    func() time.Time
+	// Of sales without one of their own.
+	PayTimeout time.Duration
 }
 
 // Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
@@ -29,23 +30,40 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]domain.NewOrder, len(as))
 	for i, a := range as {
-		orders[i] = domain.NewOrder{Limit: a.Limit, Round: a.Round, Key: a.Key, Generation: &as[i].Generation, Trace: a.Trace, Order: domain.Order{
-			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: domain.OrderPendingPayment, Amount: a.Amount,
-			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(&a), OfferID: a.OfferID,
-		}}
+		orders[i] = domain.NewOrder{
+			Limit:      a.Limit,
+			Round:      a.Round,
+			Key:        a.Key,
+			Generation: &as[i].Generation,
+			Trace:      a.Trace,
+			Order: domain.Order{
+				ID:        a.OrderID,
+				UserID:    a.UserID,
+				VoucherID: a.VoucherID,
+				Status:    domain.OrderPendingPayment,
+				Amount:    a.Amount,
+				Currency:  a.Currency,
+				CreatedAt: a.At,
+				ExpiresAt: c.expires(&a),
+				OfferID:   a.OfferID,
+			},
+		}
 	}
+
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
 		errs[i] = placed.Err
 		if placed.Replayed {
 			// The same request placed an earlier order, which the gate had lost when it admitted this one.
 			errs[i] = &domain.DuplicateOrderError{OrderID: placed.Order.ID}
 		}
+
 		if errors.Is(placed.Err, domain.ErrIDTaken) {
 			// The buyer already has this id, so the order fails. Skip keeps later orders from failing as well. Its
 			// error is ignored: the next order whose id exists calls it again.
 			_ = c.IDs.Skip(ctx, orders[i].ID)
 		}
 	}
+
 	return errs
 }
 

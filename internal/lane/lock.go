@@ -36,14 +36,16 @@ const lockPoll = 50 * time.Millisecond
 //
 // If the lock is taken, Place returns ErrOrderInProgress at once. For a purchase with a key it retries until the
 // deadline, because the holder may be the same request, and then both have the same answer.
-func (l *Lock) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (l *Lock) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
+
 	for {
-		o, replayed, err = l.try(ctx, p)
+		o, replayed, err := l.try(ctx, p)
 		if p.Key == nil || !errors.Is(err, domain.ErrOrderInProgress) {
 			return o, replayed, err
 		}
+
 		select {
 		case <-ctx.Done():
 			return o, replayed, err
@@ -53,14 +55,21 @@ func (l *Lock) Place(ctx context.Context, p domain.Purchase) (o domain.Order, re
 }
 
 // try places the purchase if the lock is free.
-func (l *Lock) try(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
-	var placed error
-	ran := false
-	err = l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
-		ran, p.Fence = true, held
+func (l *Lock) try(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	var (
+		ran      bool
+		o        domain.Order
+		replayed bool
+		placed   error
+	)
+
+	err := l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
+		ran = true
+		p.Fence = held
 		o, replayed, placed = l.batch.Place(ctx, p)
 		return placed
 	})
+
 	switch {
 	case ran:
 		// The result of the transaction is valid even if the lock was lost or could not be released.
@@ -68,5 +77,6 @@ func (l *Lock) try(ctx context.Context, p domain.Purchase) (o domain.Order, repl
 	case errors.Is(err, domain.ErrOrderInProgress):
 		return domain.Order{}, false, err
 	}
+
 	return domain.Order{}, false, fmt.Errorf("%w: user lock: %w", domain.ErrUnavailable, err)
 }

@@ -31,7 +31,6 @@ type OrderPlacer interface {
 	PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed
 }
 
-// placer turns purchases into committed orders.
 type placer struct {
 	ids    IDs
 	orders OrderPlacer
@@ -41,23 +40,29 @@ type placer struct {
 // new id.
 func (p placer) commit(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
 	results := make([]domain.Placed, len(purchases))
-	open := make([]int, len(purchases)) // indexes of the purchases without a result
+
+	// Indexes of the purchases without a result.
+	open := make([]int, len(purchases))
 	for i := range open {
 		open[i] = i
 	}
+
 	for range maxIDTries {
-		if open = p.try(ctx, purchases, results, open); len(open) == 0 {
+		open = p.try(ctx, purchases, results, open)
+		if len(open) == 0 {
 			return results
 		}
 	}
+
 	for _, i := range open {
 		results[i].Err = fmt.Errorf("%w: no free order id after %d tries", domain.ErrUnavailable, maxIDTries)
 	}
+
 	return results
 }
 
 // try places the open purchases and returns those whose id exists already.
-func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []domain.Placed, open []int) (again []int) {
+func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []domain.Placed, open []int) []int {
 	ids, err := p.ids.NextN(ctx, len(open))
 	if err != nil {
 		for _, i := range open {
@@ -65,24 +70,38 @@ func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []
 		}
 		return nil
 	}
+
 	orders := make([]domain.NewOrder, len(open))
 	for n, i := range open {
-		p := &purchases[i]
-		orders[n] = domain.NewOrder{Order: p.Order(ids[n]), Limit: p.Limit, Round: p.Round, Key: p.Key, Fence: p.Fence, Trace: p.Trace}
+		purchase := &purchases[i]
+		orders[n] = domain.NewOrder{
+			Order: purchase.Order(ids[n]),
+			Limit: purchase.Limit,
+			Round: purchase.Round,
+			Key:   purchase.Key,
+			Fence: purchase.Fence,
+			Trace: purchase.Trace,
+		}
 	}
+
+	var again []int
 	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
 		i := open[n]
 		results[i] = placed
+
 		// A new id cannot have been stored before. If it was, the counter repeated the id of an earlier order of the
 		// user.
 		if !placed.Before && !errors.Is(placed.Err, domain.ErrIDTaken) {
 			continue
 		}
+
 		if err := p.ids.Skip(ctx, ids[n]); err != nil {
 			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 			continue
 		}
+
 		again = append(again, i)
 	}
+
 	return again
 }

@@ -65,35 +65,46 @@ type Queue struct {
 	ids       IDs
 	store     GateStore
 	purchases *batch.Batcher[attempt, reservation]
-	stored    *batch.Batcher[domain.Order, error] // checks whether orders of a voucher are stored; ErrNotFound if not
+	// Checks whether orders of a voucher are stored; ErrNotFound if not.
+	stored *batch.Batcher[domain.Order, error]
 
-	mu       sync.Mutex
-	lastUsed map[int64]time.Time // the last reservation of this process, by voucher
+	mu sync.Mutex
+	// The last reservation of this process, by voucher.
+	lastUsed map[int64]time.Time
 }
 
 // attempt is a purchase for the gate. After a load it is repeated with the same order id.
 type attempt struct {
 	domain.Purchase
-	orderID int64 // 0 in the first attempt
+	// 0 in the first attempt.
+	orderID int64
 }
 
-// reservation is the result of an attempt.
 type reservation struct {
-	order    domain.Order
-	replayed bool          // an earlier request with the same key placed the order
-	outcome  OutcomeWaiter // nil if the buyer does not wait for it
-	err      error
+	order domain.Order
+	// Whether an earlier request with the same key placed the order.
+	replayed bool
+	// Nil if the buyer does not wait for it.
+	outcome OutcomeWaiter
+	err     error
 }
 
 // NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
 func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queue {
-	l := &Queue{gate: gate, ids: ids, store: store, lastUsed: map[int64]time.Time{}}
+	l := &Queue{
+		gate:     gate,
+		ids:      ids,
+		store:    store,
+		lastUsed: map[int64]time.Time{},
+	}
+
 	run := func(ctx context.Context, purchases []attempt) []reservation {
 		if observe != nil {
 			observe(len(purchases))
 		}
 		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
+
 	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
 	l.purchases = batch.New(batch.Config[attempt, reservation]{Run: run, Fail: fail})
 	l.stored = batch.New(batch.Config[domain.Order, error]{Run: l.findStored, Fail: domain.BatchError})
@@ -102,7 +113,7 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 
 // Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of
 // p.Wait. A repeated request waits in the same way, so that it has the same answer as the first one.
-func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	r := l.reserve(ctx, p)
 	if r.err != nil {
 		return domain.Order{}, false, r.err
@@ -111,8 +122,10 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 		return r.order, r.replayed, nil
 	}
 	defer r.outcome.Close()
+
 	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
+
 	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
 		return l.findOutcome(ctx, r.order)
 	})
@@ -122,12 +135,14 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 	if end.Failed != "" {
 		return domain.Order{}, false, l.failure(ctx, p, end.Failed)
 	}
+
 	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
 	// the order of another user, so the row is read by user.
 	stored, err := l.store.Order(ctx, p.UserID, r.order.ID)
 	if err != nil {
 		return r.order, r.replayed, nil //nolint:nilerr // as far as known, the user's own order is queued
 	}
+
 	return stored, r.replayed, nil
 }
 
@@ -136,6 +151,7 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
+
 	a := attempt{Purchase: p}
 	for range maxLoads {
 		a.Trace = p.Trace.Waiting()
@@ -143,11 +159,14 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
 			return r
 		}
+
 		a.orderID = r.order.ID
+
 		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
 			return reservation{err: err}
 		}
 	}
+
 	return reservation{err: fmt.Errorf("%w: the gate cannot decide after %d loads", domain.ErrUnavailable, maxLoads)}
 }
 
@@ -160,6 +179,7 @@ func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome
 	case !errors.Is(err, domain.ErrNotFound):
 		return domain.Outcome{}, false, err
 	}
+
 	// Without a ticket the order is committed, or Redis lost its data.
 	err = l.stored.DoContext(ctx, o.VoucherID, o)
 	return domain.Outcome{OrderID: o.ID}, err == nil, err
@@ -171,24 +191,27 @@ func (l *Queue) findStored(ctx context.Context, orders []domain.Order) []error {
 	for i := range orders {
 		ids[i] = orders[i].ID
 	}
+
 	facts, err := l.store.OrderFacts(ctx, orders[0].VoucherID, ids)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(orders))
 	}
+
 	found := make(map[domain.Holder]bool, len(facts))
 	for _, f := range facts {
 		found[f.Holder] = true
 	}
+
 	errs := make([]error, len(orders))
 	for i, o := range orders {
 		if !found[domain.Holder{OrderID: o.ID, UserID: o.UserID}] {
 			errs[i] = domain.ErrNotFound
 		}
 	}
+
 	return errs
 }
 
-// failure returns the error for the reason of a failed admission.
 func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
 	switch reason {
 	case domain.ReasonSoldOut:
@@ -204,6 +227,7 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 	case domain.ReasonPassUsed:
 		return domain.ErrPassExpired
 	}
+
 	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
@@ -219,47 +243,70 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	for i := range open {
 		open[i] = i
 	}
+
 	open, searchErr := l.replayStored(ctx, purchases, results, open)
 	if len(open) == 0 {
 		return results
 	}
+
 	l.markUsed(voucherID)
+
 	if err := l.assignIDs(ctx, purchases, open); err != nil {
 		for _, i := range open {
 			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 		}
 		return results
 	}
+
 	as := make([]domain.Admission, len(open))
 	for n, i := range open {
 		p := &purchases[i]
 		results[i].order = p.Order(p.orderID)
 		results[i].order.Status = domain.OrderQueued
+
 		as[n] = domain.Admission{
-			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
-			At: p.At, PayTimeout: p.PayTimeout, OfferID: p.OfferID(), Round: p.Round, Key: p.Key, Trace: p.Trace,
+			OrderID:    p.orderID,
+			UserID:     p.UserID,
+			VoucherID:  voucherID,
+			Amount:     p.Amount,
+			Currency:   p.Currency,
+			Limit:      p.Limit,
+			At:         p.At,
+			PayTimeout: p.PayTimeout,
+			OfferID:    p.OfferID(),
+			Round:      p.Round,
+			Key:        p.Key,
+			Trace:      p.Trace,
 		}
+
 		if p.Wait > 0 && !p.SoldOut {
 			as[n].ReplyTo = l.gate.Instance()
 			results[i].outcome = l.expect(p.orderID, p.Deadline)
 		}
 	}
+
 	errs, err := l.gate.Reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
 	if err != nil {
 		errs = slices.Repeat([]error{err}, len(open))
 	}
+
 	var duplicates []int
 	for n, i := range open {
 		if searchErr != nil && purchases[i].Key != nil && errors.Is(errs[n], domain.ErrSoldOut) {
-			errs[n] = searchErr // the store may have the order of an earlier request
+			// The store may have the order of an earlier request.
+			errs[n] = searchErr
 		}
+
 		l.setRefusal(&results[i], &purchases[i], errs[n])
+
 		if errors.As(errs[n], new(*domain.DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}
 	}
-	// A duplicate may collide with the order of its own earlier request, if that was committed meanwhile.
-	_, _ = l.replayStored(ctx, purchases, results, duplicates) // without the store, they stay duplicates
+
+	// A duplicate may collide with the order of its own earlier request, if that was committed meanwhile. Without the store
+	// they stay duplicates.
+	_, _ = l.replayStored(ctx, purchases, results, duplicates)
 	return results
 }
 
@@ -271,16 +318,20 @@ func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) 
 			fresh = append(fresh, i)
 		}
 	}
+
 	if len(fresh) == 0 {
 		return nil
 	}
+
 	ids, err := l.ids.NextN(ctx, len(fresh))
 	if err != nil {
 		return err
 	}
+
 	for n, i := range fresh {
 		purchases[i].orderID = ids[n]
 	}
+
 	return nil
 }
 
@@ -290,13 +341,17 @@ func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 	if err == nil {
 		return
 	}
+
 	r.close()
 	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
 		*r = reservation{order: domain.Order{ID: p.orderID}, err: err}
 		return
 	}
-	r.replayed, r.order.ID = true, earlier.OrderID
+
+	r.replayed = true
+	r.order.ID = earlier.OrderID
+
 	if p.Wait > 0 {
 		r.outcome = l.expect(earlier.OrderID, p.Deadline)
 	}
@@ -314,28 +369,38 @@ func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
 // If the store cannot be read, it returns all and the error.
 func (l *Queue) replayStored(
 	ctx context.Context, purchases []attempt, results []reservation, open []int,
-) (rest []int, err error) {
+) ([]int, error) {
 	var keyed []domain.KeyedPurchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
-			keyed = append(keyed, domain.KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
+			keyed = append(keyed, domain.KeyedPurchase{
+				UserID: p.UserID,
+				Key:    p.Key,
+				At:     p.At,
+			})
 		}
 	}
+
 	if len(keyed) == 0 {
 		return open, nil
 	}
+
 	found, err := l.store.RepeatedOrders(ctx, keyed)
 	if err != nil {
 		return open, err
 	}
+
 	n := 0
+	var rest []int
 	for _, i := range open {
 		if purchases[i].Key == nil {
 			rest = append(rest, i)
 			continue
 		}
+
 		earlier := found[n]
 		n++
+
 		switch {
 		case errors.Is(earlier.Err, domain.ErrNotFound):
 			rest = append(rest, i)
@@ -343,11 +408,13 @@ func (l *Queue) replayStored(
 			results[i] = reservation{err: earlier.Err}
 		default:
 			if purchases[i].Wait == 0 {
-				earlier.Order.Status = domain.OrderQueued // as in the first answer
+				// As in the first answer.
+				earlier.Order.Status = domain.OrderQueued
 			}
 			results[i] = reservation{order: earlier.Order, replayed: true}
 		}
 	}
+
 	return rest, nil
 }
 
@@ -364,6 +431,7 @@ const inUseFor = 10 * time.Minute
 func (l *Queue) InUse() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	var ids []int64
 	for id, at := range l.lastUsed {
 		if time.Since(at) > inUseFor {
@@ -372,6 +440,7 @@ func (l *Queue) InUse() []int64 {
 		}
 		ids = append(ids, id)
 	}
+
 	slices.Sort(ids)
 	slices.Reverse(ids)
 	return ids
