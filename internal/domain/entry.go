@@ -17,7 +17,11 @@ const (
 )
 
 // entryModes maps the words of the API to the modes.
-var entryModes = map[string]EntryMode{"open": EntryOpen, "pass": EntryPass, "room": EntryRoom}
+var entryModes = map[string]EntryMode{
+	"open": EntryOpen,
+	"pass": EntryPass,
+	"room": EntryRoom,
+}
 
 func (m EntryMode) String() string {
 	switch m {
@@ -164,6 +168,7 @@ func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 		"entry.pass_ttl":  in.PassTTL != nil,
 		"entry.challenge": in.Challenge != nil && *in.Challenge == "on",
 	}
+
 	for field, given := range notOpen {
 		if given && mode == EntryOpen {
 			bad.Add(field, "is not allowed with mode open")

@@ -90,7 +90,11 @@ func (v Verdict) Broken() bool { return v.OK != nil && !*v.OK }
 
 // titles has all invariants by ID. The database cannot prove I4 and I6, which concern the answers to buyers.
 var titles = map[string]string{
-	"I1": "No oversell", "I2": "One order per user", "I3": "Conservation", "I4": "Answers are true", "I5": "No undersell",
+	"I1": "No oversell",
+	"I2": "One order per user",
+	"I3": "Conservation",
+	"I4": "Answers are true",
+	"I5": "No undersell",
 	"I6": "Order IDs are unique",
 }
 

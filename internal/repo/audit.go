@@ -75,7 +75,11 @@ func findAudit(tx *gorm.DB, e domain.AuditEntry) error {
 // AuditLog implements domain.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
 	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
-	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
+	for column, value := range map[string]int64{
+		"voucher_id": f.VoucherID,
+		"order_id":   f.OrderID,
+		"actor_id":   f.ActorID,
+	} {
 		if value != 0 {
 			q = q.Where(column+" = ?", value)
 		}

@@ -122,7 +122,9 @@ func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration)
 		var due []eventRow
 		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.EventPending, now).
 			Order("next_try_at, id").Limit(limit).Find(&due).Error
+
 		more = len(due) == limit
+
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -247,10 +249,17 @@ func (s *Store) FinishEvents(ctx context.Context, results []domain.EventResult) 
 			return err
 		}
 
-		var ended []int64 // orders
+		// Orders.
+		var ended []int64
 		for _, r := range results {
 			q := tx.Model(&eventRow{}).Where("id = ? AND status = ?", r.Event.ID, domain.EventPending)
-			change := map[string]any{"answered_at": now, "answer_status": r.Status, "answer": r.Answer, "next_try_at": nil}
+
+			change := map[string]any{
+				"answered_at":   now,
+				"answer_status": r.Status,
+				"answer":        r.Answer,
+				"next_try_at":   nil,
+			}
 
 			switch {
 			case r.Delivered:
@@ -349,7 +358,10 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 		}
 
 		return id, tx.Model(&row).Updates(map[string]any{
-			"status": domain.EventPending, "tries": 0, "next_try_at": now, "repeated_at": now,
+			"status":      domain.EventPending,
+			"tries":       0,
+			"next_try_at": now,
+			"repeated_at": now,
 		}).Error
 	})
 	if _, done := domain.DoneBefore(err); done {

@@ -132,12 +132,18 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 
 func movedColumns(o *domain.Order, at time.Time) map[string]any {
 	columns := map[string]any{
-		"status": o.Status, "paid_at": o.PaidAt, "redeemed_at": o.RedeemedAt, "cancelled_at": o.CancelledAt,
-		"refunded_at": o.RefundedAt, "updated_at": at,
+		"status":       o.Status,
+		"paid_at":      o.PaidAt,
+		"redeemed_at":  o.RedeemedAt,
+		"cancelled_at": o.CancelledAt,
+		"refunded_at":  o.RefundedAt,
+		"updated_at":   at,
 	}
+
 	if !o.Status.Active() {
 		columns["slot"] = nil
 	}
+
 	return columns
 }
 
@@ -215,7 +221,12 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 	}
 
 	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
-		Updates(map[string]any{"status": m.To, "slot": nil, "cancelled_at": at, "updated_at": at})
+		Updates(map[string]any{
+			"status":       m.To,
+			"slot":         nil,
+			"cancelled_at": at,
+			"updated_at":   at,
+		})
 
 	switch {
 	case res.Error != nil:

@@ -358,7 +358,11 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStat
 
 	return tx.Model(&paymentRow{}).Where("id = ?", p.ID).
 		Updates(map[string]any{
-			"status": p.Status, "amount": p.Amount, "currency": p.Currency, "updated_at": at, "next_try_at": p.NextTryAt,
+			"status":      p.Status,
+			"amount":      p.Amount,
+			"currency":    p.Currency,
+			"updated_at":  at,
+			"next_try_at": p.NextTryAt,
 		}).Error
 }
 

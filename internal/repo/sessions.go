@@ -196,7 +196,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		}
 
 		return tx.Model(&row).Updates(map[string]any{
-			"generation": r.Generation + 1, "expires_at": end, "rotated_at": r.Now, "device_hash": r.DeviceHash,
+			"generation":  r.Generation + 1,
+			"expires_at":  end,
+			"rotated_at":  r.Now,
+			"device_hash": r.DeviceHash,
 		}).Error
 	})
 

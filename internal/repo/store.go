@@ -31,7 +31,8 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 
 func newStore(db *sqldb.DB) *Store {
 	return &Store{
-		DB: db, db: sqldb.Access{DB: db},
+		DB:     db,
+		db:     sqldb.Access{DB: db},
 		offers: cache.New[domain.OfferID](cache.Options[*domain.Offer]{MaxEntries: maxOffers}),
 	}
 }

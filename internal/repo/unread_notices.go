@@ -97,11 +97,15 @@ func cut(text string) string {
 // KeepNotice implements domain.PaymentStore. A notice that was closed stays closed when it arrives again.
 func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
 	row := newNoticeRow(n)
+
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Clauses(clause.OnConflict{
 			Columns: []clause.Column{{Name: "provider"}, {Name: "content"}},
 			DoUpdates: clause.Assignments(map[string]any{
-				"times": gorm.Expr("payment_notices.times + 1"), "last_at": row.LastAt, "reason": row.Reason, "body": row.Body,
+				"times":   gorm.Expr("payment_notices.times + 1"),
+				"last_at": row.LastAt,
+				"reason":  row.Reason,
+				"body":    row.Body,
 			}),
 		}).Omit("id").Create(&row).Error
 	})

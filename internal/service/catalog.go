@@ -144,6 +144,7 @@ func (s *Sales) readCatalog(ctx context.Context, changes int) {
 	if c.changes != changes {
 		next.at = next.at.Add(-catalogStale)
 	}
+
 	c.err = err
 	if err == nil {
 		c.current.Store(next)

@@ -98,7 +98,8 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 			return "", domain.ErrInvalidState
 		}
 
-		if reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments; reload {
+		reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments
+		if reload {
 			fixed := s.cfg.Now().Add(segmentsFixed)
 			if !fixed.Before(before.Sale.BeginAt) || !fixed.Before(v.Sale.BeginAt) {
 				return "", domain.ErrInvalidState

@@ -35,6 +35,7 @@ func takeServerLock(ctx context.Context, db *sql.DB) error {
 		var got sql.NullInt64
 		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(IF(CHAR_LENGTH(name) <= 64, name, SHA2(name, 256)), 1) "+
 			"FROM (SELECT CONCAT(DATABASE(), '.migrate') AS name) AS l").Scan(&got)
+
 		switch {
 		case err != nil:
 			return err

@@ -70,7 +70,8 @@ func OpenSQLite(file string) (_ *DB, err error) {
 }
 
 var sqliteSyntax = Syntax{
-	Now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", InMillis: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
+	Now:          "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+	InMillis:     "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
 	SkipExisting: " ON CONFLICT DO NOTHING",
 }
 
