@@ -170,16 +170,8 @@ func TestHostileUploads(t *testing.T) {
 	testenv.Full(t)
 	e := newEnv(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
-	bomb := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x06\x00\x00\x00\x1f\x21\xc8\xba" // 60000 × 60000
-	for name, file := range map[string]string{
-		"an SVG with a script": `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`,
-		"a page":               "<!doctype html><script>alert(1)</script>",
-		"a bomb":               bomb,
-		"20 MB":                aPicture(t, 3) + strings.Repeat("x", 20<<20),
-		"nothing":              "",
-	} {
-		p := operator.upload(file).problem(http.StatusBadRequest, "invalid_request")
-		require.Equal(t, []string{"image"}, p.fields(), name)
+	for _, file := range []string{"<!doctype html><script>alert(1)</script>", aPicture(t, 3) + strings.Repeat("x", 20<<20)} { // package picture has more
+		require.Equal(t, []string{"image"}, operator.upload(file).problem(http.StatusBadRequest, "invalid_request").fields())
 	}
 	body, kind := form(t, aPicture(t, 3), "second")
 	operator.bad().with("Content-Type", kind).post(imagesPath, body).problem(http.StatusBadRequest, "invalid_request")

@@ -353,6 +353,14 @@ func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
 	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", body).want(http.StatusCreated))
 }
 
+// normal publishes a voucher that is always on sale.
+func (e *env) normal() voucherView {
+	e.t.Helper()
+	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", map[string]any{
+		"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true,
+	}).want(http.StatusCreated))
+}
+
 // stock returns the units left in the database.
 func (e *env) stock(voucherID string) int64 {
 	e.t.Helper()

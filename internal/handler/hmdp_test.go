@@ -83,8 +83,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 			b["end_at"] = e.clock.now().Add(end).Format(time.RFC3339)
 		}).ID
 	}
-	normal := decode[voucherView](e.admin().post("/api/v1/admin/vouchers",
-		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true}).want(http.StatusCreated)).ID
+	normal := e.normal().ID
 	off := e.sale(5)
 	e.admin().patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 	p := e.pageOf(phone)

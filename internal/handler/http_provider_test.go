@@ -23,19 +23,6 @@ import (
 	"seckill/internal/webhook"
 )
 
-// eachProvider runs a test with a provider in the process and with one over HTTP. It is for tests of the calls to providers
-// and of their notices, not of what a payment does.
-func eachProvider(t *testing.T, test func(t *testing.T, e *env)) {
-	t.Run("sandbox", func(t *testing.T) {
-		t.Parallel()
-		test(t, newEnv(t))
-	})
-	t.Run("http", func(t *testing.T) {
-		t.Parallel()
-		test(t, newEnv(t, overHTTP))
-	})
-}
-
 // overHTTP makes the bank a provider over HTTP.
 func overHTTP(s *setup) { s.provider = payment.HTTPName }
 

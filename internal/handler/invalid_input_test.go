@@ -141,8 +141,7 @@ func TestInvalidVoucherPatches(t *testing.T) {
 	}
 	admin.refused("PATCH", v.adminPath(), bodies)
 
-	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
-		map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true}).want(http.StatusCreated))
+	normal := e.normal()
 	admin.refused("PATCH", normal.adminPath(), map[string]string{
 		`{"begin_at":"2026-11-11T14:00:00Z"}`: "begin_at", `{"end_at":"2026-11-11T14:00:00Z"}`: "end_at", `{"limit_per_user":2}`: "limit_per_user",
 	})

@@ -40,20 +40,16 @@ const deadLettersPath = "/api/v1/admin/dead-letters"
 func TestDeadLetterPages(t *testing.T) {
 	t.Parallel()
 	e := newQueueEnv(t)
-	want := map[string]bool{}
-	for i := range 5 {
-		want[e.buyer(i).queue(e.sale(1))] = true
+	var want []string
+	for i := range 3 {
+		want = append([]string{e.buyer(i).queue(e.sale(1))}, want...)
 		e.deadLetter(fmt.Sprintf("poison %d", i))
 	}
-	for _, limit := range []int{1, 2, 5, 50} {
-		_, all := walk[deadLetterView](e.admin(), deadLettersPath, limit)
-		require.Len(t, all, 5)
-		for i, l := range all {
-			assert.True(t, want[l.OrderID], l.OrderID)
-			assert.Equal(t, l.OrderID, l.Fields["order"])
-			assert.Equal(t, 5, l.Tries)
-			assert.Equal(t, "poison "+strconv.Itoa(4-i), l.Reason, "newest first")
-		}
+	sizes, all := walk[deadLetterView](e.admin(), deadLettersPath, 2)
+	require.Equal(t, []int{2, 1}, sizes)
+	for i, l := range all {
+		assert.Equal(t, []any{want[i], want[i], 5}, []any{l.OrderID, l.Fields["order"], l.Tries})
+		assert.Equal(t, "poison "+strconv.Itoa(2-i), l.Reason, "newest first")
 	}
 }
 
@@ -145,13 +141,8 @@ func TestAlerts(t *testing.T) {
 			}
 			return a
 		}
-		a := get()
-		require.Empty(t, a.Violations)
-		require.Nil(t, a.CheckedAt)
-		require.Zero(t, *a.DeadLetters)
-		require.Zero(t, a.FailingEvents)
-		require.Empty(t, a.FailingRefunds)
-		require.Zero(t, a.UnreadNotices)
+		a, none := get(), int64(0)
+		require.Equal(t, alerts{DeadLetters: &none, Violations: a.Violations[:0], FailingRefunds: a.FailingRefunds[:0]}, a)
 
 		e.notify(e.noticeOf(paymentView{Ref: "unknown"}, orderView{ID: "12345", Amount: 1}, "refunded")).problem(http.StatusNotFound, "not_found")
 		for i, columns := range []string{ // status, tries, error

@@ -128,31 +128,30 @@ func (c client) status(o orderView) string {
 
 func TestPay(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(2), e.buyer(1)
-		o := buyer.place(v)
-		failed := buyer.pay(o)
-		e.notify(e.noticeOf(failed.Payment, o, "failed")).want(http.StatusOK)
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	failed := buyer.pay(o)
+	e.notify(e.noticeOf(failed.Payment, o, "failed")).want(http.StatusOK)
 
-		p := buyer.pay(o)
-		assert.NotEqual(t, failed.Payment.Ref, p.Payment.Ref, "a new payment follows a failed one")
-		assert.Equal(t, o, p.Order, "a started payment does not change the order")
-		assert.Equal(t, paymentView{Provider: e.provider, Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending", CheckoutURL: p.Payment.CheckoutURL}, p.Payment)
-		assert.Equal(t, p, buyer.pay(o), "a repeated call returns the same payment")
-		require.Len(t, e.bank.created, 3)
-		assert.Equal(t, e.bank.created[1], e.bank.created[2], "the bank is called again with the same reference")
+	p := buyer.pay(o)
+	assert.NotEqual(t, failed.Payment.Ref, p.Payment.Ref, "a new payment follows a failed one")
+	assert.Equal(t, o, p.Order, "a started payment does not change the order")
+	assert.Equal(t, paymentView{Provider: e.provider, Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending", CheckoutURL: p.Payment.CheckoutURL}, p.Payment)
+	assert.Equal(t, p, buyer.pay(o), "a repeated call returns the same payment")
+	require.Len(t, e.bank.created, 3)
+	assert.Equal(t, e.bank.created[1], e.bank.created[2], "the bank is called again with the same reference")
 
-		for range 2 { // a repeated notice changes nothing
-			settled := decode[paymentView](e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK))
-			assert.Equal(t, "succeeded", settled.Status)
-		}
-		got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
-		assert.Equal(t, "paid", got.Status)
-		assert.NotEmpty(t, got.PaidAt)
-		assert.NotEmpty(t, got.RedeemCode)
-		assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(o))
-		e.checkInvariants()
-	})
+	for range 2 { // a repeated notice changes nothing
+		settled := decode[paymentView](e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK))
+		assert.Equal(t, "succeeded", settled.Status)
+	}
+	got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
+	assert.Equal(t, "paid", got.Status)
+	assert.NotEmpty(t, got.PaidAt)
+	assert.NotEmpty(t, got.RedeemCode)
+	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(o))
+	e.checkInvariants()
 }
 
 // TestOrderKeepsPriceOfPurchase: the amount and the currency of an order are those of the voucher at the time of the
@@ -183,19 +182,18 @@ func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 
 func TestPayRefusals(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(2), e.buyer(1)
-		o := buyer.place(v)
-		buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
-		buyer.bad().post(o.path()+"/pay", map[string]any{"provider": 1}).problem(http.StatusBadRequest, "invalid_request")
-		e.buyer(2).post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
-		e.bank.down = true
-		buyer.post(o.path()+"/pay", nil).problem(http.StatusServiceUnavailable, "unavailable")
-		e.bank.down = false
-		buyer.pay(o)
-		assert.Equal(t, []string{"pending"}, buyer.payments(o), "the failed call belongs to the same payment")
-		e.buyer(2).get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
-	})
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
+	buyer.bad().post(o.path()+"/pay", map[string]any{"provider": 1}).problem(http.StatusBadRequest, "invalid_request")
+	e.buyer(2).post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
+	e.bank.down = true
+	buyer.post(o.path()+"/pay", nil).problem(http.StatusServiceUnavailable, "unavailable")
+	e.bank.down = false
+	buyer.pay(o)
+	assert.Equal(t, []string{"pending"}, buyer.payments(o), "the failed call belongs to the same payment")
+	e.buyer(2).get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
 }
 
 // TestReversedOrderIsNotRedeemed: after a refund at the provider or a dispute the code is refused with the reason, the unit
@@ -292,46 +290,45 @@ func TestReturnOutside(t *testing.T) {
 
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(2), e.buyer(1)
-		p := buyer.pay(buyer.place(v))
-		other := e.buyer(2).pay(e.buyer(2).place(v))
-		good := e.noticeOf(p.Payment, p.Order, "succeeded")
-		text, err := json.Marshal(good)
-		require.NoError(t, err)
-		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
-		for name, signed := range map[string]string{
-			"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
-			"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
-			"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
-		} {
-			a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
-			assert.Equal(t, http.StatusUnauthorized, a.status, name)
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	other := e.buyer(2).pay(e.buyer(2).place(v))
+	good := e.noticeOf(p.Payment, p.Order, "succeeded")
+	text, err := json.Marshal(good)
+	require.NoError(t, err)
+	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
+	for name, signed := range map[string]string{
+		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
+		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
+		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
+	} {
+		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
+		assert.Equal(t, http.StatusUnauthorized, a.status, name)
+	}
+	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
+	change := func(field string, value any) notice {
+		n := notice{}
+		for k, v := range good {
+			n[k] = v
 		}
-		e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
-		change := func(field string, value any) notice {
-			n := notice{}
-			for k, v := range good {
-				n[k] = v
-			}
-			n[field] = value
-			return n
-		}
-		for _, bad := range []notice{
-			change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
-			change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
-		} {
-			e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
-		}
-		unknown := change("status", "failed")
-		unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
-		e.notify(unknown).problem(http.StatusNotFound, "not_found")
-		assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
-		assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
-		rotated := "v1=00," + signature(body, now)
-		e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
-		assert.Equal(t, "paid", buyer.status(p.Order))
-	})
+		n[field] = value
+		return n
+	}
+	for _, bad := range []notice{
+		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
+	} {
+		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
+	}
+	unknown := change("status", "failed")
+	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
+	e.notify(unknown).problem(http.StatusNotFound, "not_found")
+	assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
+	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+	rotated := "v1=00," + signature(body, now)
+	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(p.Order))
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -514,29 +511,28 @@ func TestMoneyOfLostOrderIsReturned(t *testing.T) {
 
 func TestRefund(t *testing.T) {
 	t.Parallel()
-	eachProvider(t, func(t *testing.T, e *env) {
-		v, buyer := e.sale(1), e.buyer(1)
-		p := buyer.paid(v)
-		e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
-		e.bank.down = true
-		assert.Equal(t, "refunding", decode[orderView](buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)).Status)
-		require.Error(t, e.payments.RefundDue(t.Context()))
-		assert.EqualValues(t, 0, e.stock(v.ID), "the unit is returned after the money")
+	e := newEnv(t)
+	v, buyer := e.sale(1), e.buyer(1)
+	p := buyer.paid(v)
+	e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
+	e.bank.down = true
+	assert.Equal(t, "refunding", decode[orderView](buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)).Status)
+	require.Error(t, e.payments.RefundDue(t.Context()))
+	assert.EqualValues(t, 0, e.stock(v.ID), "the unit is returned after the money")
 
-		e.bank.down = false
-		require.NoError(t, e.payments.RefundDue(t.Context()))
-		assert.Empty(t, e.bank.refunded, "the retry is not due")
-		e.dueNow()
-		require.NoError(t, e.payments.RefundDue(t.Context()))
-		assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
-		got := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
-		assert.Equal(t, "refunded", got.Status)
-		assert.NotEmpty(t, got.RefundedAt)
-		assert.Empty(t, got.RedeemCode)
-		assert.EqualValues(t, 1, e.stock(v.ID))
-		buyer.place(v) // the buyer can buy again
-		e.checkInvariants()
-	})
+	e.bank.down = false
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Empty(t, e.bank.refunded, "the retry is not due")
+	e.dueNow()
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
+	got := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
+	assert.Equal(t, "refunded", got.Status)
+	assert.NotEmpty(t, got.RefundedAt)
+	assert.Empty(t, got.RedeemCode)
+	assert.EqualValues(t, 1, e.stock(v.ID))
+	buyer.place(v) // the buyer can buy again
+	e.checkInvariants()
 }
 
 // dueNow makes all refunds due.

@@ -1,13 +1,11 @@
 package handler_test
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -126,53 +124,33 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 
 	admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
 	admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
-	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
-		"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000, "force": true,
-	}).want(http.StatusCreated))
+	normal := e.normal()
 	admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
 	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
 }
 
-// TestStatsOfRoom: the figures of a waiting room, in the answer and in the stream.
+// TestStatsOfRoom: the figures of a waiting room, which package entry counts, in the answer and in the stream.
 func TestStatsOfRoom(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { e.rooms.Run(ctx) })
-	defer running.Wait()
-	defer stop()
+	e.runRooms()
 	admin := e.admin()
-	v := e.sale(3, func(b map[string]any) { // rooms have the clock of the database
-		b["begin_at"], b["end_at"] = time.Now().Add(5*time.Minute).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
-		b["entry"] = map[string]any{"mode": "room", "rate": 7}
-	})
-	room := func(lobby, left float64, paused bool) map[string]any {
-		return map[string]any{
-			"lobby": lobby, "waiting": 0.0, "present": lobby, "admitted": 0.0, "outstanding": 0.0, "used": 0.0, "left": left,
-			"rate": 7.0, "paused": paused,
-		}
+	v := e.roomSale(3, 5*time.Minute)
+	want := map[string]any{
+		"lobby": 1.0, "waiting": 0.0, "present": 1.0, "admitted": 0.0, "outstanding": 0.0, "used": 0.0, "left": 0.0, "rate": 100.0, "paused": true,
 	}
-	stats := func() map[string]any {
-		return decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK)).Room
-	}
-	require.Equal(t, room(0, 0, false), stats())
-	ticket := ""
-	for n := range 3 {
-		place := decode[struct{ State, Ticket string }](e.buyer(n+1).post(v.path()+"/entry", nil).want(http.StatusAccepted))
-		require.Equal(t, "lobby", place.State)
-		ticket = place.Ticket
-	}
-	e.buyer(3).with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
-	want := room(2, 1, false)
-	require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, stats()) }, time.Minute, 50*time.Millisecond)
+	e.buyer(1).post(v.path()+"/entry", nil).want(http.StatusAccepted)
 	admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
+	require.Eventually(t, func() bool {
+		return assert.ObjectsAreEqual(want, decode[statsView](admin.get(v.adminPath()+"/stats").want(http.StatusOK)).Room)
+	}, time.Minute, 50*time.Millisecond)
+
 	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
 	event, _ := watch.nextStats()
 	for event.Room["paused"] == false { // the sale as of the last second
 		event, _ = watch.nextStats()
 	}
-	require.Equal(t, room(2, 1, true), event.Room)
+	require.Equal(t, want, event.Room)
 }
 
 // TestStatsCountRateLimitedRequests: rate-limited requests are counted if the sale is known.

@@ -50,25 +50,10 @@ func TestCreateVoucher(t *testing.T) {
 					"begin_at": "2026-11-11T13:00:00Z", "end_at": "2026-11-11T13:00:00.001Z",
 				},
 			},
-			"a window that has begun": {
+			"the earliest window": { // below 10^12 milliseconds, which a driver could take for seconds
 				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1000000000,"limit_per_user":100,` +
 					`"begin_at":"2002-01-01T00:00:00Z","end_at":"9998-12-31T23:59:59Z"}`,
 				map[string]any{"state": "on_sale", "limit_per_user": 100.0},
-			},
-			"the earliest window": { // below 10^12 milliseconds, which a driver could take for seconds
-				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
-					`"begin_at":"2002-01-01T00:00:00Z","end_at":"2030-01-01T00:00:00Z"}`,
-				map[string]any{"state": "on_sale"},
-			},
-			"a window that is over": {
-				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
-					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2026-01-02T00:00:00Z"}`,
-				map[string]any{"state": "ended"},
-			},
-			"no stock": {
-				`{"force":true,"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":0,` +
-					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}`,
-				map[string]any{"state": "sold_out", "stock": 0.0},
 			},
 			"characters, not bytes": {
 				fmt.Sprintf(`{"force":true,"shop_id":"7","title":%q,"sub_title":%q,"rules":%q,"pay_value":1,"actual_value":2}`,
@@ -95,73 +80,49 @@ func TestCreateVoucher(t *testing.T) {
 	})
 }
 
-// TestListVouchers has one voucher for every state and two shops.
+// TestListVouchers has one voucher for every state. Package repo has the filters, and TestCatalogAndDatabaseFilterAlike those of
+// the answers from memory.
 func TestListVouchers(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
-		admin, now := e.admin(), e.clock.now()
-		window := func(begin, end time.Duration) func(map[string]any) {
-			return func(b map[string]any) {
-				b["begin_at"], b["end_at"] = now.Add(begin).Format(time.RFC3339), now.Add(end).Format(time.RFC3339)
+	t.Parallel()
+	e := newEnv(t)
+	admin, now := e.admin(), e.clock.now()
+	at := func(d time.Duration) string { return now.Add(d).Format(time.RFC3339) }
+	ids := map[string]string{
+		"running":  e.sale(1, with("shop_id", "2")).ID,
+		"upcoming": e.sale(1, with("begin_at", at(time.Minute))).ID,
+		"over":     e.sale(1, with("end_at", at(-time.Minute))).ID,
+		"sold out": e.sale(0).ID,
+	}
+	expired := e.sale(1)
+	admin.patch(expired.adminPath(), map[string]string{"status": "expired"}).want(http.StatusOK)
+	ids["expired"], ids["normal"] = expired.ID, e.normal().ID
+	first := decode[listView[voucherView]](e.guest().get(vouchersPath + "?limit=4").want(http.StatusOK))
+
+	for query, names := range map[string][]string{
+		"":                             {"normal", "sold out", "over", "upcoming", "running"}, // newest first
+		"?status=expired":              {"expired"},
+		"?status=current":              {"normal", "sold out", "upcoming", "running"},
+		"?status=upcoming":             {"upcoming"},
+		"?status=on_sale":              {"normal", "running"},
+		"?status=sold_out":             {"sold out"},
+		"?status=ended":                {"expired", "over"},
+		"?shop_id=2":                   {"running"},
+		"?shop_id=2&status=ended":      {},
+		"?cursor=" + *first.NextCursor: {"running"},
+	} {
+		want := make([]string, len(names))
+		for i, n := range names {
+			want[i] = ids[n]
+		}
+		l := decode[listView[voucherView]](admin.get(vouchersPath + query).want(http.StatusOK))
+		assert.Nil(t, l.NextCursor)
+		assert.Equal(t, want, idsOf(l.Items), query)
+		if state := strings.TrimPrefix(query, "?status="); state == "on_sale" || state == "ended" {
+			for _, v := range l.Items { // the filter and the field are computed in two places
+				assert.Equal(t, state, v.State, v.ID)
 			}
 		}
-		set := func(field string, value any) func(map[string]any) { return func(b map[string]any) { b[field] = value } }
-		ids := map[string]string{
-			"running":  e.sale(1).ID,
-			"upcoming": e.sale(1, window(time.Minute, time.Hour)).ID,
-			"over":     e.sale(1, window(-time.Hour, -time.Minute)).ID,
-			"sold out": e.sale(0).ID,
-			"shop 2":   e.sale(1, set("shop_id", "2")).ID,
-		}
-		for _, status := range []string{"off", "expired"} {
-			v := e.sale(1)
-			admin.patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
-			ids[status] = v.ID
-		}
-		normal := map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1, "force": true}
-		ids["normal"] = decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated)).ID
-		off := decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated))
-		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		ids["normal, off"] = off.ID
-
-		after := func(n int) string {
-			l := decode[listView[voucherView]](e.guest().get(fmt.Sprintf("%s?limit=%d", vouchersPath, n)).want(http.StatusOK))
-			return *l.NextCursor
-		}
-		for query, names := range map[string][]string{
-			"":                          {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
-			"?status=on":                {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
-			"?status=off":               {"normal, off", "off"},
-			"?status=expired":           {"expired"},
-			"?status=current":           {"normal", "shop 2", "sold out", "upcoming", "running"},
-			"?status=upcoming":          {"upcoming"},
-			"?status=on_sale":           {"normal", "shop 2", "running"},
-			"?status=sold_out":          {"sold out"},
-			"?status=ended":             {"expired", "over"},
-			"?shop_id=2":                {"shop 2"},
-			"?shop_id=2&status=on_sale": {"shop 2"},
-			"?shop_id=2&status=ended":   {},
-			"?shop_id=1&status=ended":   {"expired", "over"},
-			"?shop_id=3":                {},
-			"?cursor=" + after(5):       {"running"},
-			"?cursor=" + after(6):       {},
-		} {
-			t.Run(query, func(t *testing.T) {
-				t.Parallel()
-				want := make([]string, len(names))
-				for i, n := range names {
-					want[i] = ids[n]
-				}
-				l := decode[listView[voucherView]](admin.in(t).get(vouchersPath + query).want(http.StatusOK))
-				assert.Nil(t, l.NextCursor)
-				assert.Equal(t, want, idsOf(l.Items))
-				if state := strings.TrimPrefix(query, "?status="); state == "on_sale" || state == "ended" {
-					for _, v := range l.Items { // the filter and the field are computed in two places
-						assert.Equal(t, state, v.State, v.ID)
-					}
-				}
-			})
-		}
-	})
+	}
 }
 
 func idsOf(vouchers []voucherView) []string {
