@@ -315,9 +315,7 @@ func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*sale
 // login logs a phone in with a new code.
 func (e *env) login(phone string) client {
 	e.t.Helper()
-	e.guest().post("/api/v1/auth/code", map[string]string{"phone": phone}).want(http.StatusOK)
-	l := decode[loginView](e.guest().post("/api/v1/auth/login",
-		map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK))
+	l := decode[loginView](e.guest().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK))
 	return client{t: e.t, env: e, token: l.AccessToken, login: l}
 }
 

@@ -90,21 +90,6 @@ func TestSoldOut(t *testing.T) {
 	e.checkInvariants()
 }
 
-func TestVouchersThatCannotBeBought(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	admin, buyer := e.admin(), e.buyer(1)
-	normal := e.normal()
-	buyer.post(normal.orders(), nil).problem(http.StatusConflict, "invalid_state")
-	admin.patch(normal.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-	buyer.post(normal.orders(), nil).problem(http.StatusNotFound, "not_found")
-	for range 2 {
-		buyer.post("/api/v1/vouchers/4711/orders", nil).problem(http.StatusNotFound, "not_found")
-	}
-	never := e.sale(0)
-	buyer.post(never.orders(), nil).problem(http.StatusConflict, "sold_out")
-}
-
 // slowLane announces each purchase on entered and blocks it until leave is readable.
 type slowLane struct {
 	service.Lane
@@ -207,57 +192,6 @@ func TestUnpaidLimit(t *testing.T) {
 	}
 	assert.EqualValues(t, 8, e.stock(v.ID))
 	e.checkInvariants()
-}
-
-// In an open sale an explicit limit applies to purchases, also to those of the hm-dianping pages.
-func TestUnpaidLimitOfOpenSale(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, without, buyer := e.sale(9, with("unpaid_limit", 1)), e.sale(9), e.login("13800000001")
-	for _, sale := range []voucherView{v, without} {
-		e.letExpire(buyer.place(sale))
-	}
-	buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-	buyer.place(without)
-	e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("未支付的订单过多，暂不能参与该秒杀")
-	e.admin().patch(v.adminPath(), map[string]any{"unpaid_limit": 0}).want(http.StatusOK)
-	buyer.place(v)
-}
-
-// An order expires after its user's next purchase was checked and before the lane decides it. The new order would not
-// have been allowed a moment later, and is not placed.
-func TestOrderExpiresDuringPurchase(t *testing.T) {
-	t.Parallel()
-	var e *env
-	var expire *orderView
-	e = newEnv(t, func(s *setup) {
-		s.lane = func(l service.Lane) service.Lane {
-			return laneFunc(func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
-				if expire != nil {
-					e.letExpire(*expire)
-				}
-				return l.Place(ctx, p)
-			})
-		}
-	})
-	v := e.passSale(9)
-	e.letExpire(e.buyer(2).withPass(v).place(v)) // from now on, purchases are checked
-	buyer := e.buyer(1).withPass(v)
-	userID := mustID(t, buyer.login.User.ID)
-	now := e.clock.now()
-	placed := e.store.PlaceOrders(t.Context(), []domain.NewOrder{{Limit: 1, Order: domain.Order{ // by another server
-		ID: 5, UserID: userID, VoucherID: v.number(), Status: domain.OrderPendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Second),
-	}}})[0]
-	require.NoError(t, placed.Err)
-	expire = &orderView{ID: "5"}
-	buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-}
-
-// laneFunc is a lane that calls a function.
-type laneFunc func(ctx context.Context, p domain.Purchase) (domain.Order, bool, error)
-
-func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
-	return f(ctx, p)
 }
 
 // After a cancellation of an unpaid order, its user waits for the next pass and the next order of the sale. Package domain has

@@ -535,6 +535,25 @@ func TestRefund(t *testing.T) {
 	e.checkInvariants()
 }
 
+// TestFailingRefundsDoNotBlockOthers: more refunds than one batch have a provider that is gone.
+func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(30), e.buyer(1)
+	refund := func(c client) orderView {
+		o := c.paid(v).Order
+		c.post(o.path()+"/refund", nil).want(http.StatusOK)
+		return o
+	}
+	for n := range 20 {
+		refund(e.buyer(2 + n))
+	}
+	e.exec("UPDATE payments SET provider = 'gone'")
+	last := refund(buyer)
+	require.ErrorContains(t, e.payments.RefundDue(t.Context()), "gone")
+	assert.Equal(t, "refunded", buyer.status(last))
+}
+
 // dueNow makes all refunds due.
 func (e *env) dueNow() {
 	e.t.Helper()

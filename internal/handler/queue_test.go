@@ -183,20 +183,6 @@ func TestQueuedOrder(t *testing.T) {
 	e.checkInvariants()
 }
 
-// TestDeadLetteredOrderIsFailed: the answer has the reason internal and nothing of the cause.
-func TestDeadLetteredOrderIsFailed(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
-	v, buyer := e.sale(1), e.buyer(1)
-	id := buyer.queue(v)
-	e.deadLetter("poison")
-	body := decode[map[string]any](buyer.get(orderPath(id)).want(http.StatusOK))
-	assert.Equal(t, "failed", body["status"])
-	assert.Equal(t, "internal", body["reason"], "the cause is not revealed")
-	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-	e.buyer(2).queue(v) // the unit is for sale again
-}
-
 // TestQueuedOrdersInLists: lists merge queued, failed and committed orders, newest first.
 func TestQueuedOrdersInLists(t *testing.T) {
 	t.Parallel()
@@ -249,19 +235,6 @@ func statuses(orders []orderView) []string {
 		list[i] = o.ID + " " + o.Status
 	}
 	return list
-}
-
-// TestCommittedOrderWithTicketIsShownOnce: a list shows an order that is committed but not settled once, as committed.
-func TestCommittedOrderWithTicketIsShownOnce(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
-	buyer := e.buyer(1)
-	id := buyer.queue(e.sale(1))
-	require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
-	_, all := walk[orderView](buyer, "/api/v1/orders", 50)
-	assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
-	_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
-	assert.Empty(t, all)
 }
 
 // waitRecorder is a lane that records the requested wait.

@@ -2,10 +2,7 @@ package service
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -16,150 +13,6 @@ import (
 
 	"seckill/internal/domain"
 )
-
-// refundRows is a PaymentStore with refunds that several instances share. It leases them like the real store.
-type refundRows struct {
-	domain.PaymentStore
-	mu   sync.Mutex
-	rows []*refundRow
-}
-
-type refundRow struct {
-	domain.Payment
-	due  time.Time
-	done bool
-}
-
-func newRefundRows(n int) *refundRows {
-	r := &refundRows{}
-	for i := range n {
-		r.rows = append(r.rows, &refundRow{Payment: domain.Payment{ID: int64(i), Ref: fmt.Sprint("pay_", i), Provider: "bank"}, due: time.Now()})
-	}
-	return r
-}
-
-func (r *refundRows) DueRefunds(_ context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var due []domain.Payment
-	for _, row := range r.rows {
-		if !row.done && !row.due.After(time.Now()) && len(due) < limit {
-			row.due = time.Now().Add(wait(row.RefundTries))
-			row.RefundTries++
-			due = append(due, row.Payment)
-		}
-	}
-	return due, nil
-}
-
-func (r *refundRows) FinishRefund(_ context.Context, id int64, _ time.Time) (*domain.Order, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rows[id].done {
-		return nil, nil
-	}
-	r.rows[id].done = true
-	return &domain.Order{ID: id, VoucherID: 7}, nil
-}
-
-func (r *refundRows) FailRefund(context.Context, int64, string) error { return nil }
-
-func (r *refundRows) open() (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, row := range r.rows {
-		if !row.done {
-			n++
-		}
-	}
-	return n
-}
-
-// slowBank is a provider whose calls time out until it recovers. It records when each refund was first requested, and
-// concurrent requests for one refund.
-type slowBank struct {
-	domain.PaymentProvider
-	mu      sync.Mutex
-	down    bool
-	running map[string]int           // running requests by payment reference
-	overlap []string                 // references with two requests at the same time
-	first   map[string]time.Duration // time of the first request since start
-	start   time.Time
-}
-
-func (b *slowBank) Refund(ctx context.Context, p domain.Payment) error {
-	b.mu.Lock()
-	if b.running[p.Ref]++; b.running[p.Ref] > 1 {
-		b.overlap = append(b.overlap, p.Ref)
-	}
-	if _, ok := b.first[p.Ref]; !ok {
-		b.first[p.Ref] = time.Since(b.start)
-	}
-	down := b.down
-	b.mu.Unlock()
-	if down {
-		<-ctx.Done()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.running[p.Ref]--
-	return ctx.Err()
-}
-
-// recover ends the outage and returns the records.
-func (b *slowBank) recover() (first map[string]time.Duration, overlap []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.down = false
-	return maps.Clone(b.first), b.overlap
-}
-
-func newPayments(store domain.PaymentStore, bank domain.PaymentProvider, sales *Sales) *Payments {
-	return NewPayments(PaymentsConfig{
-		Store: store, Providers: map[string]domain.PaymentProvider{"bank": bank}, Returns: UnitReleaser{Sales: sales},
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
-	})
-}
-
-// While a provider does not answer, each refund is requested by one instance at a time and for the first time within a
-// minute. After the outage, every refund completes.
-func TestRefundsCompleteAfterAnOutage(t *testing.T) {
-	sales := newSales(t, &loader{})
-	synctest.Test(t, func(t *testing.T) {
-		rows := newRefundRows(100)
-		bank := &slowBank{down: true, running: map[string]int{}, first: map[string]time.Duration{}, start: time.Now()}
-		ctx, stop := context.WithCancel(t.Context())
-		var instances sync.WaitGroup
-		for range 2 {
-			instances.Go(func() { newPayments(rows, bank, sales).Run(ctx) })
-		}
-		defer instances.Wait()
-		defer stop()
-		time.Sleep(10 * time.Minute)
-		first, overlap := bank.recover()
-		require.Empty(t, overlap)
-		require.Len(t, first, len(rows.rows))
-		for ref, after := range first {
-			require.Less(t, after, time.Minute, ref)
-		}
-		require.Equal(t, 100, rows.open())
-		time.Sleep(maxRefundWait + time.Minute)
-		require.Zero(t, rows.open())
-	})
-}
-
-func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
-	sales := newSales(t, &loader{})
-	synctest.Test(t, func(t *testing.T) {
-		rows := newRefundRows(1000)
-		for i := 0; i < 1000; i += 5 {
-			rows.rows[i].Provider = "gone"
-		}
-		bank := &slowBank{running: map[string]int{}, first: map[string]time.Duration{}}
-		require.ErrorContains(t, newPayments(rows, bank, sales).RefundDue(t.Context()), "gone")
-		require.Equal(t, 200, rows.open(), "refunds without a provider")
-	})
-}
 
 func TestRefundBackoffDoublesUpToItsMaximum(t *testing.T) {
 	require.Greater(t, refundBackoff(0), refundTimeout, "the lease must outlast the request")
@@ -350,30 +203,6 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 			require.Equal(t, tc.left, gate.units)
 		})
 	}
-}
-
-// failingStore is a CloserStore that always fails.
-type failingStore struct{ err error }
-
-func (f failingStore) CloseExpired(context.Context, int) ([]domain.Order, error) { return nil, f.err }
-
-// The closer continues after errors, logs the first of several consecutive failures, and stops with its context.
-func TestCloserContinuesAfterErrors(t *testing.T) {
-	sales := newSales(t, &loader{})
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		closer := &Closer{
-			Store: failingStore{errors.New("the database is down")}, Returns: UnitReleaser{Sales: sales},
-			Log: slog.New(slog.NewTextHandler(&log, nil)),
-		}
-		go func() { closer.Run(ctx); close(done) }()
-		time.Sleep(time.Hour)
-		stop()
-		<-done
-		require.Equal(t, 1, strings.Count(log.String(), "cannot close"))
-	})
 }
 
 func TestRedeemCodesRoundTrip(t *testing.T) {
