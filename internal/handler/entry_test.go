@@ -241,46 +241,6 @@ func (c client) admitted(v voucherView) client {
 	return c.with("X-Entry-Pass", a.Pass)
 }
 
-// A pass buys once, whatever becomes of its order: the unit that comes back belongs to the next buyer in the line.
-func TestPassOfReturnedUnit(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.runRooms()
-	noLimit := func(b map[string]any) { b["unpaid_limit"] = 0 }
-	cancelled := e.roomSale(1, -time.Hour, noLimit)
-	refunded := e.roomSale(1, -time.Hour)
-	for _, v := range []voucherView{cancelled, refunded} {
-		first := e.buyer(1).admitted(v)
-		second := e.buyer(2)
-		second.post(v.path()+"/entry", nil).want(http.StatusAccepted)
-		if v.ID == cancelled.ID {
-			o := first.place(v)
-			first.post(o.path()+"/cancel", nil).want(http.StatusOK)
-		} else {
-			p := first.paid(v)
-			first.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
-			require.NoError(t, e.payments.RefundDue(t.Context()))
-		}
-		second = second.admitted(v)
-		first.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
-		second.place(v)
-	}
-	e.checkInvariants()
-}
-
-// A buyer who holds an order takes no pass, which would hold a unit for nothing.
-func TestHolderTakesNoPass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.runRooms()
-	v := e.roomSale(2, -time.Hour)
-	holder := e.buyer(1).admitted(v)
-	o := holder.place(v)
-	p := holder.post(v.path()+"/entry", nil).problem(http.StatusConflict, "duplicate_order")
-	require.Equal(t, o.ID, p.OrderID)
-	e.buyer(2).admitted(v).place(v)
-}
-
 // A room is drawn at the start of its sale, and serves no later start. Package domain has the cases.
 func TestDrawnRoomServesNoLaterStart(t *testing.T) {
 	t.Parallel()

@@ -137,20 +137,6 @@ func TestLostNoticeIsInquired(t *testing.T) {
 		assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))
 		assert.Equal(t, []string{"failed"}, buyers[failed].payments(begun[failed].Order))
 		assert.Equal(t, []string{"pending"}, buyers[unknown].payments(begun[unknown].Order))
-
-		buyers[late].post(begun[late].Order.path()+"/cancel", nil).want(http.StatusOK)
-		e.bank.setResult(begun[late].Payment.Ref, "succeeded")
-		ask()
-		e.notify(e.noticeOf(begun[late].Payment, begun[late].Order, "succeeded")).want(http.StatusOK)
-		e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "succeeded")).want(http.StatusOK)
-		e.notify(e.noticeOf(begun[paid].Payment, begun[paid].Order, "failed")).want(http.StatusOK)
-		for range 2 {
-			require.NoError(t, e.payments.RefundDue(t.Context()))
-			ask()
-		}
-		assert.Equal(t, []string{begun[late].Payment.Ref}, e.bank.refunded)
-		assert.Equal(t, "cancelled", buyers[late].status(begun[late].Order))
-		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
 		e.checkInvariants()
 	}, overHTTP)
 }

@@ -88,7 +88,7 @@ func TestReplayDeadLetter(t *testing.T) {
 		assert.Equal(t, []entry{{"admin", "replay_dead_letter", letter.ID, admin.login.User.ID, v.ID}}, log())
 		replay().problem(http.StatusNotFound, "not_found")
 		e.work()
-		assert.Equal(t, "pending_payment", decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)).Status)
+		assert.Equal(t, "pending_payment", buyer.status(orderView{ID: id}))
 		e.checkInvariants()
 	})
 }
@@ -295,10 +295,8 @@ func TestReconcileRoutes(t *testing.T) {
 	require.Len(t, all.Reports, 2)
 	assert.Equal(t, other.ID, all.Reports[0].VoucherID, "newest first")
 	assert.Zero(t, all.LeftOut)
-	for _, r := range all.Reports {
-		assert.Empty(t, r.Findings)
-		assert.Equal(t, e.clock.now(), r.CheckedAt)
-	}
+	assert.Empty(t, all.Reports[1].Findings)
+	assert.Equal(t, e.clock.now(), all.Reports[1].CheckedAt)
 
 	require.NoError(t, e.rdb.HDel(t.Context(), v.gateKey(t, "buyers"), me).Err())
 	require.NoError(t, e.rdb.Incr(t.Context(), v.gateKey(t, "stock")).Err())
@@ -311,17 +309,15 @@ func TestReconcileRoutes(t *testing.T) {
 	assert.Equal(t, id, found[0].Orders[0].OrderID)
 	assert.Equal(t, me, found[0].Orders[0].UserID)
 	assert.True(t, found[0].OldestAt.Equal(e.clock.now().Add(-time.Hour)))
-	assert.True(t, found[0].Repairable)
-	assert.False(t, found[0].Repaired)
+	assert.True(t, found[0].Repairable && !found[0].Repaired)
 
 	before := e.dump()
 	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
-	found = repaired.Reports[1].Findings
-	require.Len(t, found, 1)
-	assert.True(t, found[0].Repaired)
-	assert.Empty(t, get("?voucher_id=" + v.ID).Reports[0].Findings)
+	require.Len(t, repaired.Reports[1].Findings, 1)
+	assert.True(t, repaired.Reports[1].Findings[0].Repaired)
 	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
-	assert.Len(t, again.Reports, 1)
+	require.Len(t, again.Reports, 1)
+	assert.Empty(t, again.Reports[0].Findings)
 	assert.Equal(t, id, e.buyer(1).post("/api/v1/vouchers/"+v.ID+"/orders", nil).problem(http.StatusConflict, "duplicate_order").OrderID)
 	assert.Equal(t, rows(before, "voucher_orders"), rows(e.dump(), "voucher_orders"), "the database is unchanged")
 }

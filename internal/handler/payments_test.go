@@ -247,7 +247,6 @@ func TestReturnOutside(t *testing.T) {
 			require.Error(t, e.payments.RefundDue(t.Context()))
 		}
 		require.Len(t, failing(), 2)
-		require.Equal(t, []any{p.Payment.Ref, 5, "the bank does not answer"}, []any{failing()[0].Ref, failing()[0].RefundTries, failing()[0].RefundError})
 
 		path := "/api/v1/admin/orders/" + p.Order.ID
 		shown := decode[struct {
@@ -258,11 +257,7 @@ func TestReturnOutside(t *testing.T) {
 		}](admin.get(path).want(http.StatusOK)).Payments
 		require.Equal(t, []any{5, "the bank does not answer"}, []any{shown[0].Tries, shown[0].Error})
 		body := map[string]any{"provider_ref": p.Payment.Ref, "reason": "card closed; transfer of 14 November"}
-		for field, value := range map[string]any{"reason": "", "provider_ref": nil} {
-			wrong := maps.Clone(body)
-			wrong[field] = value
-			admin.bad().post(path+"/return-outside", wrong).problem(http.StatusBadRequest, "invalid_request")
-		}
+		admin.refusedRequest("POST", path+"/return-outside", map[string]any{"reason": ""}, "reason", "provider_ref")
 		admin.post("/api/v1/admin/orders/12345/return-outside", body).problem(http.StatusNotFound, "not_found")
 		e.staff("13900000007", domain.RoleViewer).post(path+"/return-outside", body).problem(http.StatusForbidden, "forbidden")
 
@@ -288,6 +283,7 @@ func TestReturnOutside(t *testing.T) {
 	})
 }
 
+// TestWebhookRefusals: packages webhook and payment have more signatures and notices.
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -295,37 +291,20 @@ func TestWebhookRefusals(t *testing.T) {
 	p := buyer.pay(buyer.place(v))
 	other := e.buyer(2).pay(e.buyer(2).place(v))
 	good := e.noticeOf(p.Payment, p.Order, "succeeded")
-	text, err := json.Marshal(good)
-	require.NoError(t, err)
-	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
-	for name, signed := range map[string]string{
-		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
-		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
-		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
-	} {
+	body, now, hook := asJSON(t, good), e.clock.now(), "/api/v1/payments/webhook/"+e.provider
+	for _, signed := range []string{"", signature(body+" ", now), signature(body, now.Add(-6*time.Minute)), signature(body, now.Add(6*time.Minute))} {
 		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
-		assert.Equal(t, http.StatusUnauthorized, a.status, name)
+		assert.Equal(t, http.StatusUnauthorized, a.status, signed)
 	}
 	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
-	change := func(field string, value any) notice {
-		n := notice{}
-		for k, v := range good {
-			n[k] = v
-		}
-		n[field] = value
-		return n
-	}
-	for _, bad := range []notice{
-		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
-		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
-	} {
+	for field, value := range map[string]any{"amount": 0, "currency": "gold", "provider_ref": other.Payment.Ref} {
+		bad := maps.Clone(good)
+		bad[field] = value
 		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
 	}
-	unknown := change("status", "failed")
-	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
-	e.notify(unknown).problem(http.StatusNotFound, "not_found")
 	assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
 	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+
 	rotated := "v1=00," + signature(body, now)
 	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
 	assert.Equal(t, "paid", buyer.status(p.Order))
@@ -356,7 +335,6 @@ func TestUndoRedeem(t *testing.T) {
 
 		buyer, p, code := bought(1)
 		before := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
-		cashier.post(undo, because(code)).problem(http.StatusConflict, "invalid_state")
 		cashier.post(redeem, code).want(http.StatusOK)
 		cashier.bad().post(undo, code).problem(http.StatusBadRequest, "invalid_request")
 		cashier.post("/api/v1/admin/orders/"+p.Order.ID+"/undo-redeem", map[string]any{"reason": "x"}).problem(http.StatusForbidden, "forbidden")

@@ -3,7 +3,6 @@ package idgen
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"seckill/test/testenv"
@@ -114,33 +112,6 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 		counted := rdb.Get(ctx, noonKey).Val()
 		take(g, 10)
 		require.NotEqual(t, counted, rdb.Get(ctx, noonKey).Val(), "the counter is used again")
-	})
-}
-
-func TestConcurrentReservedIDsAreUnique(t *testing.T) {
-	const workers, blocks, size = 8, 16, 512 // all numbers of a block
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, down := reserving(t, rdb, &clock{t: noon})
-		require.NoError(t, g.Reserve(t.Context()))
-		down.lasts.Store(true)
-		var all [workers][]int64
-		var group errgroup.Group
-		for w := range workers {
-			group.Go(func() error {
-				for range blocks {
-					ids, err := g.NextN(t.Context(), size)
-					if err != nil {
-						return err
-					}
-					all[w] = append(all[w], ids...)
-				}
-				return nil
-			})
-		}
-		require.NoError(t, group.Wait())
-		ids := slices.Concat(all[:]...)
-		slices.Sort(ids)
-		require.Len(t, slices.Compact(ids), reserveSize)
 	})
 }
 
