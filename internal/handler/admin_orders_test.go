@@ -49,17 +49,13 @@ func TestAdminSearchesOrders(t *testing.T) {
 			"":                        {b2.ID, b1.ID, a2.ID, a1.ID},
 			"?id=" + b1.ID:            {b1.ID},
 			"?voucher_id=" + first.ID: {b2.ID, b1.ID, a1.ID},
-			"?voucher_id=" + first.ID + "&status=paid":                   {b2.ID},
-			"?user_id=" + ann.login.User.ID:                              {a2.ID, a1.ID},
-			"?phone=" + url.QueryEscape("+8613800000001"):                {a2.ID, a1.ID},
-			"?phone=13800000002&status=cancelled":                        {b1.ID},
-			"?phone=13800000002&user_id=" + ann.login.User.ID:            nil,
-			"?phone=13800000002&id=" + a1.ID:                             nil,
-			"?phone=13800000099":                                         nil,
-			"?phone=10000000001":                                         nil,
-			"?status=pending_payment":                                    {a2.ID, a1.ID},
-			"?status=queued":                                             nil,
-			"?user_id=" + bob.login.User.ID + "&voucher_id=" + second.ID: nil,
+			"?voucher_id=" + first.ID + "&status=paid":    {b2.ID},
+			"?user_id=" + ann.login.User.ID:               {a2.ID, a1.ID},
+			"?phone=" + url.QueryEscape("+8613800000001"): {a2.ID, a1.ID},
+			"?phone=13800000002&status=cancelled":         {b1.ID},
+			"?phone=13800000002&id=" + a1.ID:              nil,
+			"?phone=10000000001":                          nil,
+			"?status=pending_payment":                     {a2.ID, a1.ID},
 		} {
 			assert.Equal(t, want, admin.find(query), query)
 		}
@@ -90,28 +86,17 @@ func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
 		later := "=" + start.Add(10*time.Second).Format(time.RFC3339)
 
 		for query, want := range map[string][]string{
-			"phone_end=0001":                                   {b.ID, a.ID},
-			"phone_end=0001&title=coffee":                      {a.ID},
-			"phone_end=0001&phone=13800010001":                 {b.ID},
-			"phone_end=0001&phone=13800000002":                 nil,
-			"phone_end=9999":                                   nil,
-			"title=COFFEE":                                     {c.ID, a.ID},
-			"title=coffee&status=paid":                         {c.ID},
-			"title=coffee&voucher_id=" + tea.ID:                nil,
-			"title=%25":                                        {c.ID, a.ID}, // literally
-			"title=_":                                          {c.ID, a.ID},
-			"title=!":                                          {c.ID, a.ID},
-			"title=nothing":                                    nil,
-			"payment_ref=" + url.QueryEscape(payment):          {c.ID},
-			"payment_ref=" + payment + "&id=" + a.ID:           nil,
-			"payment_ref=unknown":                              nil,
-			"created_from" + later:                             {c.ID},
-			"created_to" + later:                               {b.ID, a.ID},
-			"created_to" + later + "&title=coffee":             {a.ID},
-			"created_to" + later + "&phone_end=0001":           {b.ID, a.ID},
-			"created_to" + later + "&status=pending_payment":   {b.ID, a.ID},
-			"created_from" + later + "&status=pending_payment": nil,
-			"created_from=9000-01-01T00:00:00Z":                nil,
+			"phone_end=0001":                                 {b.ID, a.ID},
+			"phone_end=0001&title=coffee":                    {a.ID},
+			"phone_end=0001&phone=13800010001":               {b.ID},
+			"title=COFFEE":                                   {c.ID, a.ID},
+			"title=%25":                                      {c.ID, a.ID}, // literally
+			"title=!":                                        {c.ID, a.ID},
+			"payment_ref=" + url.QueryEscape(payment):        {c.ID},
+			"payment_ref=" + payment + "&id=" + a.ID:         nil,
+			"created_from" + later:                           {c.ID},
+			"created_to" + later:                             {b.ID, a.ID},
+			"created_to" + later + "&status=pending_payment": {b.ID, a.ID},
 			"created_from=2003-01-01T00:00:00%2B08:00&created_to" + later: {b.ID, a.ID},
 		} {
 			assert.Equal(t, want, admin.find("?"+query), query)
@@ -200,22 +185,16 @@ func TestRedeemPreview(t *testing.T) {
 func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	c := e.buyer(1)
-	p := c.paid(e.sale(9))
-	for _, o := range []adminOrderView{
-		decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)),
-		decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
-	} {
-		assert.Equal(t, "paid", o.Status)
-		assert.Equal(t, "138****0001", o.Phone)
-		assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
-		assert.Empty(t, o.RedeemCode)
-	}
-	payments := decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)).Payments
-	require.Len(t, payments, 1)
-	assert.Equal(t, "succeeded", payments[0].Status)
-	e.admin().get("/api/v1/admin/orders/77").problem(http.StatusNotFound, "not_found")
-	e.admin().bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
+	paid, admin := e.buyer(1).paid(e.sale(9)).Order, e.admin()
+	shown := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + paid.ID).want(http.StatusOK))
+	assert.Equal(t, []any{"paid", "138****0001", ""}, []any{shown.Status, shown.Phone, shown.RedeemCode})
+	assert.Equal(t, []string{"redeem", "refund"}, shown.Moves)
+	require.Len(t, shown.Payments, 1)
+	assert.Equal(t, "succeeded", shown.Payments[0].Status)
+
+	shown.Payments = nil // in the answer about one order only
+	assert.Equal(t, []adminOrderView{shown}, decode[listView[adminOrderView]](admin.get("/api/v1/admin/orders?id="+paid.ID).want(http.StatusOK)).Items)
+	admin.bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.

@@ -29,13 +29,10 @@ func TestUnknownRoutes(t *testing.T) {
 		"GET /API/v1/vouchers", "GET /api/v1/vouchers/", "GET /api/v1/me/", "GET /healthz/", "POST /api/v1/auth/code/",
 		"POST /api/v1/vouchers/1/orders/", "GET /api/v1/orders/",
 	} {
-		t.Run(r, func(t *testing.T) {
-			t.Parallel()
-			method, path, _ := strings.Cut(r, " ")
-			a := admin.in(t).do(method, path, nil)
-			a.problem(http.StatusNotFound, "not_found")
-			assert.Empty(t, a.header.Get("Location"))
-		})
+		method, path, _ := strings.Cut(r, " ")
+		a := admin.do(method, path, nil)
+		a.problem(http.StatusNotFound, "not_found")
+		assert.Empty(t, a.header.Get("Location"))
 	}
 
 	for _, r := range []string{
@@ -43,11 +40,8 @@ func TestUnknownRoutes(t *testing.T) {
 		"OPTIONS /api/v1/vouchers", "BREW /api/v1/vouchers", "TRACE /healthz", "GET /api/v1/vouchers/1/orders",
 		"GET /api/v1/vouchers/1%2Forders",
 	} {
-		t.Run(r, func(t *testing.T) {
-			t.Parallel()
-			method, path, _ := strings.Cut(r, " ")
-			admin.in(t).do(method, path, nil).problem(http.StatusMethodNotAllowed, "method_not_allowed")
-		})
+		method, path, _ := strings.Cut(r, " ")
+		admin.do(method, path, nil).problem(http.StatusMethodNotAllowed, "method_not_allowed")
 	}
 }
 

@@ -107,20 +107,6 @@ func TestLock(t *testing.T) {
 	}
 }
 
-func TestLockReplacesTakenID(t *testing.T) {
-	g := &ids{}
-	l := NewLock(locks{}, NewBatch(g, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
-		if o.ID < 1000 {
-			return domain.Order{}, domain.ErrIDTaken
-		}
-		return o, nil
-	}}, nil))
-	o, _, err := l.Place(t.Context(), domain.Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
-	require.NoError(t, err)
-	require.Equal(t, int64(1002), o.ID)
-	require.Equal(t, []int64{1}, g.skipped)
-}
-
 // heldLock is a UserLocks whose lock is held until its context ends.
 type heldLock struct{ context.Context }
 
@@ -237,18 +223,6 @@ func (s *lookupSequence) RepeatedOrders(context.Context, []domain.KeyedPurchase)
 	first := s.found[0]
 	s.found = s.found[1:]
 	return []domain.Placed{first}, nil
-}
-
-// A purchase whose context has ended is placed.
-func TestBatchContinuesWithoutItsCaller(t *testing.T) {
-	placed := 0
-	l := NewBatch(&ids{}, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) { placed++; return o, nil }}, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	o, _, err := l.Place(ctx, domain.Purchase{UserID: 7, VoucherID: 1, Limit: 1, Deadline: time.Now().Add(time.Minute)})
-	require.NoError(t, err)
-	require.Equal(t, int64(7), o.UserID)
-	require.Equal(t, 1, placed)
 }
 
 // Each purchase of a batch has its own result. Only purchases whose id exists are placed a second time.

@@ -118,6 +118,12 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrSoldOut)
 	require.Empty(t, counter.blocks)
 	require.Empty(t, g.expected)
+
+	// Nor does a purchase that is refused at the gate, whose subscription is closed.
+	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
+	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	require.Equal(t, 1, g.closed)
 }
 
 // A purchase that waits returns the outcome.
@@ -168,16 +174,6 @@ func TestQueueReturnsOutcome(t *testing.T) {
 	}
 }
 
-// After Redis lost the id counter, a message can be about the order of another user with the same id.
-func TestQueueOutcomeOfOtherUser(t *testing.T) {
-	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (domain.Outcome, error) { return domain.Outcome{}, nil }}
-	st := &gateStore{order: func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil }}
-	o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
-	require.NoError(t, err)
-	require.Equal(t, domain.OrderQueued, o.Status)
-	require.EqualValues(t, 7, o.UserID)
-}
-
 // Without a message the outcome is read from the ticket, or from the database if there is no ticket.
 func TestQueueReadsOutcome(t *testing.T) {
 	g := &fakeGate{reserve: admitAll}
@@ -200,23 +196,17 @@ func TestQueueReadsOutcome(t *testing.T) {
 	o, err = place()
 	require.NoError(t, err)
 	require.Equal(t, domain.OrderPendingPayment, o.Status)
-	st.order = func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }
-	o, err = place()
-	require.NoError(t, err)
-	require.Equal(t, domain.OrderQueued, o.Status)
-}
-
-// A refused purchase does not wait, and its subscription is closed.
-func TestQueueRefusals(t *testing.T) {
-	g := &fakeGate{reserve: func([]domain.Admission) ([]error, error) { return []error{domain.ErrSoldOut}, nil }}
-	l := NewQueue(g, &ids{}, &gateStore{}, nil)
-	_, _, err := l.Place(t.Context(), queuePurchase(time.Second))
-	require.ErrorIs(t, err, domain.ErrSoldOut)
-	require.Equal(t, 1, g.closed)
-	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
-	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
-	require.ErrorIs(t, err, domain.ErrUnavailable)
-	require.Equal(t, 2, g.closed)
+	for _, stored := range []func() (domain.Order, error){
+		func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound },
+		// The order of another user with the same id, after Redis lost the id counter.
+		func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil },
+	} {
+		st.order = stored
+		o, err = place()
+		require.NoError(t, err)
+		require.Equal(t, domain.OrderQueued, o.Status)
+		require.EqualValues(t, 7, o.UserID)
+	}
 }
 
 // A purchase ends at its deadline, before the gate has answered. Its subscription is still closed.

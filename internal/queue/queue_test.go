@@ -19,22 +19,6 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestWorkersCommitAdmissions(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 1000)
-		r.reserve(1, 300) // before the workers run
-		r.start(r.config("a", r.commit))
-		r.reserve(301, 200) // while they run
-		r.settled()
-		r.requireOrders(1, 500)
-		r.requireLevel(admission.Level{Stock: 500, Held: 500})
-		tickets, err := r.gate.Tickets(t.Context(), 1)
-		require.NoError(t, err)
-		require.Empty(t, tickets)
-		require.Empty(t, r.pending())
-	})
-}
-
 // Admissions that the database refuses for good are tried once and end as failed tickets.
 func TestRefusalsAreSettled(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -510,5 +494,10 @@ func TestWorkersShareStream(t *testing.T) {
 		for id := int64(1); id <= 400; id++ {
 			require.Equal(t, 1, r.commitCalls(id), id)
 		}
+		r.requireLevel(admission.Level{Stock: 600, Held: 400})
+		tickets, err := r.gate.Tickets(t.Context(), 1)
+		require.NoError(t, err)
+		require.Empty(t, tickets)
+		require.Empty(t, r.pending())
 	})
 }
