@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -118,4 +120,92 @@ func TestEveryRedisClientType(t *testing.T) {
 		require.NoError(t, rdb.Close())
 	}
 	nothingLeft(t, newClient(t, addr))
+}
+
+// Locks of many names are spread over all nodes. Waiters are woken on whichever node their client is subscribed. A dead
+// node affects only its own locks.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartRedisCluster(t)
+	rdb := cluster.Client(t)
+	one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
+
+	for _, k := range lockKinds {
+		for i := range 6 {
+			name := fmt.Sprint("{", i)
+			k.ready(t, one, name)
+			requireWoken(t, func(ctx context.Context) {
+				h := must(t)(k.block(one, name).TryLock(ctx))
+				next := background(ctx, k.lock(two, name))
+				eventually(t, "queued", func() bool { return rdb.ZCard(ctx, k.keys(name)[1]).Val() == 1 })
+				release(t, h)
+				release(t, arrived(t, next))
+			})
+		}
+	}
+
+	alive, dead := namesByNode(t, cluster)
+	cluster.Nodes[0].Kill()
+	_, err := one.Mutex(dead).TryLock(soon(t))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.NoError(t, Do(soon(t), one.Mutex(alive), nothing))
+}
+
+// namesByNode returns the name of a mutex that is not on the first node, and of one that is.
+func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first string) {
+	t.Helper()
+	rdb := cluster.Client(t)
+	for i := 0; elsewhere == "" || first == ""; i++ {
+		name := fmt.Sprint(i)
+		node, err := rdb.MasterForKey(context.Background(), keysOf(DefaultPrefix, mutexKind.name, name)[0])
+		require.NoError(t, err)
+		if node.Options().Addr == cluster.Nodes[0].Addr {
+			first = name
+		} else {
+			elsewhere = name
+		}
+	}
+	return elsewhere, first
+}
+
+// TestOpenSlot: while the slot of a lock is moved to another node, Redis refuses scripts some of whose keys do not exist. The
+// holder repeats its renewal and keeps the lock; an acquire fails with Redis's reason, and leaves nothing behind.
+func TestOpenSlot(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartRedisCluster(t)
+	rdb := cluster.Client(t)
+	ctx := soon(t)
+	var seen recorder
+	c := newLocksOf(t, rdb, WithWatchdog(9*time.Second), WithObserver(seen.observe))
+	h := must(t)(c.Mutex("x").TryLock(ctx))
+
+	key := keysOf(DefaultPrefix, mutexKind.name, "x")[0]
+	slot := rdb.ClusterKeySlot(ctx, key).Val()
+	source, err := rdb.MasterForKey(ctx, key)
+	require.NoError(t, err)
+	var target *redis.Client
+	for _, node := range cluster.Nodes {
+		if node.Addr != source.Options().Addr {
+			target = node.Client(t)
+		}
+	}
+	id := func(node *redis.Client) any { return node.Do(ctx, "cluster", "myid").Val() }
+	require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", id(source)).Err())
+	require.NoError(t, source.Do(ctx, "cluster", "setslot", slot, "migrating", id(target)).Err())
+
+	_, err = c.Mutex("x").TryLock(ctx)
+	require.ErrorContains(t, err, "TRYAGAIN")
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.NotErrorIs(t, err, ErrUncertain)
+	eventually(t, "a renewal fails", func() bool { return seen.count(EventRenewFailed) > 0 })
+	before := h.ValidUntil()
+
+	for _, node := range []*redis.Client{source, target} {
+		require.NoError(t, node.Do(ctx, "cluster", "setslot", slot, "stable").Err())
+	}
+	eventually(t, "renewed", func() bool { return h.ValidUntil().After(before) })
+	require.NoError(t, h.Context().Err())
+	release(t, h)
+	require.Zero(t, rdb.Exists(ctx, key).Val())
 }

@@ -358,36 +358,6 @@ func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 	})
 }
 
-// All or none, and no deadlock between two processes that name the locks in opposite order.
-func TestMultiOfEveryLocker(t *testing.T) {
-	eachSystem(t, func(t *testing.T, s system) {
-		ctx := soon(t)
-		here, there := s.connect(t, calmLease, ignore), s.connect(t, calmLease, ignore)
-
-		var wg sync.WaitGroup
-		var inside atomic.Int32
-		for _, all := range []Locker{Multi(here("a"), here("b"), here("a")), Multi(there("b"), there("a"))} {
-			wg.Go(func() {
-				for range 5 {
-					assert.NoError(t, Do(ctx, all, func(context.Context) error {
-						assert.EqualValues(t, 1, inside.Add(1))
-						inside.Add(-1)
-						return nil
-					}))
-				}
-			})
-		}
-		wg.Wait()
-		b := must(t)(there("b").TryLock(ctx))
-		_, err := Multi(here("a"), here("b")).TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		a, err := there("a").TryLock(ctx)
-		require.NoError(t, err, "the failed Multi kept a part")
-		require.NoError(t, a.Release(ctx))
-		require.NoError(t, b.Release(ctx))
-	})
-}
-
 // oddNames are names that every implementation has to keep apart.
 var oddNames = []string{
 	"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "}", "{", "zookeeper",

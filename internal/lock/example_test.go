@@ -13,21 +13,41 @@ import (
 	"seckill/internal/lock"
 )
 
-func ExampleDo() {
+// newRedis returns a client of a server of its own, and a function that closes both.
+func newRedis() (rdb *redis.Client, done func()) {
 	server, err := miniredis.Run()
-	if err != nil {
-		panic(err)
+	check(err)
+	rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	return rdb, func() {
+		_ = rdb.Close()
+		server.Close()
 	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
-	defer func() { _ = rdb.Close() }()
+}
 
-	l, err := lock.NewRedLock("order:42", []redis.UniversalClient{rdb})
+// newClient returns a Client on a server of its own, and a function that closes both.
+func newClient() (c *lock.Client, done func()) {
+	rdb, stop := newRedis()
+	c, err := lock.New(rdb)
+	check(err)
+	return c, func() {
+		_ = c.Close()
+		stop()
+	}
+}
+
+func check(err error) {
 	if err != nil {
 		panic(err)
 	}
-	ctx := context.Background()
-	err = lock.Do(ctx, l, func(ctx context.Context) error {
+}
+
+func ExampleDo() {
+	rdb, done := newRedis()
+	defer done()
+	l, err := lock.NewRedLock("order:42", []redis.UniversalClient{rdb})
+	check(err)
+
+	err = lock.Do(context.Background(), l, func(ctx context.Context) error {
 		fmt.Println("committing the order")
 		again := lock.TryDo(ctx, l, func(context.Context) error { return nil })
 		fmt.Println("another caller is refused at once:", errors.Is(again, lock.ErrNotAcquired))
@@ -41,24 +61,6 @@ func ExampleDo() {
 	// committing the order
 	// another caller is refused at once: true
 	// committed: true
-}
-
-// newClient returns a Client on a server of its own, and a function that closes both.
-func newClient() (c *lock.Client, done func()) {
-	server, err := miniredis.Run()
-	if err != nil {
-		panic(err)
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
-	c, err = lock.New(rdb)
-	if err != nil {
-		panic(err)
-	}
-	return c, func() {
-		_ = c.Close()
-		_ = rdb.Close()
-		server.Close()
-	}
 }
 
 // A store that remembers the greatest token refuses the writes of a holder that has lost the lock without noticing.
@@ -78,35 +80,16 @@ func ExampleMutex() {
 	}
 
 	first, err := m.Lock(ctx)
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	_ = first.Release(ctx) // or its lease ended while its process was paused
 	second, err := m.Lock(ctx)
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	defer func() { _ = second.Release(ctx) }()
 	fmt.Println("the holder writes:", write(second.Token()))
 	fmt.Println("the previous holder is refused:", !write(first.Token()))
 	// Output:
 	// the holder writes: true
 	// the previous holder is refused: true
-}
-
-func ExampleFair() {
-	locks, done := newClient()
-	defer done()
-	ctx := context.Background()
-	f := locks.Fair("ticket counter")
-	err := lock.Do(ctx, f, func(context.Context) error {
-		fmt.Println("served")
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// served
-	// <nil>
 }
 
 // Code that holds the lock calls code that acquires it.
@@ -143,15 +126,11 @@ func ExampleRWMutex() {
 	price := locks.RW("price:7")
 
 	writing, err := price.Write().Lock(ctx)
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	_, err = price.Read().TryLock(ctx)
 	fmt.Println("a reader is refused meanwhile:", errors.Is(err, lock.ErrNotAcquired))
 	reading, err := price.Downgrade(ctx, writing)
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	other, err := price.Read().TryLock(ctx)
 	fmt.Println("other readers are admitted:", err == nil)
 	_, err = price.Write().TryLock(ctx)
@@ -171,14 +150,10 @@ func ExampleSemaphore() {
 	ctx := context.Background()
 	calls := locks.Semaphore("supplier")
 	first, err := calls.SetPermits(ctx, 10) // every process may call it; the first call counts
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	fmt.Println("set:", first)
 
-	if err := calls.Acquire(ctx, 8); err != nil { // waits until eight permits are free
-		panic(err)
-	}
+	check(calls.Acquire(ctx, 8)) // waits until eight permits are free
 	err = calls.TryAcquire(ctx, 3)
 	fmt.Println("three more are refused:", errors.Is(err, lock.ErrNotAcquired))
 	_ = calls.Release(ctx, 8)
@@ -196,15 +171,12 @@ func ExampleLeasedSemaphore() {
 	defer done()
 	ctx := context.Background()
 	workers := locks.LeasedSemaphore("reports")
-	if _, err := workers.SetPermits(ctx, 2); err != nil {
-		panic(err)
-	}
+	_, err := workers.SetPermits(ctx, 2)
+	check(err)
 
 	// For 10 minutes at most; without the option, for as long as the process lives.
 	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	left, _ := workers.Available(ctx)
 	fmt.Println("left:", left, "lost:", p.Context().Err() != nil)
 	fmt.Println(p.Release(ctx))
@@ -220,18 +192,15 @@ func ExampleLatch() {
 	defer done()
 	ctx := context.Background()
 	ready := locks.Latch("opening")
-	if _, err := ready.TrySetCount(ctx, 3); err != nil {
-		panic(err)
-	}
+	_, err := ready.TrySetCount(ctx, 3)
+	check(err)
 	var guests sync.WaitGroup
 	guests.Go(func() {
 		fmt.Println("waited:", ready.Wait(ctx) == nil)
 	})
 
 	for range 3 {
-		if err := ready.CountDown(ctx); err != nil {
-			panic(err)
-		}
+		check(ready.CountDown(ctx))
 	}
 	guests.Wait()
 

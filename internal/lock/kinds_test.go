@@ -48,6 +48,8 @@ func (k lockKind) keys(name string) []string {
 		return rwKeys(DefaultPrefix, name, "")
 	case leasedKind.name:
 		return keysOf(DefaultPrefix, k.name, name, holdersKey)
+	case redLockKind:
+		return []string{RedLockKey(name)}
 	default:
 		return keysOf(DefaultPrefix, k.name, name, fenceKey)
 	}

@@ -25,17 +25,14 @@ func games() []*game {
 		{name: "fair", model: lockModel, kinds: []*kind{fairKind}, claim: claimExclusive, queues: true},
 		{name: "reentrant", model: lockModel, kinds: []*kind{reentrantKind}, claim: claimOwned, reenters: true},
 		{name: "rw", model: lockModel, kinds: []*kind{rwReadKind, rwWriteKind}, claim: claimSide, queues: true},
-		{name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
-			setUp:     func(c *Client, lock string) error { return c.Semaphore(lock).AddPermits(context.Background(), permits) },
-			available: func(c *Client, lock string) (int64, error) { return c.Semaphore(lock).Available(context.Background()) },
-			give:      givePermits, giveScript: releaseScript},
-		{name: "leased", model: permitModel(permits), kinds: []*kind{leasedKind}, claim: claimLeased, queues: true,
-			setUp: func(c *Client, lock string) error {
-				return c.LeasedSemaphore(lock).AddPermits(context.Background(), permits)
-			},
-			available: func(c *Client, lock string) (int64, error) {
-				return c.LeasedSemaphore(lock).Available(context.Background())
-			}},
+		{
+			name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
+			pool: plainPermits.of, give: givePermits, giveScript: releaseScript,
+		},
+		{
+			name: "leased", model: permitModel(permits), kinds: []*kind{leasedKind}, claim: claimPermits, queues: true,
+			pool: leasedPermits.of,
+		},
 	}
 }
 
@@ -69,10 +66,13 @@ func claimSide(g *game, c *Client, lock string, lease time.Duration, team string
 	return cl, operation{what: take, id: cl.id, owner: team, read: read}
 }
 
-func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
+func claimPermits(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
 	n := 1 + rng.Int64N(permits)
-	cl := c.newClaim(g.kinds[0], nil, unleased, n)
-	cl.keys = requestKeys(c.Semaphore(lock).keys, cl.id)
+	cl := c.newClaim(g.kinds[0], g.pool(c, lock).keys, lease, n)
+	if g.give != nil {
+		cl.lease = unleased
+		cl.keys = requestKeys(cl.keys, cl.id)
+	}
 	return cl, operation{what: take, id: cl.id, n: n}
 }
 
@@ -82,12 +82,6 @@ func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) 
 		return ErrNotHeld
 	}
 	return err
-}
-
-func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
-	n := 1 + rng.Int64N(permits)
-	cl := c.newClaim(g.kinds[0], c.LeasedSemaphore(lock).keys, lease, n)
-	return cl, operation{what: take, id: cl.id, n: n}
 }
 
 // Whatever the players do and whichever faults occur, the model allows some order of their operations. In the end no
@@ -115,9 +109,9 @@ func TestLinearizable(t *testing.T) {
 			case porcupine.Unknown: // the checker would need more time
 				unknown++
 			}
-			if g.available != nil && (g.give != nil || crashes) {
+			if g.pool != nil && (g.give != nil || crashes) {
 				eventually(t, "all permits are back", func() bool {
-					n, err := g.available(tb.clients[0], tb.lockOf(t, seed))
+					n, err := g.pool(tb.clients[0], lockOf(t, seed)).Available(soon(t))
 					return err == nil && n == permits
 				})
 			}
@@ -133,7 +127,10 @@ func TestLinearizable(t *testing.T) {
 				t.Parallel() // its leases end when the test moves its clock, much too early or too late
 				run(t, testenv.StartMiniredis(t).Addr(), g, false)
 			})
-			t.Run("redis", func(t *testing.T) { t.Parallel(); run(t, startRedis(t), g, true) })
+			t.Run("redis", func(t *testing.T) {
+				t.Parallel()
+				run(t, startRedis(t), g, true)
+			})
 		})
 	}
 }
