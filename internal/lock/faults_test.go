@@ -410,7 +410,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 
 func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
 	t.Helper()
-	addr := ""
+	var addr string
 	setBack := func() {}
 	if back == 0 {
 		testenv.Full(t)
