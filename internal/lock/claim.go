@@ -26,14 +26,23 @@ type claim struct {
 	lease time.Duration
 	extra []any // the kind's own arguments, which follow those of common.lua
 
-	deferrable   bool  // the next acquire may be delayed to share a round trip
-	joined       bool  // joined the hub
-	inFlight     *call // an acquire whose outcome was not awaited
-	mayHold      bool  // an acquire may have been executed, but its reply was lost or came too late
-	unused       int   // times mayHold was set; only tests read it
-	mayBeQueued  bool  // the id may be in the queue
-	mayHaveFreed bool  // a release may have been executed, but its reply was lost
+	deferrable bool // the next acquire may be delayed to share a round trip
+	joined     bool // joined the hub
+
+	presence presence
+	pending  *call // an acquire whose outcome was not awaited
 }
+
+// presence is what a claim has on the server, as far as the replies tell.
+type presence int
+
+const (
+	absent          presence = iota // nothing
+	inQueue                         // a place in the queue
+	perhapsHolding                  // perhaps the hold: the reply to an acquire was lost or came too late
+	holding                         // the hold
+	perhapsReleased                 // perhaps the hold: the reply to a release was lost
+)
 
 // A verdict is the outcome of one acquire.
 type verdict struct {
@@ -75,37 +84,44 @@ func (cl *claim) owned() bool {
 	return ok && owner != ""
 }
 
-// acquireOnce sends one acquire. After an error the claim's flags record what may have been executed.
+// acquireOnce sends one acquire. After an error the claim's presence records what may have been executed.
 func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) {
 	began := time.Now()
 	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), deferrable: cl.deferrable}
 	cl.deferrable = false
 	if !cl.c.exec.submitAndWait(ctx, call) {
-		cl.inFlight, cl.mayBeQueued = call, true
-		cl.setMayHold()
+		cl.pending = call
+		cl.presence = perhapsHolding
 		return verdict{}, waitEnded(ctx)
 	}
+
 	if call.err != nil {
 		if !notExecuted(call.err) {
-			cl.mayBeQueued = true
-			cl.setMayHold()
+			cl.presence = perhapsHolding
 		}
 		return verdict{}, call.err
 	}
 	reply, err := ints(call.value, 2)
 	if err != nil {
-		cl.setMayHold()
+		cl.presence = perhapsHolding
 		return verdict{}, err
 	}
-	if reply[0] == 1 {
-		return cl.granted(began, reply[1])
-	}
+
 	// A refused id either never held the lock or its lease has ended.
-	cl.mayHold = false
-	if reply[0] < 0 {
+	switch {
+	case reply[0] == 1:
+		return cl.granted(began, reply[1])
+	case reply[0] == 0 && mode == modeWait:
+		cl.presence = inQueue
+	case reply[0] == 0:
+		cl.presence = absent
+	default:
+		if cl.presence == perhapsHolding {
+			cl.presence = inQueue
+		}
 		return verdict{}, cl.kind.refusal
 	}
-	cl.mayBeQueued = mode == modeWait
+
 	position := int64(0)
 	if len(reply) > 2 {
 		position = reply[2]
@@ -113,36 +129,36 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 	return verdict{retry: retryIn(reply[1], position)}, nil
 }
 
+// granted returns the verdict for a grant whose lease began after that time. A grant that came too late is an error.
 func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
-	a := verdict{ok: true, token: uint64(token), validUntil: began.Add(cl.lease - drift(cl.lease))} //nolint:gosec // not negative
-	if time.Until(a.validUntil) <= margin(cl.lease) {
-		cl.setMayHold()
+	validUntil := began.Add(cl.lease - drift(cl.lease))
+	if time.Until(validUntil) <= margin(cl.lease) {
+		cl.presence = perhapsHolding
 		return verdict{}, fmt.Errorf("%w of %v", errTooLate, cl.lease)
 	}
-	return a, nil
-}
 
-func (cl *claim) setMayHold() {
-	cl.mayHold = true
-	cl.unused++
+	cl.presence = holding
+	return verdict{ok: true, token: uint64(token), validUntil: validUntil}, nil //nolint:gosec // not negative
 }
 
 // withdraw ends everything that the claim may have on the server after an acquire failed with err, and returns the
 // error for the caller. What the server does not confirm at once continues in the background; if a lock may have been
 // taken, the error then matches ErrUncertain.
 func (cl *claim) withdraw(ctx context.Context, err error) error {
-	if !cl.mayHold && !cl.mayBeQueued {
+	if cl.presence == absent {
 		return err
 	}
-	last := cl.inFlight // the release must not overtake it
+
+	last := cl.pending // the release must not overtake it
 	if last == nil {
 		last = cl.sendRelease()
 		if last.wait(ctx) && last.err == nil {
 			return err
 		}
 	}
+
 	cl.undoLater(last)
-	if cl.mayHold {
+	if cl.presence == perhapsHolding {
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	return err
@@ -200,19 +216,21 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 func (cl *claim) release(ctx context.Context) error {
 	c := cl.releaseOf(cl.id)
 	if !cl.c.exec.submitAndWait(ctx, c) {
-		cl.mayHaveFreed = true
+		cl.presence = perhapsReleased
 		return waitEnded(ctx)
 	}
-	held, _, _ := readRelease(c.value)
-	switch {
-	case c.err != nil:
-		cl.mayHaveFreed = cl.mayHaveFreed || !notExecuted(c.err)
+	if c.err != nil {
+		if !notExecuted(c.err) {
+			cl.presence = perhapsReleased
+		}
 		return c.err
-	case !held && !cl.mayHaveFreed:
-		return ErrNotHeld
-	default: // nothing was there because an earlier release, whose reply was lost, freed it
-		return nil
 	}
+
+	held, _, _ := readRelease(c.value)
+	if !held && cl.presence != perhapsReleased {
+		return ErrNotHeld
+	}
+	return nil // if nothing was there, an earlier release, whose reply was lost, has freed it
 }
 
 // ints parses a script's reply of at least n integers.

@@ -77,9 +77,17 @@ type call struct {
 	value   any
 	err     error
 
-	sent    bool // guarded by the executor's mu
-	dropped bool
+	state callState // guarded by the executor's mu
 }
+
+// callState is how far a call got.
+type callState int
+
+const (
+	callQueued callState = iota
+	callSent
+	callDropped // it will not be sent
+)
 
 // finish sets the outcome.
 func (c *call) finish(value any, err error) {
@@ -212,13 +220,13 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 func (e *executor) dropUnsent(c *call) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.sent || c.dropped {
+	if c.state != callQueued {
 		return false
 	}
 	select {
 	case <-c.done: // refused by enqueue
 	default:
-		c.dropped = true
+		c.state = callDropped
 		c.finish(nil, fmt.Errorf("%w: its caller gave up", errNotSent))
 	}
 	return true
@@ -258,12 +266,12 @@ func (e *executor) nextBatch() []*call {
 		}
 		taken++
 		switch {
-		case c.dropped:
+		case c.state == callDropped:
 		case time.Since(c.queuedAt) > e.timeout:
-			c.dropped = true
+			c.state = callDropped
 			c.finish(nil, fmt.Errorf("%w in %v: %w", errNotSent, e.timeout, context.DeadlineExceeded))
 		default:
-			c.sent = true
+			c.state = callSent
 			batch = append(batch, c)
 		}
 	}

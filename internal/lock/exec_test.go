@@ -19,6 +19,12 @@ var echo = newScript(`return ARGV[5]`)
 
 func echoArgs(text string) []any { return []any{"", "", 0, "", text} }
 
+func isSent(c *call, e *executor) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return c.state == callSent
+}
+
 func newTestExecutor(t *testing.T, addr string) *executor {
 	t.Helper()
 	e := newExecutor(newClient(t, addr))
@@ -32,18 +38,17 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	rdb := newClient(t, server.Addr)
-	var wire sent
-	rdb.AddHook(&wire)
+	seen := tripsOf(rdb)
 	e := newExecutor(rdb)
 	defer e.close()
 	e.maxInFlight, e.timeout = 1, longTimeout
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
-	before := wire.scripts()
+	before := seen.scripts()
 
 	require.NoError(t, server.Pause())
 	calls := []*call{e.send(echo, []string{"a"}, echoArgs("0"))}
-	eventually(t, "sent", func() bool { return wire.scripts() > before })
+	eventually(t, "sent", func() bool { return isSent(calls[0], e) })
 	for i := range 20 {
 		calls = append(calls, e.send(echo, []string{"a"}, echoArgs(strconv.Itoa(i+1))))
 	}
@@ -54,7 +59,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 		require.NoError(t, c.err)
 		require.Equal(t, strconv.Itoa(i), c.value)
 	}
-	assert.Equal(t, 2, wire.scripts()-before)
+	assert.Equal(t, 2, seen.scripts()-before)
 }
 
 // A deferrable call is sent with the next call that is not deferrable, or alone if there is none, even if the executor
@@ -62,8 +67,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startRedis(t))
-	var wire sent
-	rdb.AddHook(&wire)
+	seen := tripsOf(rdb)
 	e := newExecutor(rdb)
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
@@ -79,9 +83,9 @@ func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	}
 	together := false
 	for range 50 { // unless the timer fires first
-		before := wire.scripts()
+		before := seen.scripts()
 		answered(post(true), post(true), post(false))
-		together = together || wire.scripts() == before+1
+		together = together || seen.scripts() == before+1
 	}
 	require.True(t, together)
 	answered(post(true))
@@ -136,7 +140,7 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	e.timeout = 6 * time.Second // in which the queue is filled
 	require.NoError(t, server.Pause())
 	inFlight := e.send(echo, []string{"a"}, echoArgs("x"))
-	eventually(t, "sent", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return inFlight.sent })
+	eventually(t, "sent", func() bool { return isSent(inFlight, e) })
 
 	left, leave := context.WithCancel(context.Background())
 	leave()
@@ -203,8 +207,7 @@ func TestJointScript(t *testing.T) {
 func TestRedLocksShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startServer(t))
-	var wire sent
-	rdb.AddHook(&wire)
+	seen := tripsOf(rdb)
 	all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(patience))
 	require.NoError(t, err)
 
@@ -221,7 +224,7 @@ func TestRedLocksShareRoundTrips(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Less(t, wire.scripts(), users*each, "releases share round trips")
+	require.Less(t, seen.scripts(), users*each, "releases share round trips")
 	require.Zero(t, rdb.DBSize(soon(t)).Val())
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -86,18 +87,71 @@ type table struct {
 	clients []*Client
 	proxies []*proxy
 	crashes bool // leases are short and end
+	grants  grants
+}
+
+// grants count by id how often the server has, or may have, given it the lock.
+type grants struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// add counts the grants of a round trip.
+func (g *grants) add(cmds []redis.Cmder) {
+	for _, cmd := range cmds {
+		if id, given := grantOf(cmd); given {
+			g.mu.Lock()
+			g.of[id]++
+			g.mu.Unlock()
+		}
+	}
+}
+
+// grantOf returns the id to which a script has, or may have, given a lock.
+func grantOf(cmd redis.Cmder) (id string, given bool) {
+	if !strings.HasPrefix(cmd.Name(), "eval") {
+		return "", false
+	}
+	args := cmd.Args()
+	args = args[3+args[2].(int):] // those of common.lua
+	acquires := args[3] != ""
+	if cmd.Err() != nil {
+		return args[1].(string), acquires && !notExecuted(cmd.Err())
+	}
+
+	reply, _ := cmd.(interface{ Val() any }).Val().([]any)
+	switch {
+	case acquires:
+		return args[1].(string), len(reply) == 0 || reply[0] == int64(1)
+	case len(reply) == 3: // a release that hands the lock over
+		return reply[1].(string), true
+	default:
+		return "", false
+	}
+}
+
+// unused returns the number of grants to id that were not used; got tells whether one was.
+func (g *grants) unused(id string, got bool) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if got {
+		return max(g.of[id]-1, 0)
+	}
+	return g.of[id]
 }
 
 func newTable(t testing.TB, addr string, crashes bool) *table {
 	t.Helper()
-	tb := &table{crashes: crashes}
+	tb := &table{crashes: crashes, grants: grants{of: map[string]int{}}}
 	for range players {
 		p := startProxy(t, addr)
 		// A lost reply is noticed by the end of the connection, and not by a timeout: on a machine that stalls, a command
 		// that timed out can be executed after the release that undoes it.
 		p.CutAfter = 250 * time.Millisecond
-		c := newLocks(t, p.Addr)
-		tb.proxies, tb.clients = append(tb.proxies, p), append(tb.clients, c)
+		rdb := newClient(t, p.Addr)
+		rdb.AddHook(afterwards(tb.grants.add))
+		tb.proxies = append(tb.proxies, p)
+		tb.clients = append(tb.clients, newLocksOf(t, rdb))
 	}
 	return tb
 }
@@ -157,13 +211,13 @@ type player struct {
 	team     string
 	lock     string
 
-	held  []*holding
-	freed []*holding
+	held  []*playerHold
+	freed []*playerHold
 	late  *time.Timer // the fault that is scheduled
 }
 
-// A holding is a hold of a player.
-type holding struct {
+// A playerHold is a hold of a player.
+type playerHold struct {
 	cl        *claim
 	operation operation
 	until     time.Time // when the server may end it
@@ -274,12 +328,16 @@ func (p *player) take(wait bool) {
 		if err != nil {
 			back = p.left(cl, err)
 		}
-		p.addUnused(call, q, cl.unused, back)
+		unused := p.tb.grants.unused(cl.id, err == nil)
+		if gaveUp {
+			unused++ // the last acquire may still be in flight
+		}
+		p.addUnused(call, q, unused, back)
 	}
 	switch {
 	case err == nil:
 		p.h.add(call, q, reply{outcome: yes, token: v.token}, back)
-		p.held = append(p.held, &holding{cl: cl, operation: q, until: v.validUntil})
+		p.held = append(p.held, &playerHold{cl: cl, operation: q, until: v.validUntil})
 	case cl.kind.refusal != nil && errors.Is(err, cl.kind.refusal):
 		p.h.add(call, q, reply{outcome: never}, back)
 	case errors.Is(err, ErrUncertain):
@@ -324,7 +382,7 @@ func (p *player) addUndone(call int64, q operation, back int64) {
 	p.h.add(call+1, q, reply{outcome: unanswered}, back)
 }
 
-func (p *player) refresh(hold *holding) {
+func (p *player) refresh(hold *playerHold) {
 	d := p.lease()
 	ctx, cancel := p.ctx()
 	defer cancel()
@@ -348,7 +406,7 @@ func (p *player) refresh(hold *holding) {
 	}
 }
 
-func (p *player) free(hold *holding) {
+func (p *player) free(hold *playerHold) {
 	ctx, cancel := p.ctx()
 	defer cancel()
 	call := p.h.now()
@@ -383,12 +441,12 @@ func (p *player) free(hold *holding) {
 	}
 }
 
-func (p *player) forget(hold *holding) {
-	p.held = slices.DeleteFunc(p.held, func(h *holding) bool { return h == hold })
+func (p *player) forget(hold *playerHold) {
+	p.held = slices.DeleteFunc(p.held, func(h *playerHold) bool { return h == hold })
 }
 
 // over adds that the lease has ended by back or, if it must not have ended yet, will end.
-func (p *player) over(hold *holding, back int64) {
+func (p *player) over(hold *playerHold, back int64) {
 	q := hold.operation
 	q.what = end
 	call := p.h.at(hold.until)

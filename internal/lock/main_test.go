@@ -212,45 +212,60 @@ func (d *deadServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return next
 }
 
-// sent is a hook that records what a client sends: for each round trip, the names of its commands.
-type sent struct {
-	mu    sync.Mutex
-	trips [][]string
-}
+// afterwards is a hook that is called with the commands of each round trip that has ended.
+type afterwards func(cmds []redis.Cmder)
 
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook implements redis.Hook.
+func (afterwards) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook implements redis.Hook.
+func (f afterwards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.add(cmd)
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		if err != nil {
+			cmd.SetErr(err) // as go-redis does after the hooks
+		}
+		f([]redis.Cmder{cmd})
+		return err
 	}
 }
 
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook implements redis.Hook.
+func (f afterwards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.add(cmds...)
-		return next(ctx, cmds)
+		err := next(ctx, cmds)
+		f(cmds)
+		return err
 	}
 }
 
-func (s *sent) add(cmds ...redis.Cmder) {
-	var names []string
-	for _, cmd := range cmds {
-		names = append(names, cmd.Name())
-	}
+// trips are the round trips of a client, each with the names of its commands.
+type trips struct {
+	mu  sync.Mutex
+	all [][]string
+}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trips = append(s.trips, names)
+// tripsOf records the round trips of rdb from now on.
+func tripsOf(rdb *redis.Client) *trips {
+	t := &trips{}
+	rdb.AddHook(afterwards(func(cmds []redis.Cmder) {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.all = append(t.all, names)
+	}))
+	return t
 }
 
 // scripts returns the number of round trips with scripts; opening a connection has others.
-func (s *sent) scripts() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t *trips) scripts() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	n := 0
-	for _, names := range s.trips {
+	for _, names := range t.all {
 		if strings.HasPrefix(names[0], "eval") {
 			n++
 		}

@@ -18,18 +18,24 @@ import (
 type nodeState struct {
 	node *node
 
-	acquired vote // the reply to SET NX
-	last     vote // the reply to the last script
-	clear    bool // the session's key is certainly not on the node
-	deleted  bool // the session's key was on the node and was deleted by the session
-
-	// mayHaveDeleted is set when a delete may have been executed although its reply was lost. A later delete that finds
-	// nothing then counts as successful.
-	mayHaveDeleted bool
-
-	// pending is a command whose outcome was not awaited. A delete must not overtake it.
-	pending *call
+	key      keyState
+	acquired vote  // the reply to SET NX
+	last     vote  // the reply to the last script
+	pending  *call // a command whose outcome was not awaited. A delete must not overtake it.
 }
+
+// keyState is the state of a session's key on a node, as far as the replies tell.
+type keyState int
+
+const (
+	keyPerhapsSet     keyState = iota // it may be there
+	keyPerhapsDeleted                 // it may be there, or have been deleted: the reply to a delete was lost
+	keyMissing                        // it is not there, and the session has not deleted it
+	keyDeleted                        // the session has deleted it
+)
+
+// clear reports whether the session's key is certainly not on the node.
+func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 
 // A node is one Redis of a RedLock.
 type node struct {
@@ -125,7 +131,12 @@ func (c *conn) SetNX(key, value string, lease time.Duration) (bool, error) {
 	s := c.state
 	v, err := c.send("set", key, value, "px", lease.Milliseconds(), "nx")
 	s.acquired = vote{yes: v != nil, err: err}
-	s.clear = !s.acquired.yes && (err == nil || notExecuted(err))
+
+	s.key = keyPerhapsSet
+	refused := err == nil && v == nil
+	if refused || notExecuted(err) {
+		s.key = keyMissing
+	}
 	return s.acquired.yes, err
 }
 
@@ -134,20 +145,28 @@ func (c *conn) SetNX(key, value string, lease time.Duration) (bool, error) {
 func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
 	s := c.state
 	isDelete := len(keysAndArgs) == 2
-	if isDelete && s.clear {
-		return s.reply(s.deleted), nil
+	if isDelete && s.key.clear() {
+		return s.reply(s.key == keyDeleted), nil
 	}
+
 	v, err := c.evalSha(script, keysAndArgs)
 	s.last = vote{yes: v == int64(1), err: err}
 	if !isDelete {
 		return v, err
 	}
+
 	if err != nil {
-		s.mayHaveDeleted = s.mayHaveDeleted || !notExecuted(err)
+		if !notExecuted(err) {
+			s.key = keyPerhapsDeleted
+		}
 		return nil, err
 	}
-	s.clear, s.deleted = true, s.last.yes || s.mayHaveDeleted
-	return s.reply(s.deleted), nil
+	if s.last.yes || s.key == keyPerhapsDeleted { // an earlier delete, whose reply was lost, has found it
+		s.key = keyDeleted
+	} else {
+		s.key = keyMissing
+	}
+	return s.reply(s.key == keyDeleted), nil
 }
 
 // reply records the vote of a script and returns it as the script's reply.

@@ -22,14 +22,13 @@ func TestCommandsOfACycle(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, TryDo(soon(t), l, nothing)) // loads the script
 
-	var wire sent
-	rdb.AddHook(&wire)
+	seen := tripsOf(rdb)
 	require.NoError(t, TryDo(soon(t), l, func(ctx context.Context) error {
 		_, err := l.TryLock(ctx)
 		assert.ErrorIs(t, err, ErrNotAcquired)
 		return nil
 	}))
-	assert.Equal(t, [][]string{{"set"}, {"set"}, {"evalsha"}}, wire.trips)
+	assert.Equal(t, [][]string{{"set"}, {"set"}, {"evalsha"}}, seen.all)
 }
 
 // newMortalLock is newLock with a function per node that kills it for good.

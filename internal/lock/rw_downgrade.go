@@ -89,7 +89,7 @@ func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
 	}
 	if executed {
 		// The server has the write hold or the read hold; release either. A later Release of h may find nothing.
-		cl.mayHaveFreed = true
+		cl.presence = perhapsReleased
 		cl.undoLater(cl.sendRelease())
 	}
 	return nil, fmt.Errorf("lock: downgrading %q: %w", h.g.name, err)

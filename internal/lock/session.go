@@ -85,7 +85,7 @@ func (s *session) tolerated() int { return (len(s.states) - 1) / 2 }
 func (s *session) uncleared() int {
 	n := 0
 	for i := range s.states {
-		if !s.states[i].clear {
+		if !s.states[i].key.clear() {
 			n++
 		}
 	}
