@@ -65,3 +65,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// undoWindow bounds a background undo. It outlasts a dropped connection and a short failover; after that the key
+// expires with its lease.
+const undoWindow = 5 * time.Second
+
+// undoSlots bounds the background undos of the process, regardless of the number of locks: when Redis hangs, every
+// request leaves one behind. Without a free slot the key expires with its lease, as when the process dies. There are
+// more slots than commands that an executor has in flight.
+var undoSlots = make(chan struct{}, 1024)

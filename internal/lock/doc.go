@@ -13,7 +13,11 @@
 // The product itself uses only the red locks ([NewRedLocks], [NewRedLock]) or, if it is configured, a [ZooKeeper], with
 // [TryDo], [RedLockKey] and their events: lane lock runs the purchases of one user one at a time. Everything else, [New]
 // with the locks of a [Client] and [Multi], is a library offered beside the product; no part of the product depends on
-// it.
+// it. Its rooms are
+//
+//   - what all locks share: lock.go, hold.go, errors.go, await.go;
+//   - the locks of the product: redlock*.go with exec.go, and zk*.go;
+//   - the family: client.go, claim.go, hub.go, request.go and script.go for all kinds, then a file for each kind.
 //
 // # Which lock
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
+	"time"
 )
 
 //go:embed lua/rw.lua
@@ -105,4 +107,137 @@ func rwKeys(prefix, name string, owner Owner) []string {
 		more = append(more, "reads:"+string(owner))
 	}
 	return keysOf(prefix, rwReadKind.name, name, more...)
+}
+
+//go:embed lua/rw_downgrade.lua
+var rwDowngrade string
+
+// A downgrade is a renewal that turns a write hold into a read hold.
+var rwDowngradeKind = &kind{
+	name:    rwWriteKind.name,
+	renew:   newRWScript(rwDowngrade),
+	release: rwWriteKind.release,
+}
+
+// Downgrade turns a write hold into a read hold. No other writer is admitted in between, and the waiting readers are
+// admitted unless the owner has further write holds. h ends as by a release: its Context ends with cause [ErrReleased],
+// and its Release does nothing. The new hold has the same token, the same kind of lease (a fixed one starts anew) and
+// the values of ctx. It must be released.
+//
+// The error matches ErrNotHeld if h had ended or the server has just reported it lost. It matches ErrUncertain if the
+// server may have executed the downgrade but did not answer for 1.5 s: h is then lost, and what it may have left is
+// released in the background. After any other error h is unchanged.
+//
+// If ctx ends first, the error matches ctx.Err() and ErrUncertain; the downgrade continues in the background, and its
+// hold is released at once.
+func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
+	cl := m.writeClaim(h)
+	if cl == nil {
+		return nil, fmt.Errorf("lock: downgrading %q: not a write hold of this lock", m.write.name)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("lock: downgrading %q: %w", m.write.name, waitEnded(ctx))
+	}
+	type result struct {
+		hold *Hold
+		err  error
+	}
+	r, ok := await(ctx, func() result {
+		hold, err := h.downgrade(context.WithoutCancel(ctx), cl)
+		return result{hold, err}
+	}, func(r result) {
+		if r.err == nil {
+			_ = r.hold.Release(context.WithoutCancel(ctx))
+		}
+	})
+	if !ok {
+		return nil, fmt.Errorf("lock: downgrading %q: %w: %w", m.write.name, ErrUncertain, waitEnded(ctx))
+	}
+	return r.hold, r.err
+}
+
+// writeClaim returns the claim of a write hold of m, or nil if h is another kind of hold.
+func (m *RWMutex) writeClaim(h *Hold) *claim {
+	if h == nil {
+		return nil
+	}
+	cl, ok := h.g.keeper.(*claim)
+	if !ok || cl.kind != rwWriteKind || cl.c != m.write.c || h.g.name != m.write.name {
+		return nil
+	}
+	return cl
+}
+
+// downgrade is Downgrade for a ctx that has no end.
+func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
+	h.op.Lock() // waits for a renewal in flight
+	defer h.op.Unlock()
+	began := time.Now()
+	g, executed, err := h.sendDowngrade(ctx, cl)
+	if err == nil && h.endReplaced() {
+		h.emit(EventReleased, nil)
+		if g.observe != nil {
+			g.observe(acquireEvent(g.kind, g.name, began, nil))
+		}
+		return newHold(ctx, g), nil
+	}
+	switch {
+	case err == nil: // it ended meanwhile
+		err = h.notHeldError()
+	case executed && !errors.Is(err, ErrNotHeld):
+		err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		h.lose(err)
+	}
+	if executed {
+		// The server has the write hold or the read hold; release either. A later Release of h may find nothing.
+		cl.presence = perhapsReleased
+		cl.undoLater(cl.sendRelease())
+	}
+	return nil, fmt.Errorf("lock: downgrading %q: %w", h.g.name, err)
+}
+
+// sendDowngrade sends the downgrade, with retries, until it is answered, h ends, or releaseWindow is over. It returns
+// the grant of the new hold, and whether the server may have executed the downgrade.
+func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (g grant, executed bool, err error) {
+	as := func(k *kind) *claim {
+		return &claim{c: cl.c, kind: k, keys: cl.keys, id: cl.id, lease: cl.lease, extra: cl.extra}
+	}
+	downgrader := as(rwDowngradeKind)
+	deadline := time.Now().Add(releaseWindow)
+	for try := 0; ; try++ {
+		h.mu.Lock()
+		stillHeld, lease := h.state == held, h.lease
+		h.mu.Unlock()
+		if !stillHeld {
+			return grant{}, executed, h.notHeldError()
+		}
+		validUntil, err := downgrader.renew(ctx, lease)
+		switch {
+		case err == nil:
+			g = h.g // name, token, observer and so on
+			g.keeper, g.lease, g.validUntil = as(rwReadKind), lease, validUntil
+			return g, true, nil
+		case errors.Is(err, ErrNotHeld):
+			h.lose(err)
+			return grant{}, false, h.notHeldError()
+		}
+		executed = executed || !notExecuted(err)
+		pause := backoff(try)
+		if time.Now().Add(pause).After(deadline) {
+			return grant{}, executed, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// endReplaced ends a hold that is still held, because a read hold replaces it.
+func (h *Hold) endReplaced() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != held {
+		return false
+	}
+	h.state = ended
+	h.stop(ErrReleased)
+	return true
 }

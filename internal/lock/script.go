@@ -4,6 +4,9 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	_ "embed"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -37,3 +40,42 @@ func newJointScript(source string) *script {
 var jointSource string
 
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// keysOf returns the keys of one lock in the order of its scripts: the lock itself, the queue, the waiters, and the
+// kind's other keys. They share a hash tag, so that a cluster keeps them in one slot.
+func keysOf(prefix, kind, name string, more ...string) []string {
+	base := prefix + ":" + kind + ":{" + escape.Replace(name) + "}"
+	keys := make([]string, 0, 3+len(more))
+	keys = append(keys, base, base+":queue", base+":waiters")
+	for _, suffix := range more {
+		keys = append(keys, base+":"+suffix)
+	}
+	return keys
+}
+
+// requestKeys returns the keys of a lock followed by the key that stores the outcome of an id, which belongs to a
+// request or an attempt.
+func requestKeys(keys []string, id string) []string {
+	return append(slices.Clip(keys), keys[0]+":done:"+id)
+}
+
+// fenceKey is the suffix of the key of the last fencing token.
+const fenceKey = "fence"
+
+// holdersKey is the suffix of the key of a leased semaphore's holders.
+const holdersKey = "holders"
+
+// escape keeps braces out of hash tags. Redis takes the tag from the first { to the first } after it, so the keys of a
+// lock named "}" would have no common tag. Distinct names stay distinct, because the percent sign is encoded too.
+var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+// wakePrefix returns the prefix of the names of the wake channels; the client's id follows it. common.lua builds the
+// same names.
+func wakePrefix(prefix string) string { return prefix + ":wake:" }
+
+func checkPrefix(prefix string) error {
+	if prefix == "" || strings.ContainsAny(prefix, "{}") {
+		return fmt.Errorf("lock: prefix of %q, want non-empty text without braces", prefix)
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -189,4 +190,37 @@ func (s *session) release(ctx context.Context) error {
 	}
 	s.undoInBackground(ctx)
 	return err
+}
+
+// undo removes the session's key from the nodes that may have it, with at most tries attempts. It ignores the end of
+// ctx.
+func (s *session) undo(ctx context.Context, tries int) {
+	deadline := time.Now().Add(min(undoWindow, s.lease))
+	for try := range tries {
+		tryCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+		_, _ = s.mutex.UnlockContext(tryCtx) // the node states record the outcome more exactly than the result
+		cancel()
+		pause := backoff(try)
+		if s.uncleared() == 0 || try+1 == tries || time.Now().Add(pause).After(deadline) {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// undoInBackground repeats the undo in the background until it is done or undoWindow is over, if there is anything to
+// undo. The caller must not use the session afterwards.
+func (s *session) undoInBackground(ctx context.Context) {
+	if s.uncleared() == 0 {
+		return
+	}
+	select {
+	case undoSlots <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-undoSlots }()
+		s.undo(ctx, math.MaxInt)
+	}()
 }
