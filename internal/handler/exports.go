@@ -15,6 +15,8 @@ import (
 
 // PaymentLister reads the payments of all orders. Error: domain.ErrUnavailable.
 type PaymentLister interface {
+	// PaymentsOf returns all payments of the orders, oldest first.
+	PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.Payment, error)
 	// ListPayments returns a page of payments, newest first.
 	ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error)
 }
@@ -26,6 +28,7 @@ type exportHandler struct {
 	orders   *service.Search
 	payments PaymentLister
 	audit    domain.AuditStore
+	now      func() time.Time
 	reads    slots
 }
 
@@ -41,14 +44,14 @@ const (
 // csvType is the content type of an export.
 var csvType = []string{"text/csv; charset=utf-8; header=present"}
 
-// write streams a file. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
+// write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
 // for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
 	var file *csvWriter
 	begin := func() {
 		header := c.Writer.Header()
 		header["Content-Type"] = csvType
-		header.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+		header.Set("Content-Disposition", `attachment; filename="`+name+h.now().In(f.zone).Format("-2006-01-02")+`.csv"`)
 		file = newCSV(c.Writer, f.separator, columns...)
 	}
 	fail := func(err error) error {
@@ -96,26 +99,56 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := pages(c, h.reads, func(last *service.FoundOrder) ([]service.FoundOrder, error) {
+	type row struct {
+		service.FoundOrder
+		ref string // of the payment that was received
+	}
+	rows := pages(c, h.reads, func(last *row) ([]row, error) {
 		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
 		}
-		return h.orders.Find(c.Request.Context(), f)
-	}, func(o *service.FoundOrder) []string {
+		found, err := h.orders.Find(c.Request.Context(), f)
+		if err != nil {
+			return nil, err
+		}
+
+		ids := make([]int64, len(found))
+		for i := range found {
+			ids[i] = found[i].ID
+		}
+		payments, err := h.payments.PaymentsOf(c.Request.Context(), ids)
+		if err != nil {
+			return nil, err
+		}
+
+		page := make([]row, len(found))
+		for i := range found {
+			page[i].FoundOrder = found[i]
+			for _, p := range payments[found[i].ID] {
+				if p.Status.Received() {
+					page[i].ref = p.Ref
+				}
+			}
+		}
+		return page, nil
+	}, func(o *row) []string {
 		bought := o.Bought()
+		value := ""
+		if o.Offer != nil {
+			value = sheet.amount(bought.ActualValue, o.Currency)
+		}
 		return []string{
-			number(o.ID), number(o.VoucherID), bought.Title, number(o.UserID), domain.MaskPhone(o.Phone), o.Status.String(),
-			sheet.amount(o.Amount, o.Currency), o.Currency, sheet.time(&o.CreatedAt), sheet.time(&o.ExpiresAt), sheet.time(o.PaidAt),
-			sheet.time(o.RedeemedAt), sheet.time(o.CancelledAt), sheet.time(o.RefundedAt), bought.SubTitle, bought.Rules, number(bought.ShopID),
-			bought.ShopName,
+			sheet.id(o.ID), sheet.id(o.VoucherID), sheet.text(bought.Title), sheet.id(o.UserID), domain.MaskPhone(o.Phone),
+			sheet.state("status", o.Status.String()), sheet.amount(o.Amount, o.Currency), o.Currency, sheet.time(&o.CreatedAt),
+			sheet.time(&o.ExpiresAt), sheet.time(o.PaidAt), sheet.time(o.RedeemedAt), sheet.time(o.CancelledAt), sheet.time(o.RefundedAt),
+			sheet.text(bought.SubTitle), sheet.text(bought.Rules), sheet.id(bought.ShopID), sheet.text(bought.ShopName), value, sheet.text(o.ref),
 		}
 	})
-	return h.write(c, "orders", &sheet, []string{
-		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", sheet.timeColumn("created_at"),
-		sheet.timeColumn("expires_at"), sheet.timeColumn("paid_at"),
-		sheet.timeColumn("redeemed_at"), sheet.timeColumn("cancelled_at"), sheet.timeColumn("refunded_at"), "sub_title", "rules", "shop_id", "shop_name",
-	}, rows)
+	return h.write(c, "orders", &sheet, sheet.columns(
+		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at", "expires_at", "paid_at",
+		"redeemed_at", "cancelled_at", "refunded_at", "sub_title", "rules", "shop_id", "shop_name", "face_value", "payment_ref",
+	), rows)
 }
 
 func (h *exportHandler) paymentFile(c *gin.Context) error {
@@ -140,17 +173,17 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 				continue
 			}
 			ok := yield([]string{
-				number(p.ID), number(p.OrderID), number(p.VoucherID), p.Provider, p.Ref, p.Status.String(), sheet.amount(p.Amount, p.Currency), p.Currency,
-				sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
+				sheet.id(p.ID), sheet.id(p.OrderID), sheet.id(p.VoucherID), p.Provider, sheet.text(p.Ref), sheet.state("payment", p.Status.String()),
+				sheet.amount(p.Amount, p.Currency), p.Currency, sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
 			}, err)
 			if !ok {
 				return
 			}
 		}
 	}
-	return h.write(c, "payments", &sheet, []string{
-		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", sheet.timeColumn("created_at"), sheet.timeColumn("updated_at"),
-	}, rows)
+	return h.write(c, "payments", &sheet, sheet.columns(
+		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at", "updated_at",
+	), rows)
 }
 
 // auditFile writes the changes of vouchers and orders or, with kind=request, the requests of admins.
@@ -165,10 +198,10 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	}
 	switch kind := c.Query("kind"); {
 	case kind == "" || kind == "change":
-		columns := []string{"id", sheet.timeColumn("at"), "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}
+		columns := sheet.columns("id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail")
 		return h.write(c, "audit", &sheet, columns, h.changes(c, &sheet, voucherID))
 	case kind == "request" && voucherID == 0:
-		columns := []string{"id", sheet.timeColumn("at"), "user_id", "role", "method", "route", "target", "status", "request_id", "network"}
+		columns := sheet.columns("id", "at", "user_id", "role", "method", "route", "target", "status", "request_id", "network")
 		return h.write(c, "requests", &sheet, columns, h.requests(c, &sheet))
 	case kind == "request":
 		return domain.Invalid("voucher_id", "is not a filter of requests")
@@ -185,7 +218,8 @@ func (h *exportHandler) changes(c *gin.Context, sheet *sheetFormat, voucherID in
 		return h.audit.AuditLog(c.Request.Context(), f)
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
-			number(e.ID), sheet.time(&e.At), string(e.Actor.Kind), number(e.Actor.ID), e.Action, number(e.VoucherID), number(e.OrderID), e.Detail,
+			sheet.id(e.ID), sheet.time(&e.At), string(e.Actor.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
+			sheet.text(e.Detail),
 		}
 	})
 }
@@ -199,7 +233,8 @@ func (h *exportHandler) requests(c *gin.Context, sheet *sheetFormat) iter.Seq2[[
 		return h.audit.AdminRequests(c.Request.Context(), f)
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
-			number(r.ID), sheet.time(&r.At), number(r.UserID), string(r.Role), r.Method, r.Route, r.Target, number(int64(r.Status)), r.RequestID, r.Network,
+			sheet.id(r.ID), sheet.time(&r.At), sheet.id(r.UserID), string(r.Role), r.Method, r.Route, sheet.text(r.Target), number(int64(r.Status)),
+			sheet.text(r.RequestID), sheet.text(r.Network),
 		}
 	})
 }

@@ -14,7 +14,10 @@ import (
 )
 
 // othersPayments has many pages of payments of another sale, and reads each slowly.
-type othersPayments struct{ pages int }
+type othersPayments struct {
+	handler.PaymentLister
+	pages int
+}
 
 func (p *othersPayments) ListPayments(_ context.Context, page domain.Page) ([]domain.SalePayment, error) {
 	time.Sleep(20 * time.Millisecond)

@@ -300,7 +300,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
 		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.Failures},
-		exports:     &exportHandler{e, cfg.Search, cfg.PaymentList, cfg.AuditLog, make(slots, maxFiles)},
+		exports:     &exportHandler{e, cfg.Search, cfg.PaymentList, cfg.AuditLog, cfg.Now, make(slots, maxFiles)},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
 		notices:     &unreadNoticeHandler{notices: cfg.Notices, now: cfg.Now, cursors: cursors},

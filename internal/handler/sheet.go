@@ -25,9 +25,12 @@ type sheetFormat struct {
 	zone      *time.Location
 	separator rune // between cells
 	decimal   string
+	texts     map[string]string // of columns and states; nil: the words of the API
+	exact     bool              // texts that look like numbers stay texts
 }
 
-// sheetFormatOf returns the format that a request asks for: by default UTC, commas, and decimal points. Error: *InvalidError.
+// sheetFormatOf returns the format that a request asks for: by default UTC, commas, decimal points, and the words of the API.
+// Error: *InvalidError.
 func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 	f := sheetFormat{zone: time.UTC, separator: ',', decimal: "."}
 	var bad domain.InvalidError
@@ -65,15 +68,61 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 			bad.Add("decimal", "must be a point or a comma")
 		}
 	}
+	if query.Has("lang") {
+		texts, known := sheetTexts[query.Get("lang")]
+		if !known {
+			bad.Add("lang", "must be en or zh")
+		}
+		f.texts = texts
+	}
+
+	if query.Has("ids") {
+		switch query.Get("ids") {
+		case "text":
+			f.exact = true
+		case "number":
+		default:
+			bad.Add("ids", "must be number or text")
+		}
+	}
 	return f, bad.Err()
 }
 
-// timeColumn returns the name of a column with times.
-func (f *sheetFormat) timeColumn(name string) string {
-	if f.zone == time.UTC {
-		return name + "_utc"
+// columns returns the names of columns. Those whose names end with _at are times.
+func (f *sheetFormat) columns(names ...string) []string {
+	for i, name := range names {
+		if text, ok := f.texts[name]; ok {
+			names[i] = text
+		}
+		switch {
+		case name != "at" && !strings.HasSuffix(name, "_at"):
+		case f.texts == nil && f.zone == time.UTC:
+			names[i] += "_utc"
+		default:
+			names[i] += " (" + f.zone.String() + ")"
+		}
 	}
-	return name + " (" + f.zone.String() + ")"
+	return names
+}
+
+// state returns a cell with a state of an order or a payment.
+func (f *sheetFormat) state(of, word string) string {
+	if text, ok := f.texts[of+"."+word]; ok {
+		return text
+	}
+	return word
+}
+
+// id returns a cell with an id, or an empty cell for 0, which stands for an absent one.
+func (f *sheetFormat) id(n int64) string { return f.text(number(n)) }
+
+// text returns a cell with a text. A tab behind it makes spreadsheet programs keep the digits of a long number and a
+// title such as 11-11.
+func (f *sheetFormat) text(s string) string {
+	if f.exact && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789 .,:/+-%eE") == "" {
+		return s + "\t"
+	}
+	return s
 }
 
 // time returns a cell with a time in the form that spreadsheet programs read as one, or an empty cell without a time.

@@ -2,11 +2,17 @@ package handler
 
 import (
 	"errors"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // parse reads a file strictly by RFC 4180: records end with CRLF, and quotes occur only around a field or doubled in it.
@@ -80,6 +86,54 @@ func TestCells(t *testing.T) {
 	require.Equal(t, "2026-11-11 20:00:00", local.time(&at))
 	require.Equal(t, "12,05", local.amount(1205, "CNY"))
 	require.Equal(t, "1205", local.amount(1205, "JPY"))
+}
+
+// TestExactCells: what a spreadsheet program would turn into another value stays the text that it is.
+func TestExactCells(t *testing.T) {
+	t.Parallel()
+	exact := sheetFormat{exact: true}
+	for _, text := range []string{
+		"3375384729038782465", "2026112822001476591402836451", "00123", "11.11", "11-11", "1/2", "2E10", "+86 138 0000 0001", "50 %", "18:30",
+	} {
+		require.Equal(t, text+"\t", exact.text(text))
+		require.Equal(t, text, (&sheetFormat{}).text(text))
+	}
+	for _, text := range []string{"", "8 for 5", "tx_123", "大关 11", "E", "138****0001", "ch_3QK", "-"} {
+		require.Equal(t, text, exact.text(text))
+	}
+	require.Equal(t, "77\t", exact.id(77))
+	require.Empty(t, exact.id(0))
+}
+
+// TestSheetTexts: each column and state has a text in each language, and the states have those of the console.
+func TestSheetTexts(t *testing.T) {
+	t.Parallel()
+	pages := map[string][]string{} // by key: in English and in Chinese
+	for _, file := range []string{"console", "lib"} {
+		text, err := os.ReadFile("../web/static/" + file + "/texts.js")
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`"((?:status|payment)\.\w+)": "([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
+			if len(pages[m[1]]) < 2 { // the console's come first
+				pages[m[1]] = append(pages[m[1]], m[2])
+			}
+		}
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(sheetTexts["en"])), slices.Collect(maps.Keys(sheetTexts["zh"])))
+	for key, text := range sheetTexts["en"] {
+		if strings.Contains(key, ".") {
+			require.Equal(t, pages[key], []string{text, sheetTexts["zh"][key]}, key)
+		}
+	}
+	for s := domain.OrderStatus(0); s < 120; s++ {
+		if word := s.String(); word != "unknown" {
+			require.Contains(t, sheetTexts["en"], "status."+word)
+		}
+	}
+	for s := domain.PaymentStatus(0); s < 100; s++ {
+		if word := s.String(); word != "unknown" {
+			require.Contains(t, sheetTexts["en"], "payment."+word)
+		}
+	}
 }
 
 type broken struct{ err error }

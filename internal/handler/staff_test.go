@@ -259,7 +259,7 @@ func TestExports(t *testing.T) {
 			"order_id": newest.ID, "voucher_id": v.ID, "title": "'" + title, "user_id": newest.UserID, "phone": "138****0102", "status": "pending_payment",
 			"amount": "80.00", "currency": "CNY", "created_at_utc": "2026-11-11 12:00:00", "expires_at_utc": "2026-11-11 12:15:00",
 			"paid_at_utc": "", "redeemed_at_utc": "", "cancelled_at_utc": "", "refunded_at_utc": "",
-			"sub_title": "", "rules": "", "shop_id": "1", "shop_name": "",
+			"sub_title": "", "rules": "", "shop_id": "1", "shop_name": "", "face_value": "100.00", "payment_ref": "",
 		}, rows[0])
 
 		rows = viewer.get("/api/v1/admin/payments.csv").file()
@@ -284,7 +284,9 @@ func TestExports(t *testing.T) {
 	})
 }
 
-// TestExportForRegion: a file for a spreadsheet program whose decimal separator is a comma, with the days of a time zone.
+// TestExportForRegion: a file for a spreadsheet program whose decimal separator is a comma, with the days of a time zone, the
+// language of the page, and ids that keep their digits.
+// Source: mui/mui-x#3689, Automattic/woocommerce-payments#8522, pretix/pretix#5695, ApamaCommunity/apama-log-analyzer#5.
 func TestExportForRegion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -293,12 +295,13 @@ func TestExportForRegion(t *testing.T) {
 	paid := e.buyer(1).paid(v)
 	admin := e.admin()
 	semicolon := "%3B"
-	read := func(name string) [][]string {
+	read := func(name, query string) [][]string {
 		t.Helper()
-		path := "/api/v1/admin/" + name + ".csv?tz=Asia/Shanghai&separator=" + semicolon + "&decimal=,"
+		path := "/api/v1/admin/" + name + ".csv?tz=Asia/Shanghai&separator=" + semicolon + "&decimal=," + query
 		a := admin.raw("GET", path, nil) // the document's reader knows commas only
 		a.t = t
 		a.want(http.StatusOK)
+		require.Equal(t, `attachment; filename="`+name+`-2026-11-12.csv"`, a.header.Get("Content-Disposition"))
 		file := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.body), "\uFEFF")))
 		file.Comma = ';'
 		records, err := file.ReadAll()
@@ -312,15 +315,34 @@ func TestExportForRegion(t *testing.T) {
 		return records[1][i]
 	}
 	for name, at := range map[string]string{"orders": "paid_at", "payments": "created_at"} {
-		records := read(name)
+		records := read(name, "")
 		assert.Equal(t, "12,05", cell(records, "amount"), name)
 		assert.Equal(t, "2026-11-12 00:30:00", cell(records, at+" (Asia/Shanghai)"), name)
 		assert.Equal(t, paid.Order.ID, cell(records, "order_id"), name)
 	}
+	ref := cell(read("payments", ""), "provider_ref")
+	assert.Equal(t, ref, cell(read("orders", ""), "payment_ref"))
+	for lang, want := range map[string]map[string]string{
+		"en": {"Order": paid.Order.ID + "\t", "Sale ID": v.ID + "\t", "Status": "Paid", "Face value": "100,00", "Payment reference": ref},
+		"zh": {"订单号": paid.Order.ID + "\t", "活动 ID": v.ID + "\t", "状态": "已支付", "面值": "100,00", "支付时间 (Asia/Shanghai)": "2026-11-12 00:30:00"},
+	} {
+		records := read("orders", "&ids=text&lang="+lang)
+		for column, text := range want {
+			assert.Equal(t, text, cell(records, column), "%s %s", lang, column)
+		}
+		state := map[string][2]string{"en": {"Status", "Succeeded"}, "zh": {"状态", "成功"}}[lang]
+		assert.Equal(t, state[1], cell(read("payments", "&lang="+lang), state[0]))
+	}
+	for _, name := range []string{"orders", "payments", "audit"} {
+		for _, column := range read(name, "&lang=zh")[0] {
+			assert.NotRegexp(t, `^\w+$`, column, name)
+		}
+	}
 	semicolon = ";" // as people type it
-	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit"), "at (Asia/Shanghai)"))
+	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit", ""), "at (Asia/Shanghai)"))
+	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit", "&lang=zh"), "时间 (Asia/Shanghai)"))
 
-	for _, query := range []string{"tz=Mars", "tz=", "tz=Local", "tz=../etc/passwd", "separator=x", "separator=", "decimal=;"} {
+	for _, query := range []string{"tz=Mars", "tz=", "tz=Local", "tz=../etc/passwd", "separator=x", "separator=", "decimal=;", "lang=de", "lang=", "ids=digits"} {
 		p := admin.bad().get("/api/v1/admin/orders.csv?"+query).problem(http.StatusBadRequest, "invalid_request")
 		name, _, _ := strings.Cut(query, "=")
 		assert.Equal(t, []string{name}, p.fields(), query)

@@ -122,6 +122,11 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 				blob.text().then((text) => { window.file = text; });
 				return create(blob);
 			};
+			const click = HTMLAnchorElement.prototype.click;
+			HTMLAnchorElement.prototype.click = function () {
+				window.named = this.download;
+				return click.call(this);
+			};
 		}`)
 		v.enter("/console/orders?voucher_id="+sale, c.phone)
 		return v
@@ -133,13 +138,17 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 		v.click(fmt.Sprintf(`[data-do="download-%s"]`, file))
 		v.until(`window.file.includes(%q)`, want)
 	}
-	save("orders", "order_id;voucher_id;title")
+	save("orders", "Order;Sale ID;Sale")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ";1,00;CNY;")
+	v = open("zh-CN")
+	save("orders", "订单号,活动 ID,活动")
+	require.Contains(t, evaluate[string](v.tab, `window.file`), ",已支付,1.00,CNY,")
+	require.Regexp(t, `^orders-\d{4}-\d\d-\d\d\.csv$`, evaluate[string](v.tab, `window.named`))
 	v = open("en")
-	save("orders", "order_id,voucher_id,title")
+	save("orders", "Order,Sale ID,Sale")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ",1.00,CNY,")
 	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
-	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID)
+	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID+"\t,")
 	save("payments", o.ID)
 	v.goTo("/console/audit?voucher_id=" + sale)
 	save("audit", "create_voucher")

@@ -2,17 +2,19 @@
 
 import { asUser, Problem } from "../lib/api.js";
 import { h } from "../lib/dom.js";
-import { t } from "../lib/i18n.js";
+import { language, t } from "../lib/i18n.js";
 import { button } from "./parts.js";
 
 const TIMEOUT = 30_000; // ms until the file begins
 
-// region returns the parameters of the API for a spreadsheet program of the visitor's region and time zone. Where the decimal
-// separator is a comma, such programs expect semicolons between cells.
+// region returns the parameters of the API for a spreadsheet program of the visitor's region, time zone and language. Where
+// the decimal separator is a comma, such programs expect semicolons between cells.
 function region() {
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
   const decimal = new Intl.NumberFormat(navigator.language).formatToParts(1.5).find((p) => p.type === "decimal").value;
-  return { ...(timeZone && { tz: timeZone }), ...(decimal === "," && { separator: ";", decimal }) };
+  return {
+    lang: language(), ids: "text", ...(timeZone && { tz: timeZone }), ...(decimal === "," && { separator: ";", decimal }),
+  };
 }
 
 // download returns a button that saves the file of a path of the API. The browser collects the file outside of the memory
@@ -24,7 +26,8 @@ export function download({ path, query = {}, file, label, out }) {
       throw new Problem({ code: "network", detail: String(err) });
     });
     const url = URL.createObjectURL(blob);
-    h("a", { href: url, download: `${file}.csv` }).click();
+    const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];
+    h("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may still be reading it
   });
 }

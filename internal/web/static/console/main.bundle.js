@@ -340,12 +340,12 @@ values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[fie
 get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
 focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
 user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
-navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{...timeZone&&{tz:timeZone},...decimal===
-","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button({name:`download-${file}`,
-label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams({...query2,
-...region()})}`,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(err=>{throw new Problem({code:"ne\
-twork",detail:String(err)})});const url=URL.createObjectURL(blob);h("a",{href:url,download:`${file}.csv`}).click();setTimeout(
-()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
+navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{lang:language(),ids:"text",...timeZone&&
+{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button(
+{name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams(
+{...query2,...region()})}`,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(err=>{throw new Problem(
+{code:"network",detail:String(err)})});const url=URL.createObjectURL(blob);const name=/filename="([^"]+)"/.exec(response.
+headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
 "audit.actor"),cell:e=>t(`actor.${e.actor}`)+(e.actor_id?` ${e.actor_id}`:"")},{label:t("audit.action"),cell:e=>has(`act\
 ion.${e.action}`)?t(`action.${e.action}`):e.action},{label:t("audit.voucher_id"),cell:e=>e.voucher_id?h("a",{href:`/cons\
 ole/sales/${e.voucher_id}`},e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.order_id?h("a",{href:`/console/ord\
