@@ -128,7 +128,8 @@ func TestCostsHaveRoutes(t *testing.T) {
 }
 
 // TestForwardedAddresses: gateways write ports (goauthentik/authentik#25679, un33k/django-ipware#87, rack/rack#1227),
-// brackets, quotes, several lines and RFC 7239's header. 127.0.0.1 and 10.0.0.0/8 are trusted.
+// brackets, quotes, several lines and RFC 7239's header. What a client itself sends stands in front, whatever it is. 127.0.0.1
+// and 10.0.0.0/8 are trusted.
 func TestForwardedAddresses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -150,6 +151,14 @@ func TestForwardedAddresses(t *testing.T) {
 		"Forwarded":                  {"127.0.0.1:9", http.Header{"Forwarded": {`For=203.0.113.7; proto=https;by=10.0.0.1`}}, "203.0.113.7", false},
 		"Forwarded, IPv6":            {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9, for="[2001:db8::1]:443";proto=https, for=10.1.1.1`}}, "2001:db8::1", false},
 		"X-Forwarded-For goes first": {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9`}, "X-Forwarded-For": {"203.0.113.7:1"}}, "203.0.113.7", false},
+		"Forwarded, hidden port":     {"127.0.0.1:9", http.Header{"Forwarded": {`FOR="[2001:db8::17]:_port"`}}, "2001:db8::17", false},
+		"Forwarded, more in quotes":  {"127.0.0.1:9", http.Header{"Forwarded": {`for="203.0.113.7:_x";host="a,for=198.51.100.9;"`}}, "203.0.113.7", false},
+		"Forwarded, several lines":   {"127.0.0.1:9", http.Header{"Forwarded": {"for=203.0.113.7:1", "for=10.1.1.1"}}, "203.0.113.7", false},
+		"IPv4 in IPv6 and port":      {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"[::ffff:203.0.113.7]:51234"}}, "203.0.113.7", false},
+		"empty items":                {"127.0.0.1:9", http.Header{"X-Forwarded-For": {", 203.0.113.7,"}}, "203.0.113.7", false},
+		"empty":                      {"127.0.0.1:9", http.Header{"X-Forwarded-For": {""}}, "127.0.0.1", false},
+		"a word of the client":       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"<script>, unknown, 203.0.113.7:80, 10.1.2.3"}}, "203.0.113.7", false},
+		"a word of a trusted proxy":  {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"203.0.113.7, unknown, 10.1.2.3"}}, "10.1.2.3", true},
 		"neither":                    {"127.0.0.1:9", http.Header{}, "127.0.0.1", false},
 		"a word":                     {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"unknown"}}, "127.0.0.1", true},
 		"obfuscated":                 {"127.0.0.1:9", http.Header{"Forwarded": {"for=_hidden"}}, "127.0.0.1", true},
