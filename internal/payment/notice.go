@@ -2,6 +2,7 @@ package payment
 
 import (
 	"encoding/json"
+	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
@@ -68,33 +69,39 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	if isRef(n.Ref) {
 		read.Ref = n.Ref
 	}
-
-	amount := wholeNumber.FindStringSubmatch(unquoted(n.Amount))
+	amount, whole := wholeNumber(unquoted(n.Amount))
 	result, known := resultOf(n.Status)
 	switch {
 	case read.Ref == "":
 		return read, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
 	case read.OrderID == 0:
 		return read, domain.Invalid("order_id", "must be the id of an order")
-	case amount == nil:
+	case !whole:
 		return read, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
 	case !known:
 		return read, domain.Invalid("status", "must be succeeded, failed, refunded or disputed")
 	}
 
-	read.Amount, err = strconv.ParseInt(amount[1], 10, 64)
-	if err != nil {
-		return read, domain.Invalid("amount", "is out of range")
-	}
-
+	read.Amount = amount
 	read.Currency = strings.ToUpper(strings.TrimSpace(n.Currency))
 	read.Result = result
 	return read, nil
 }
 
-// wholeNumber matches a whole number as banks write it: 8000, or 8000.0 and 8000.00 from programs that compute with
-// fractions.
-var wholeNumber = regexp.MustCompile(`^(-?[0-9]+)(?:\.0+)?$`)
+// writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
+var writtenNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
+
+// wholeNumber returns the value of a written number, and whether it is a whole one of 64 bits.
+func wholeNumber(text string) (int64, bool) {
+	if len(text) > maxRef || !writtenNumber.MatchString(text) {
+		return 0, false
+	}
+	n, ok := new(big.Rat).SetString(text)
+	if !ok || !n.IsInt() || !n.Num().IsInt64() {
+		return 0, false
+	}
+	return n.Num().Int64(), true
+}
 
 // unquoted returns a JSON number, or the text of a JSON string.
 func unquoted(value json.RawMessage) string {

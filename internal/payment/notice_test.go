@@ -54,6 +54,8 @@ func TestParseNotice(t *testing.T) {
 		with("amount", `"8000"`):                                good,
 		with("amount", `8000.0`):                                good,
 		with("amount", `"8000.00"`):                             good,
+		with("amount", `8.0E3`):                                 good, // as Java writes 1.0E7
+		with("amount", `8e+3`):                                  good,
 		with("status", `"SUCCEEDED"`):                           good,
 		with("more", `{"a":[1]}`):                               good,
 		with("timestamp", "null"):                               good,
@@ -71,7 +73,7 @@ func TestParseNotice(t *testing.T) {
 		with("provider_ref", `"a\nb"`), with("provider_ref", `"\u0000"`), with("provider_ref", `"支付"`), with("provider_ref", "\"\xff\""),
 		with("order_id", ""), with("order_id", "0"), with("order_id", "-1"), with("order_id", `"1.0"`), with("order_id", "1e3"),
 		with("order_id", "null"), with("order_id", `"9223372036854775808"`), with("order_id", `[1]`),
-		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8e3"), with("amount", "true"),
+		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8.0005e3"), with("amount", "1e999999999"), with("amount", "8000e-1"), with("amount", "8/1"), with("amount", "true"),
 		with("amount", "[8000]"), with("amount", "1e30"),
 		with("amount", "9223372036854775808"), with("status", ""), with("status", `"pending"`),
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
