@@ -25,7 +25,8 @@ func NewHTTPClient(timeout time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxIdle
 	return &http.Client{
-		Timeout: timeout, Transport: transport,
+		Timeout:       timeout,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -35,13 +36,15 @@ type Client struct {
 	URL    string
 	Secret []byte
 	Now    func() time.Time
-	HTTP   *http.Client // made by NewHTTPClient
+	// Made by NewHTTPClient.
+	HTTP *http.Client
 }
 
 // Answer is the answer to a call.
 type Answer struct {
 	Status int
-	Body   []byte // at most maxAnswer bytes
+	// At most maxAnswer bytes.
+	Body []byte
 }
 
 // Err returns an error unless the status is 2xx.
@@ -59,19 +62,21 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, withoutURL(err)
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", version.UserAgent())
 	req.Header.Set(SignatureHeader, Sign(c.Secret, body, c.Now()))
+
 	res, err := c.HTTP.Do(req)
 	if err != nil {
 		return Answer{}, withoutURL(err)
 	}
+
 	answer := Answer{Status: res.StatusCode}
 	answer.Body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	return answer, errors.Join(err, res.Body.Close())
 }
 
-// withoutURL returns the cause of an error that names a URL.
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {

@@ -36,8 +36,9 @@ const (
 
 // OutboxConfig configures an Outbox. All fields are required.
 type OutboxConfig struct {
-	Store  domain.EventStore
-	Encode func(*domain.OrderEvent) ([]byte, error) // returns the body of a delivery
+	Store domain.EventStore
+	// Returns the body of a delivery.
+	Encode func(*domain.OrderEvent) ([]byte, error)
 	Post   func(ctx context.Context, body []byte) (Answer, error)
 	Now    func() time.Time
 	Log    *slog.Logger
@@ -54,66 +55,90 @@ func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg} }
 func (o *Outbox) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
-		loop.Task{Name: "deliver the events of orders", Every: searchInterval, Log: o.cfg.Log, Run: o.SendDue}.Loop(ctx)
+		loop.Task{
+			Name:  "deliver the events of orders",
+			Every: searchInterval,
+			Log:   o.cfg.Log,
+			Run:   o.SendDue,
+		}.Loop(ctx)
 	})
+
 	tasks.Go(func() {
-		loop.Task{Name: "delete old events of orders", Every: time.Minute, Log: o.cfg.Log, Run: o.purge}.Loop(ctx)
+		loop.Task{
+			Name:  "delete old events of orders",
+			Every: time.Minute,
+			Log:   o.cfg.Log,
+			Run:   o.purge,
+		}.Loop(ctx)
 	})
+
 	tasks.Wait()
 }
 
 // SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has
 // tried the others.
-func (o *Outbox) SendDue(ctx context.Context) (failed error) {
+func (o *Outbox) SendDue(ctx context.Context) error {
+	var failed error
 	for {
 		events, err := o.cfg.Store.ClaimEvents(ctx, batchSize, lease)
 		if err != nil || len(events) == 0 {
 			return cmp.Or(failed, err)
 		}
-		results, errs := make([]domain.EventResult, len(events)), make([]error, len(events))
+
+		results := make([]domain.EventResult, len(events))
+		errs := make([]error, len(events))
 		var deliveries sync.WaitGroup
 		for i := range events {
 			deliveries.Go(func() { results[i], errs[i] = o.deliver(ctx, events[i]) })
 		}
+
 		deliveries.Wait()
-		if ctx.Err() != nil { // the deliveries were cut off: their leases end
+
+		// The deliveries were cut off: their leases end.
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err := o.cfg.Store.FinishEvents(ctx, results); err != nil {
 			return cmp.Or(failed, err)
 		}
+
 		failed = cmp.Or(failed, cmp.Or(errs...))
 	}
 }
 
-// deliver sends one event.
 func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
 	r := domain.EventResult{Event: e}
 	body, err := o.cfg.Encode(&e)
 	if err == nil {
 		var answer Answer
 		if answer, err = o.cfg.Post(ctx, body); err == nil {
-			r.Status, r.Answer, err = answer.Status, storable(string(answer.Body)), answer.Err()
+			r.Status = answer.Status
+			r.Answer = storable(string(answer.Body))
+			err = answer.Err()
 		} else {
 			r.Answer = storable(err.Error())
 		}
 	}
-	if r.Delivered = err == nil; r.Delivered {
+
+	r.Delivered = err == nil
+	if r.Delivered {
 		return r, nil
 	}
+
 	since := e.CreatedAt
 	if e.RepeatedAt != nil {
 		since = *e.RepeatedAt
 	}
+
 	if o.cfg.Now().Sub(since) >= giveUp {
 		o.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
 		return r, err
 	}
+
 	r.Retry = backoff(e.Tries)
 	return r, err
 }
 
-// backoff returns the pause after the given number of tries.
 func backoff(tries int) time.Duration {
 	return min(firstRetry<<min(max(tries-1, 0), 10), lastRetry)
 }
@@ -129,7 +154,6 @@ func storable(answer string) string {
 	return string(runes[:min(len(runes), maxStored)])
 }
 
-// purge deletes events that are older than keep.
 func (o *Outbox) purge(ctx context.Context) error {
 	before := o.cfg.Now().Add(-keepEvents)
 	for {

@@ -49,18 +49,22 @@ func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time
 			tags = append(tags, value)
 		}
 	}
+
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%w: the signature has no time", domain.ErrUnauthenticated)
 	}
+
 	if age := now.Sub(time.Unix(seconds, 0)); age > maxAge || age < -maxAge {
 		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
+
 	for _, t := range tags {
 		got, err := hex.DecodeString(t)
 		if err == nil && secrets.Any(func(secret []byte) bool { return hmac.Equal(got, tag(secret, stamp, body)) }) {
 			return nil
 		}
 	}
+
 	return fmt.Errorf("%w: the signature is wrong", domain.ErrUnauthenticated)
 }
