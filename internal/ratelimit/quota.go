@@ -19,9 +19,10 @@ var giveScript = redis.NewScript(giveSource)
 
 // Rule allows each key Burst calls at once, and one more per Interval.
 type Rule struct {
-	Name     string
-	Burst    int
-	Interval time.Duration // a whole number of milliseconds
+	Name  string
+	Burst int
+	// A whole number of milliseconds.
+	Interval time.Duration
 }
 
 // PerDay returns a rule that allows each key burst calls at once and most calls in any 24 hours.
@@ -44,13 +45,16 @@ type Bucket struct {
 // while Redis fails. After a call that only Redis refuses, the local bucket with the longest wait is as empty as that in
 // Redis, so that a flood costs few commands. It does not notice if another process then returns a call.
 type Quota struct {
-	name   string
-	now    func() time.Time
-	shared *Shared // nil: this process only
+	name string
+	now  func() time.Time
+	// Nil: this process only.
+	shared *Shared
 	failed rate.Sometimes
 
-	mu    sync.Mutex                      // makes a call's changes of local one step
-	local *cache.Cache[string, time.Time] // when a bucket is full again; a missing bucket is full
+	// Makes a call's changes of local one step.
+	mu sync.Mutex
+	// When a bucket is full again; a missing bucket is full.
+	local *cache.Cache[string, time.Time]
 }
 
 // NewQuota returns a Quota. With shared, it holds over all processes that use the same name.
@@ -58,7 +62,10 @@ type Quota struct {
 // At most maxBuckets local buckets are kept; an evicted one is full again.
 func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
 	return &Quota{
-		name: name, now: now, shared: shared, failed: rate.Sometimes{Interval: logInterval},
+		name:   name,
+		now:    now,
+		shared: shared,
+		failed: rate.Sometimes{Interval: logInterval},
 		local: cache.New[string](cache.Options[time.Time]{
 			MaxEntries: maxBuckets, TTLOf: func(full time.Time) time.Duration { return full.Sub(now()) },
 		}),
@@ -67,19 +74,24 @@ func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
 
 // Take counts a call. It returns zero if the call is allowed. Otherwise it takes nothing and returns the time after
 // which every bucket has a token.
-func (q *Quota) Take(ctx context.Context, buckets ...Bucket) (wait time.Duration) {
-	if wait = q.takeLocal(buckets); wait > 0 || q.shared == nil {
+func (q *Quota) Take(ctx context.Context, buckets ...Bucket) time.Duration {
+	wait := q.takeLocal(buckets)
+	if wait > 0 || q.shared == nil {
 		return wait
 	}
-	keys, args := make([]string, len(buckets)), make([]any, 0, 2*len(buckets))
+
+	keys := make([]string, len(buckets))
+	args := make([]any, 0, 2*len(buckets))
 	for i, b := range buckets {
 		keys[i] = q.redisKey(b)
 		args = append(args, b.Rule.Interval.Milliseconds(), b.Rule.full().Milliseconds())
 	}
+
 	reply, err := q.run(ctx, takeScript, keys, args)
 	if err != nil || reply[0] == 0 {
 		return 0
 	}
+
 	wait = time.Duration(reply[0]) * time.Millisecond
 	q.giveLocal(buckets)
 	q.emptyLocal(buckets[reply[1]-1], wait)
@@ -99,32 +111,43 @@ func (q *Quota) Return(ctx context.Context, buckets ...Bucket) {
 	if q.shared == nil {
 		return
 	}
-	keys, args := make([]string, len(buckets)), make([]any, len(buckets))
+
+	keys := make([]string, len(buckets))
+	args := make([]any, len(buckets))
 	for i, b := range buckets {
-		keys[i], args[i] = q.redisKey(b), b.Rule.Interval.Milliseconds()
+		keys[i] = q.redisKey(b)
+		args[i] = b.Rule.Interval.Milliseconds()
 	}
-	_, _ = q.run(ctx, giveScript, keys, args) // without Redis the call stays counted
+
+	// Without Redis the call stays counted.
+	_, _ = q.run(ctx, giveScript, keys, args)
 }
 
-func (q *Quota) takeLocal(buckets []Bucket) (wait time.Duration) {
+func (q *Quota) takeLocal(buckets []Bucket) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	now := q.now()
+	var wait time.Duration
 	for _, b := range buckets {
 		wait = max(wait, q.taken(b, now)+b.Rule.Interval-b.Rule.full())
 	}
+
 	if wait > 0 {
 		return wait
 	}
+
 	for _, b := range buckets {
 		q.local.Set(b.id(), now.Add(q.taken(b, now)+b.Rule.Interval))
 	}
+
 	return 0
 }
 
 func (q *Quota) giveLocal(buckets []Bucket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	now := q.now()
 	for _, b := range buckets {
 		if taken := q.taken(b, now) - b.Rule.Interval; taken > 0 {
@@ -135,7 +158,6 @@ func (q *Quota) giveLocal(buckets []Bucket) {
 	}
 }
 
-// taken returns the time until the local bucket is full.
 func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
 	full, _ := q.local.Get(b.id())
 	return max(0, full.Sub(now))
@@ -156,7 +178,6 @@ func (q *Quota) run(ctx context.Context, script *redis.Script, keys []string, ar
 	return reply, err
 }
 
-// redisKey returns the key of a bucket. The hash tag keeps all buckets of a quota in one cluster slot.
 func (q *Quota) redisKey(b Bucket) string {
 	return "seckill:limit:{" + q.name + "}:" + b.Rule.Name + ":" + q.shared.hash(b.Key)
 }

@@ -55,8 +55,9 @@ type Limit struct {
 	buckets  *cache.Cache[string, *rate.Limiter]
 	now      func() time.Time
 
-	name   string
-	shared *Shared // nil: this process only
+	name string
+	// Nil: this process only.
+	shared *Shared
 	failed rate.Sometimes
 }
 
@@ -66,21 +67,28 @@ type Limit struct {
 // At most maxBuckets local buckets are kept; an evicted key starts again with a full bucket.
 func New(name string, interval time.Duration, burst int, now func() time.Time, shared *Shared) *Limit {
 	return &Limit{
-		interval: interval, burst: burst, now: now, name: name, shared: shared, failed: rate.Sometimes{Interval: logInterval},
-		buckets: cache.New[string](cache.Options[*rate.Limiter]{MaxEntries: maxBuckets, IdleTTL: bucketIdle}),
+		interval: interval,
+		burst:    burst,
+		now:      now,
+		name:     name,
+		shared:   shared,
+		failed:   rate.Sometimes{Interval: logInterval},
+		buckets:  cache.New[string](cache.Options[*rate.Limiter]{MaxEntries: maxBuckets, IdleTTL: bucketIdle}),
 	}
 }
 
 // Take counts a call of key. It returns zero if the call is allowed, otherwise the time after which to call again.
-func (l *Limit) Take(ctx context.Context, key string) (wait time.Duration) {
+func (l *Limit) Take(ctx context.Context, key string) time.Duration {
 	return l.TakeN(ctx, key, 1)
 }
 
 // TakeN is Take for a call that counts as n, which must not exceed the burst.
-func (l *Limit) TakeN(ctx context.Context, key string, n int) (wait time.Duration) {
-	if wait = l.takeLocal(key, n); wait > 0 || l.shared == nil {
+func (l *Limit) TakeN(ctx context.Context, key string, n int) time.Duration {
+	wait := l.takeLocal(key, n)
+	if wait > 0 || l.shared == nil {
 		return wait
 	}
+
 	wait, err := l.takeShared(ctx, key, n)
 	if err != nil {
 		l.failed.Do(func() {
@@ -88,10 +96,11 @@ func (l *Limit) TakeN(ctx context.Context, key string, n int) (wait time.Duratio
 		})
 		return 0
 	}
+
 	return wait
 }
 
-func (l *Limit) takeLocal(key string, n int) (wait time.Duration) {
+func (l *Limit) takeLocal(key string, n int) time.Duration {
 	bucket := l.buckets.Add(key, func() *rate.Limiter { return rate.NewLimiter(rate.Every(l.interval), l.burst) })
 	now := l.now()
 	if bucket.AllowN(now, n) {
@@ -100,10 +109,11 @@ func (l *Limit) takeLocal(key string, n int) (wait time.Duration) {
 	return max(time.Millisecond, time.Duration((float64(n)-bucket.TokensAt(now))*float64(l.interval)))
 }
 
-func (l *Limit) takeShared(ctx context.Context, key string, n int) (wait time.Duration, err error) {
+func (l *Limit) takeShared(ctx context.Context, key string, n int) (time.Duration, error) {
 	// A client that disconnects does not get around the limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.shared.Timeout)
 	defer cancel()
+
 	one := l.interval.Milliseconds()
 	reply, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst)).Int64Slice()
 	if err != nil {
