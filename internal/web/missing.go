@@ -16,6 +16,7 @@ func (s *site) missingPage(root fs.FS) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var inLanguage [2][]byte
 	for i := range inLanguage {
 		var text bytes.Buffer
@@ -24,15 +25,20 @@ func (s *site) missingPage(root fs.FS) (http.Handler, error) {
 		}
 		inLanguage[i] = text.Bytes()
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, i := language.MatchStrings(languages, r.URL.Query().Get("lang"), r.Header.Get("Accept-Language"))
 		h := w.Header()
 		h.Set("Content-Type", kinds[".html"])
-		h.Set("Cache-Control", "no-store") // the address may exist later
+
+		// The address may exist later.
+		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", problemPolicy)
 		w.WriteHeader(http.StatusNotFound)
+
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(inLanguage[i]) // the client is gone
+			// The client is gone.
+			_, _ = w.Write(inLanguage[i])
 		}
 	}), nil
 }

@@ -20,26 +20,30 @@ const permissions = "camera=(), display-capture=(), geolocation=(), microphone=(
 // appFrame is the template of the pages, below static.
 const appFrame = "app.html"
 
-// page is an HTML document whose content its modules create.
 type page struct {
-	patterns []string // its paths as router patterns; the first is its home
-	main     string   // the script
-	styles   []string // additional style sheets
-	policy   string   // its Content-Security-Policy
+	// Its paths as router patterns; the first is its home.
+	patterns []string
+	main     string // the script
+	// Additional style sheets.
+	styles []string
+	policy string // its Content-Security-Policy
 }
 
 // storefront is the script of the storefront.
 const storefront = "shop/main.bundle.js"
 
 var pages = []page{
-	{ // the storefront
+	// The storefront.
+	{
 		patterns: []string{"/", "/orders", "/orders/:id"},
 		main:     storefront, styles: []string{"shop/shop.css"}, policy: shopPolicy,
 	},
-	{ // the console
+	// The console.
+	{
 		patterns: []string{
 			"/console", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
-			"/console/letters", // former path of the dead letters, for bookmarks
+			// Former path of the dead letters, for bookmarks.
+			"/console/letters",
 			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
 		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,

@@ -18,9 +18,12 @@ type Problem struct {
 	TitleZH       string
 	Means, Do     string
 	MeansZH, DoZH string
-	Example       string   // a response body
-	RetryAfter    bool     // the response has a Retry-After header
-	Routes        []string // routes that return it, as "POST /api/v1/vouchers/{id}/orders"
+	// A response body.
+	Example string
+	// Whether the response has a Retry-After header.
+	RetryAfter bool
+	// Routes that return it, as "POST /api/v1/vouchers/{id}/orders".
+	Routes []string
 }
 
 // problemPolicy is the policy of the problem pages, which have no scripts.
@@ -44,22 +47,27 @@ func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Han
 	if err != nil {
 		return nil, err
 	}
+
 	routes := map[string]http.Handler{}
-	add := func(pattern, frame, policy string, p *Problem) (err error) {
+	add := func(pattern, frame, policy string, p *Problem) error {
+		var err error
 		routes[pattern], err = s.inLanguages(t.Lookup(frame), policy, problemView{Problem: p, All: problems})
 		return err
 	}
+
 	if err := add("/docs", "docs.html", docsPolicy, nil); err != nil {
 		return nil, err
 	}
 	if err := add("/problems", "problems.html", problemPolicy, nil); err != nil {
 		return nil, err
 	}
+
 	for i := range problems {
 		if err := add("/problems/"+problems[i].Code, "problems.html", problemPolicy, &problems[i]); err != nil {
 			return nil, err
 		}
 	}
+
 	return routes, nil
 }
 
@@ -67,18 +75,21 @@ func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Han
 // the browser's preference otherwise.
 func (s *site) inLanguages(t *template.Template, policy string, view problemView) (http.Handler, error) {
 	view.Assets = "/assets/" + s.version
+
 	var inLanguage [2]*file
-	var err error
 	for i := range inLanguage {
 		view.ZH = i == 1
 		var text bytes.Buffer
-		if err := t.Execute(&text, view); err != nil {
+		err := t.Execute(&text, view)
+		if err != nil {
 			return nil, err
 		}
+
 		if inLanguage[i], err = newFile(t.Name(), text.Bytes(), policy); err != nil {
 			return nil, err
 		}
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, i := language.MatchStrings(languages, r.URL.Query().Get("lang"), r.Header.Get("Accept-Language"))
 		w.Header().Add("Vary", "Accept-Language")

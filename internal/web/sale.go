@@ -15,10 +15,13 @@ import (
 // Sale is what the preview of a sale's page shows.
 type Sale struct {
 	Title, SubTitle string
-	Shop            string // may be empty
-	Price, Value    string // with the currency's code
-	Begin           time.Time
-	Image           string // path; empty: the icon
+	// May be empty.
+	Shop string
+	// With the currency's code.
+	Price, Value string
+	Begin        time.Time
+	// Path; empty: the icon.
+	Image string
 }
 
 // preview contains the tags by which messengers and search engines show a link to a sale.
@@ -30,20 +33,27 @@ type preview struct {
 // browser.
 func newPreview(s Sale, r *http.Request) *preview {
 	_, i := language.MatchStrings(languages, r.Header.Get("Accept-Language"))
-	price, begins := s.Price+" (value "+s.Value+")", "starts "
+	price := s.Price + " (value " + s.Value + ")"
+	begins := "starts "
 	if i == 1 {
-		price, begins = s.Price+"（面值 "+s.Value+"）", "开抢时间 "
+		price = s.Price + "（面值 " + s.Value + "）"
+		begins = "开抢时间 "
 	}
+
 	empty := func(text string) bool { return text == "" }
 	title := slices.DeleteFunc([]string{s.Title, s.Shop}, empty)
 	facts := slices.DeleteFunc([]string{s.SubTitle, price, begins + s.Begin.Format("2006-01-02 15:04 -07:00")}, empty)
-	origin := r.URL.Scheme + "://" + r.Host
+
 	if s.Image == "" {
 		s.Image = "/assets/current/icon-512.png"
 	}
+
+	origin := r.URL.Scheme + "://" + r.Host
 	return &preview{
-		Title: strings.Join(title, " · "), Description: strings.Join(facts, " · "),
-		URL: origin + r.URL.Path, Image: origin + s.Image,
+		Title:       strings.Join(title, " · "),
+		Description: strings.Join(facts, " · "),
+		URL:         origin + r.URL.Path,
+		Image:       origin + s.Image,
 	}
 }
 
@@ -57,23 +67,29 @@ func (s *site) salePage(find func(context.Context, int64) (Sale, bool, error), m
 			missing.ServeHTTP(w, r)
 			return
 		}
+
 		if r.URL.Query().Has("preview") {
 			s.pages["/"].ServeHTTP(w, r)
 			return
 		}
+
 		sale, ok, err := find(r.Context(), id)
 		if err == nil && !ok {
 			missing.ServeHTTP(w, r)
 			return
 		}
+
 		page := s.pages["/"]
 		if err == nil {
 			if f, err := s.store(newPreview(sale, r)); err == nil {
-				f.zipped = func() []byte { return nil } // a compressor costs more than the bytes that it saves here
+				// A compressor costs more than the bytes that it saves here.
+				f.zipped = func() []byte { return nil }
 				page = f
 			}
 		}
+
 		w.Header().Add("Vary", "Accept-Language")
+
 		// A cache between a trusted proxy and the server sees this header only.
 		w.Header().Add("Vary", "X-Forwarded-Proto")
 		page.ServeHTTP(w, r)

@@ -48,22 +48,25 @@ const (
 // nothing then holds less memory.
 const maxPlain = 1 << 20
 
-// file is a response body with its headers.
 type file struct {
-	kind   string
-	plain  func() []byte
-	zipped func() []byte // compressed at the first call; nil if that is not shorter
-	tag    string        // ETag, without quotes
-	policy string        // Content-Security-Policy
+	kind  string
+	plain func() []byte
+	// Compressed at the first call; nil if that is not shorter.
+	zipped func() []byte
+	// ETag, without quotes.
+	tag    string
+	policy string // Content-Security-Policy
 }
 
-// site holds all pages and assets.
 type site struct {
 	cfg     Config
 	version string
-	pages   map[string]*file // by router pattern
-	store   renderer         // of the storefront
-	assets  map[string]*file // by path below static
+	// By router pattern.
+	pages map[string]*file
+	// The store of the storefront.
+	store renderer
+	// By path below static.
+	assets map[string]*file
 }
 
 // Config is what the pages need from the server.
@@ -71,9 +74,11 @@ type Config struct {
 	Problems []Problem
 	// Sale returns the published sale with an id, for the preview of its page. ok is false if there is none. The function
 	// must be safe for concurrent use.
-	Sale     func(ctx context.Context, id int64) (s Sale, ok bool, err error)
-	Accounts []Account // offered by the login dialog; none outside demo mode
-	Sandbox  bool      // payments move no money
+	Sale func(ctx context.Context, id int64) (s Sale, ok bool, err error)
+	// Offered by the login dialog; none outside demo mode.
+	Accounts []Account
+	// Whether payments move no money.
+	Sandbox bool
 }
 
 // Account is a phone number with which a visitor of a demo logs in, and its role.
@@ -82,55 +87,72 @@ type Account struct{ Role, Phone string }
 // Routes returns the GET and HEAD handlers of all pages and assets by router pattern, including a page for each of the
 // problems, and the page for unknown addresses. The handlers are safe for concurrent use, and expect the
 // scheme of the browser in the URL of a request. Routes fails if an embedded file is malformed.
-func Routes(cfg Config) (routes map[string]http.Handler, missing http.Handler, err error) {
+func Routes(cfg Config) (map[string]http.Handler, http.Handler, error) {
 	s, err := newSite(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, nil, err
 	}
-	routes, err = s.problemPages(root, cfg.Problems)
+
+	routes, err := s.problemPages(root, cfg.Problems)
 	if err != nil {
 		return nil, nil, err
 	}
-	missing, err = s.missingPage(root)
+
+	missing, err := s.missingPage(root)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	routes["/assets/:version/*file"] = http.HandlerFunc(s.asset)
 	routes["/sales/:id"] = s.salePage(cfg.Sale, missing)
 	for pattern, f := range s.pages {
 		routes[pattern] = f
 	}
+
 	for pattern, name := range wellKnown {
 		routes[pattern] = s.assets[name]
 	}
+
 	return routes, missing, nil
 }
 
 // wellKnown are the assets that browsers and crawlers request at a fixed path.
 var wellKnown = map[string]string{
-	"/favicon.ico": "icon-48.png", "/apple-touch-icon.png": "icon-192.png", "/robots.txt": "robots.txt", "/manifest.webmanifest": "manifest.webmanifest",
+	"/favicon.ico":          "icon-48.png",
+	"/apple-touch-icon.png": "icon-192.png",
+	"/robots.txt":           "robots.txt",
+	"/manifest.webmanifest": "manifest.webmanifest",
 }
 
-// newSite loads all assets and renders all pages.
 func newSite(cfg Config) (*site, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, err
 	}
-	s := &site{cfg: cfg, pages: map[string]*file{}, assets: map[string]*file{}}
-	all, buffer := sha256.New(), make([]byte, 32<<10)
+
+	s := &site{
+		cfg:    cfg,
+		pages:  map[string]*file{},
+		assets: map[string]*file{},
+	}
+
+	all := sha256.New()
+	buffer := make([]byte, 32<<10)
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
 		}
+
 		f, err := assetFile(root, name, buffer)
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintln(all, name, f.tag)
 		s.assets[name] = f
 		return nil
@@ -138,35 +160,40 @@ func newSite(cfg Config) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
+
 	for _, p := range pages {
 		render, err := s.renderer(root, p)
 		if err != nil {
 			return nil, err
 		}
+
 		f, err := render(nil)
 		if err != nil {
 			return nil, err
 		}
+
 		if p.main == storefront {
 			s.store = render
 		}
+
 		for _, pattern := range p.patterns {
 			s.pages[pattern] = f
 		}
 	}
+
 	return s, nil
 }
 
-// renderer executes the template of a page. A preview, which may be nil, adds its tags to the head.
 type renderer func(*preview) (*file, error)
 
-// renderer returns the renderer of a page.
 func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 	t, err := template.ParseFS(root, appFrame)
 	if err != nil {
 		return nil, err
 	}
+
 	in := struct {
 		Assets, Home, Main string
 		Accounts           []Account
@@ -174,9 +201,14 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 		Styles             []string
 		Preview            *preview
 	}{
-		Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles,
-		Accounts: s.cfg.Accounts, Sandbox: s.cfg.Sandbox,
+		Assets:   "/assets/" + s.version,
+		Home:     p.patterns[0],
+		Main:     p.main,
+		Styles:   p.styles,
+		Accounts: s.cfg.Accounts,
+		Sandbox:  s.cfg.Sandbox,
 	}
+
 	return func(of *preview) (*file, error) {
 		in := in
 		in.Preview = of
@@ -184,16 +216,23 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 		if err := t.Execute(&text, in); err != nil {
 			return nil, err
 		}
+
 		return newFile(appFrame, text.Bytes(), p.policy)
 	}, nil
 }
 
 // kinds are the media types by file extension. The system's own table may differ.
 var kinds = map[string]string{
-	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
-	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+	".html":        "text/html; charset=utf-8",
+	".css":         "text/css; charset=utf-8",
+	".txt":         "text/plain; charset=utf-8",
+	".js":          "text/javascript; charset=utf-8",
+	".mjs":         "text/javascript; charset=utf-8",
+	".svg":         "image/svg+xml",
+	".png":         "image/png",
 	".webmanifest": "application/manifest+json",
-	"":             "text/plain; charset=utf-8", // vendor/MANIFEST
+	// vendor/MANIFEST.
+	"": "text/plain; charset=utf-8",
 }
 
 // assetFile returns an embedded file, whose content is copied at its first request. buffer is used for its hash.
@@ -203,14 +242,18 @@ func assetFile(root fs.FS, name string, buffer []byte) (*file, error) {
 		return nil, err
 	}
 	defer in.Close()
+
 	sum := sha256.New()
 	if _, err := io.CopyBuffer(sum, in, buffer); err != nil {
 		return nil, err
 	}
+
 	read := sync.OnceValue(func() []byte {
-		text, _ := fs.ReadFile(root, name) // it was read above
+		// It was read above.
+		text, _ := fs.ReadFile(root, name)
 		return text
 	})
+
 	return fileOf(name, read, sum.Sum(nil), defaultPolicy)
 }
 
@@ -220,27 +263,34 @@ func newFile(name string, text []byte, policy string) (*file, error) {
 }
 
 func fileOf(name string, text func() []byte, sum []byte, policy string) (*file, error) {
-	f := &file{kind: kinds[path.Ext(name)], plain: text, tag: hex.EncodeToString(sum[:8]), policy: policy}
+	f := &file{
+		kind:   kinds[path.Ext(name)],
+		plain:  text,
+		tag:    hex.EncodeToString(sum[:8]),
+		policy: policy,
+	}
 	if f.kind == "" {
 		return nil, fmt.Errorf("web: %s: no media type for this extension", name)
 	}
+
 	f.zipped = sync.OnceValue(func() []byte { return compress(text()) })
 	return f, nil
 }
 
-// compress returns the gzip encoding of text, or nil if that is not shorter.
 func compress(text []byte) []byte {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return nil
 	}
+
 	if _, err := z.Write(text); err != nil {
 		return nil
 	}
 	if z.Close() != nil || b.Len() >= len(text) {
 		return nil
 	}
+
 	return b.Bytes()
 }
 
@@ -253,10 +303,12 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	cache := revalidate
 	if version == s.version {
 		cache = immutable
 	}
+
 	f.serve(w, r, cache)
 }
 
@@ -272,14 +324,19 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", permissions)
-	body, tag := f.plain(), f.tag
+	body := f.plain()
+	tag := f.tag
+
 	if len(body) > maxPlain || acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		if zipped := f.zipped(); zipped != nil {
-			body, tag = zipped, f.tag+"-gzip" // each encoding has its own ETag
+			// Each encoding has its own ETag.
+			body = zipped
+			tag = f.tag + "-gzip"
 			h.Set("Content-Encoding", "gzip")
 			h.Set("Content-Length", strconv.Itoa(len(body)))
 		}
 	}
+
 	h.Set("ETag", strconv.Quote(tag))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
