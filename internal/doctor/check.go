@@ -36,7 +36,8 @@ const (
 type Result struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
-	Change string `json:"change,omitempty"` // the setting, SQL or command that fixes it; empty if no change is needed
+	// The setting, SQL or command that fixes it; empty if no change is needed.
+	Change string `json:"change,omitempty"`
 	// Unasked reports that a required server did not answer, so the state is unknown.
 	Unasked bool `json:"unasked,omitempty"`
 	// Accepted reports that a failure is only a warning because SECKILL_UNSAFE names the check.
@@ -53,13 +54,22 @@ func Good(format string, args ...any) Result {
 
 // Bad returns a result with the change that fixes it.
 func Bad(status Status, change, format string, args ...any) Result {
-	return Result{Status: status, Found: fmt.Sprintf(format, args...), Change: change}
+	return Result{
+		Status: status,
+		Found:  fmt.Sprintf(format, args...),
+		Change: change,
+	}
 }
 
 // FromError returns a result whose finding ends with the text of err.
 func FromError(status Status, change, found string, err error) Result {
 	text := oneLine(err.Error())
-	return Result{Status: status, Found: found + text, Change: change, ErrorText: text}
+	return Result{
+		Status:    status,
+		Found:     found + text,
+		Change:    change,
+		ErrorText: text,
+	}
 }
 
 // Masked returns the finding with the secrets removed from its error text. The program's own texts are not masked: if a
@@ -80,8 +90,14 @@ func (r Result) Masked(secrets []string) string {
 func Unanswered(err error, change string) Result {
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
-		return Result{Status: Fail, Found: "no answer in time: the server hangs, or the network drops packets", Change: change, Unasked: true}
+		return Result{
+			Status:  Fail,
+			Found:   "no answer in time: the server hangs, or the network drops packets",
+			Change:  change,
+			Unasked: true,
+		}
 	}
+
 	r := FromError(Fail, change, "", err)
 	r.Unasked = true
 	return r
@@ -104,7 +120,8 @@ type Check struct {
 
 // Group is the checks of one server, or checks that need no server.
 type Group struct {
-	On string // names the server if there are several; empty otherwise
+	// Names the server if there are several; empty otherwise.
+	On string
 	// Reach runs first. Unless it returns OK or Warn, the checks are skipped. The zero value is no check.
 	Reach  Check
 	Checks []Check
@@ -146,26 +163,34 @@ func (g Group) run(ctx context.Context) []Finding {
 	for i, c := range g.Checks {
 		findings[i] = Finding{Check: c.Name, On: g.On}
 	}
+
 	if g.Reach.Run == nil {
 		g.runChecks(ctx, findings)
 		return findings
 	}
-	reached := Finding{Check: g.Reach.Name, On: g.On, Result: g.Reach.run(ctx)}
+
+	reached := Finding{
+		Check:  g.Reach.Name,
+		On:     g.On,
+		Result: g.Reach.run(ctx),
+	}
 	if reached.Status == OK || reached.Status == Warn {
 		g.runChecks(ctx, findings)
 	} else {
 		why := Result{Status: Skipped, Found: "the server was not reached: see " + g.Reach.Name}
 		if reached.Status == Skipped {
-			why.Found, why.ErrorText = reached.Found, reached.ErrorText
+			why.Found = reached.Found
+			why.ErrorText = reached.ErrorText
 		}
+
 		for i := range findings {
 			findings[i].Result = why
 		}
 	}
+
 	return append([]Finding{reached}, findings...)
 }
 
-// runChecks runs the checks concurrently and stores their results in findings.
 func (g Group) runChecks(ctx context.Context, findings []Finding) {
 	var wg sync.WaitGroup
 	for i, c := range g.Checks {

@@ -16,32 +16,40 @@ type skew struct{ ahead, uncertain time.Duration }
 func measureSkew(ctx context.Context, now func() time.Time, read func(context.Context) (time.Time, error)) (skew, error) {
 	var best skew
 	for i := range probes {
-		sent, begin := now(), time.Now()
+		sent := now()
+		begin := time.Now()
 		theirs, err := read(ctx)
 		if err != nil {
 			return skew{}, err
 		}
+
 		half := time.Since(begin) / 2
 		if s := (skew{theirs.Sub(sent.Add(half)), half}); i == 0 || s.uncertain < best.uncertain {
 			best = s
 		}
 	}
+
 	return best, nil
 }
 
 // result compares a skew with limits, after subtracting the error that the network may explain.
 func (s skew) result(warn, fail time.Duration, cost string) Result {
 	const change = "run an NTP client (chrony) on this machine and on the server; chronyc tracking shows which of the two is off"
-	word, off := "ahead of", s.ahead
+	word := "ahead of"
+	off := s.ahead
 	if off < 0 {
-		word, off = "behind", -off
+		word = "behind"
+		off = -off
 	}
+
 	found := off.Round(time.Millisecond).String() + " " + word + " the local clock (± " + s.uncertain.Round(100*time.Microsecond).String() + ")"
-	switch sure := off - s.uncertain; {
+	sure := off - s.uncertain
+	switch {
 	case sure > fail:
 		return Bad(Fail, change, "its clock is %s: %s", found, cost)
 	case sure > warn:
 		return Bad(Warn, change, "its clock is %s: %s", found, cost)
 	}
+
 	return Good("its clock is %s", found)
 }

@@ -11,7 +11,6 @@ func OpenFiles() (uint64, error) {
 	return limit.Cur, err
 }
 
-// freeDisk returns the bytes that an unprivileged user can still write.
 func freeDisk(dir string) (uint64, error) {
 	var stat syscall.Statfs_t
 	err := syscall.Statfs(dir, &stat)

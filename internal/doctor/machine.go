@@ -23,13 +23,16 @@ func filesResult(files uint64, err error) Result {
 	if err != nil {
 		return FromError(Skipped, "", "the limit of open files cannot be read: ", err)
 	}
+
 	const change = "ulimit -n 65536 before the start (LimitNOFILE= in systemd, ulimits: nofile in compose)"
 	found := fmt.Sprintf("at most %d open files; 20,000 event streams and other connections need about %d", files, filesWarn)
+
 	switch {
 	case files < filesFail:
 		return Bad(Fail, change, "%s", found)
 	case files < filesWarn:
 		return Bad(Warn, change, "%s", found)
 	}
+
 	return Good("at most %d open files", files)
 }

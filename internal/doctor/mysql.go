@@ -32,13 +32,15 @@ type mysqlServer struct {
 	text    string // VERSION()
 	maria   bool
 	version [3]int
-	global  map[string]string // variables by name; those that the server does not have are missing
+	// Variables by name; those that the server does not have are missing.
+	global  map[string]string
 	session map[string]string
 }
 
 // Group returns the checks. It does no I/O itself.
 func (m MySQL) Group() Group {
 	s := &mysqlServer{MySQL: m}
+
 	return Group{
 		Reach: Check{Name: "database.reachable", Run: s.reach},
 		Checks: []Check{
@@ -66,14 +68,15 @@ func (s *mysqlServer) reach(ctx context.Context) Result {
 	if err == nil {
 		s.session, err = variables(ctx, s.Pool, "SHOW SESSION VARIABLES")
 	}
+
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
+
 	s.maria, s.version = parseVersion(s.text)
 	return Good("reachable")
 }
 
-// mysqlFix returns the advice for an error of the server or of the connection to it.
 func mysqlFix(err error) string {
 	switch errorNumber(err) {
 	case 1045, 1698:
@@ -97,10 +100,10 @@ func mysqlFix(err error) string {
 	case 3159:
 		return "append ?tls=true to SECKILL_MYSQL_DSN (?tls=skip-verify if the server signs its certificate itself)"
 	}
+
 	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
 }
 
-// errorNumber returns the number of an error of the server, or 0.
 func errorNumber(err error) uint16 {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
@@ -114,7 +117,10 @@ func variables(ctx context.Context, pool *sql.DB, query string) (map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports the error
+
+	// rows.Err reports the error.
+	defer func() { _ = rows.Close() }()
+
 	all := map[string]string{}
 	for rows.Next() {
 		var name, value string
@@ -123,17 +129,19 @@ func variables(ctx context.Context, pool *sql.DB, query string) (map[string]stri
 		}
 		all[strings.ToLower(name)] = value
 	}
+
 	return all, rows.Err()
 }
 
 var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
 
 // parseVersion reads "8.4.10", "10.11.6-MariaDB-log", and "5.5.5-10.6.12-MariaDB", which is 10.6.12.
-func parseVersion(text string) (maria bool, version [3]int) {
-	maria = strings.Contains(strings.ToLower(text), "mariadb")
+func parseVersion(text string) (bool, [3]int) {
+	maria := strings.Contains(strings.ToLower(text), "mariadb")
 	if maria {
 		text = strings.TrimPrefix(text, "5.5.5-")
 	}
+	var version [3]int
 	if m := versionNumbers.FindStringSubmatch(text); m != nil {
 		version = [3]int{atoi(m[1]), atoi(m[2]), atoi(m[3])}
 	}
@@ -161,13 +169,18 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 		return Bad(Fail, "use MySQL 8.0.16 or newer, or MariaDB 10.6 or newer",
 			"TiDB (%s) is not supported: its SKIP LOCKED is a plain read, so two servers would return the same payment", s.text)
 	}
-	least, change := [3]int{8, 0, 16}, "upgrade to MySQL 8.0.16 or newer: older versions ignore CHECK constraints"
+
+	least := [3]int{8, 0, 16}
+	change := "upgrade to MySQL 8.0.16 or newer: older versions ignore CHECK constraints"
 	if s.maria {
-		least, change = [3]int{10, 6, 0}, "upgrade to MariaDB 10.6 or newer: older versions have no SKIP LOCKED"
+		least = [3]int{10, 6, 0}
+		change = "upgrade to MariaDB 10.6 or newer: older versions have no SKIP LOCKED"
 	}
+
 	if before(s.version, least) {
 		return Bad(Fail, change, "%s is too old", s.flavour())
 	}
+
 	return Good("%s", s.flavour())
 }
 
@@ -179,22 +192,28 @@ func (s *mysqlServer) checkSchema(ctx context.Context) Result {
 func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	column := "enforced"
 	if s.maria {
-		column = "'YES'" // MariaDB has no unenforced constraints
+		// MariaDB has no unenforced constraints.
+		column = "'YES'"
 	}
+
 	query := "SELECT COALESCE(MAX(" + column + "), '') FROM information_schema.table_constraints WHERE table_schema = DATABASE() AND " +
 		"table_name = 'seckill_vouchers' AND constraint_type = 'CHECK' AND constraint_name = 'ck_stock'"
-	tables, enforced := 0, ""
+
+	tables := 0
+	enforced := ""
 	err := s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "+
 		"AND table_name = 'seckill_vouchers'").Scan(&tables)
 	if err == nil && tables > 0 {
 		err = s.Pool.QueryRowContext(ctx, query).Scan(&enforced)
 	}
+
 	switch {
 	case err != nil:
 		return Unanswered(err, mysqlFix(err))
 	case tables == 0:
 		return Result{Status: Skipped, Found: "the table does not exist yet: see database.schema"}
 	}
+
 	return s.checkResult(enforced)
 }
 
@@ -210,6 +229,7 @@ func (s *mysqlServer) checkResult(enforced string) Result {
 	case s.maria && isOff(s.session["check_constraint_checks"]):
 		return Bad(Fail, "SET GLOBAL check_constraint_checks = ON", "check_constraint_checks is OFF: CHECK (stock >= 0) has no effect")
 	}
+
 	return Good("CHECK (stock >= 0) is enforced")
 }
 
@@ -223,13 +243,15 @@ func (s *mysqlServer) checkCommit(ctx context.Context) Result {
 			"%s = %s: a power failure loses orders that were answered 201", name, v)
 	}
 
-	redo, err := variables(ctx, s.Pool, "SHOW GLOBAL STATUS LIKE 'innodb_redo_log_enabled'") // only MySQL can switch it off
+	// Only MySQL can switch it off.
+	redo, err := variables(ctx, s.Pool, "SHOW GLOBAL STATUS LIKE 'innodb_redo_log_enabled'")
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
 	if isOff(redo["innodb_redo_log_enabled"]) {
 		return Bad(Fail, "ALTER INSTANCE ENABLE INNODB REDO_LOG", "the redo log is off: a crash can lose the whole server")
 	}
+
 	return Good("%s = 1: commits are on disk", name)
 }
 
@@ -237,14 +259,17 @@ func (s *mysqlServer) checkBinlog(context.Context) Result {
 	if !isOn(s.global["log_bin"]) {
 		return Good("no binary log, and therefore no point-in-time recovery")
 	}
+
 	if format := s.global["binlog_format"]; format == "STATEMENT" {
 		return Bad(Fail, "SET GLOBAL binlog_format = 'ROW', and in my.cnf",
 			"binlog_format = STATEMENT: the server refuses every write of a READ COMMITTED transaction (error 1665)")
 	}
+
 	if v := s.global["sync_binlog"]; v != "1" {
 		return Bad(Fail, "SET GLOBAL sync_binlog = 1, and in my.cnf",
 			"sync_binlog = %s: after a power failure, recovery undoes commits that the binary log lost", v)
 	}
+
 	return Good("sync_binlog = 1")
 }
 
@@ -272,12 +297,15 @@ func (s *mysqlServer) checkMode(context.Context) Result {
 func (s *mysqlServer) checkIsolation(context.Context) Result {
 	level := s.session["transaction_isolation"]
 	if level == "" {
-		level = s.session["tx_isolation"] // MariaDB before 11.1
+		// MariaDB before 11.1.
+		level = s.session["tx_isolation"]
 	}
+
 	if level != "READ-COMMITTED" {
 		return Bad(Fail, "let the program set it for its sessions: do not use a proxy that shares connections between sessions",
 			"the program's sessions are %s, not READ-COMMITTED: gap locks on the row that every buyer updates", level)
 	}
+
 	return Good("the program's sessions are READ-COMMITTED")
 }
 
@@ -286,28 +314,36 @@ const spareConnections = 10
 
 func (s *mysqlServer) checkConnections(context.Context) Result {
 	each := max(s.Conns, s.Pool.Stats().MaxOpenConnections)
-	limit, name := atoi(s.global["max_connections"]), "max_connections"
+	limit := atoi(s.global["max_connections"])
+	name := "max_connections"
 	if n := atoi(s.session["max_user_connections"]); n > 0 && n < limit {
-		limit, name = n, "max_user_connections"
+		limit = n
+		name = "max_user_connections"
 	}
+
 	set := "SET GLOBAL " + name + " = %d, and in my.cnf"
 	if name == "max_user_connections" && s.session[name] != s.global[name] {
-		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d" // the limit is the account's
+		// The limit is the account's.
+		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d"
 	}
+
 	need := s.Instances*each + spareConnections
 	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each and %d spare ones need %d",
 		name, limit, s.Instances, each, spareConnections, need)
+
 	switch {
 	case limit < s.Instances*each:
 		return Bad(Fail, fmt.Sprintf(set, need), "%s", found)
 	case limit < need:
 		return Bad(Warn, fmt.Sprintf(set, need), "%s", found)
 	}
+
 	return Good("%s = %d: room for %d servers of up to %d connections", name, limit, (limit-spareConnections)/max(each, 1), each)
 }
 
 func atoi(text string) int {
-	n, _ := strconv.Atoi(text) // 0 for a value that the server does not have
+	// 0 for a value that the server does not have.
+	n, _ := strconv.Atoi(text)
 	return n
 }
 
@@ -317,12 +353,17 @@ func (s *mysqlServer) checkWritable(context.Context) Result {
 		if v == "" || v == "0" || v == "OFF" {
 			continue
 		}
+
 		change := "SET GLOBAL " + name + " = 0"
-		if strings.HasPrefix(name, "innodb_") { // these are read only at startup
+
+		// These are read only at startup.
+		if strings.HasPrefix(name, "innodb_") {
 			change = "remove " + name + " from my.cnf and restart the server,"
 		}
+
 		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or "+change+" if this is the primary", "%s = %s: no order can be stored", name, v)
 	}
+
 	return Good("writable")
 }
 
@@ -342,6 +383,7 @@ func (s *mysqlServer) checkClock(ctx context.Context) Result {
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
+
 	return found.result(databaseSkewWarn, databaseSkewFail,
 		"unpaid orders are closed by its clock and sales begin by the local one, so servers disagree")
 }

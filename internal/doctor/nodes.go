@@ -21,7 +21,9 @@ func Masters(ctx context.Context, seeds []*redis.Client) []string {
 	for i, seed := range seeds {
 		wg.Go(func() { slotMaps[i], _ = seed.ClusterSlots(ctx).Result() }) //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
 	}
+
 	wg.Wait()
+
 	var masters []string
 	for _, slots := range slotMaps {
 		for _, s := range slots {
@@ -31,6 +33,7 @@ func Masters(ctx context.Context, seeds []*redis.Client) []string {
 			}
 		}
 	}
+
 	return masters
 }
 
@@ -46,6 +49,7 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 	var wg sync.WaitGroup
 	masters := map[string]bool{}
 	var down, noQuorum error
+
 	for addr, c := range all {
 		wg.Go(func() {
 			at, err := c.GetMasterAddrByName(ctx, master).Result()
@@ -53,8 +57,10 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 			if err == nil {
 				quorum = c.CkQuorum(ctx, master).Err()
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
+
 			switch {
 			case errors.Is(err, redis.Nil):
 				down = fmt.Errorf("the Sentinel %s watches no master %q", addr, master)
@@ -63,13 +69,17 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 			default:
 				masters[net.JoinHostPort(at[0], at[1])] = true
 			}
+
 			if err == nil && quorum != nil {
 				noQuorum = fmt.Errorf("the Sentinel %s: %w", addr, quorum)
 			}
 		})
 	}
+
 	wg.Wait()
+
 	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
+
 	switch {
 	case len(masters) == 0:
 		return Unanswered(down, start)
@@ -83,6 +93,7 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 	case len(all) < 3:
 		return Bad(Warn, "name three Sentinels on separate machines", "SECKILL_REDIS_ADDRS has %d: three survive the loss of one", len(all))
 	}
+
 	return Good("%d Sentinels agree on the master", len(all))
 }
 
@@ -97,6 +108,7 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 	if len(nodes) == 0 {
 		return Good("the one Redis holds the user locks")
 	}
+
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	infos := map[string]map[string]string{}
@@ -104,16 +116,22 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 		wg.Go(func() {
 			info, err := node.Info(ctx).Result()
 			if refused(err) {
-				info, err = "", node.Ping(ctx).Err() // INFO is forbidden, the lock commands may not be
+				// INFO is forbidden, the lock commands may not be.
+				info = ""
+				err = node.Ping(ctx).Err()
 			}
+
 			if err != nil {
-				return // redis.reachable reports it
+				// redis.reachable reports it.
+				return
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			infos[addr] = parseInfo(info)
 		})
 	}
+
 	wg.Wait()
 	return independenceResult(infos, len(nodes))
 }
@@ -126,6 +144,7 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 		addrs = append(addrs, addr)
 	}
 	slices.Sort(addrs)
+
 	ran := map[string]string{}
 	var silent []string
 	for _, addr := range addrs {
@@ -135,12 +154,15 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 		} else if other, twice := ran[id]; twice {
 			return Bad(Fail, "name separate servers in SECKILL_LOCK_NODES", "%s and %s are one server: no lock can ever be acquired", other, addr)
 		}
+
 		ran[id] = addr
+
 		if infos[addr]["role"] == "slave" {
 			return Bad(Fail, "REPLICAOF NO ONE on it, or name another server in SECKILL_LOCK_NODES",
 				"%s is a replica of %s:%s: Redlock needs independent servers", addr, infos[addr]["master_host"], infos[addr]["master_port"])
 		}
 	}
+
 	switch {
 	case len(infos)*2 <= all:
 		return Bad(Fail, "see redis.reachable of each node", "%d of %d nodes answer, which is no majority: lane lock sells nothing", len(infos), all)
@@ -149,8 +171,13 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 	case len(infos) < all:
 		return Bad(Warn, "see redis.reachable of each node", "%d of %d nodes answer", len(infos), all)
 	case len(silent) > 0:
-		return Result{Status: Skipped, Found: "all nodes answer, but these refuse INFO, so their independence cannot be checked: " +
-			strings.Join(silent, ", "), Change: "confirm with the provider that each is a separate server and no replica"}
+		return Result{
+			Status: Skipped,
+			Found: "all nodes answer, but these refuse INFO, so their independence cannot be checked: " +
+				strings.Join(silent, ", "),
+			Change: "confirm with the provider that each is a separate server and no replica",
+		}
 	}
+
 	return Good("%d independent servers", all)
 }

@@ -49,39 +49,50 @@ func (r Redis) Group() Group {
 	if r.Locks {
 		on = "lock node " + r.Addr
 	}
-	return Group{On: on, Reach: Check{Name: "redis.reachable", Run: n.reach}, Checks: []Check{
-		{Name: "redis.version", Run: n.checkVersion},
-		{Name: "redis.eviction", Run: n.checkEviction},
-		{Name: "redis.persistence", Run: n.checkPersistence},
-		{Name: "redis.role", Run: n.checkRole},
-		{Name: "redis.cluster", Run: n.checkCluster},
-		{Name: "redis.scripts", Run: n.checkScripts},
-		{Name: "redis.password", Run: n.checkPassword},
-		{Name: "redis.clock", Run: n.checkClock},
-	}}
+
+	return Group{
+		On:    on,
+		Reach: Check{Name: "redis.reachable", Run: n.reach},
+		Checks: []Check{
+			{Name: "redis.version", Run: n.checkVersion},
+			{Name: "redis.eviction", Run: n.checkEviction},
+			{Name: "redis.persistence", Run: n.checkPersistence},
+			{Name: "redis.role", Run: n.checkRole},
+			{Name: "redis.cluster", Run: n.checkCluster},
+			{Name: "redis.scripts", Run: n.checkScripts},
+			{Name: "redis.password", Run: n.checkPassword},
+			{Name: "redis.clock", Run: n.checkClock},
+		},
+	}
 }
 
 func (n *redisNode) reach(ctx context.Context) Result {
 	if err := n.Client.Ping(ctx).Err(); err != nil {
 		return Unanswered(err, redisFix(err))
 	}
+
 	var text string
 	if text, n.infoErr = n.Client.Info(ctx).Result(); n.infoErr != nil && !refused(n.infoErr) {
 		return Unanswered(n.infoErr, redisFix(n.infoErr))
 	}
-	n.info, n.config = parseInfo(text), map[string]string{}
+
+	n.info = parseInfo(text)
+	n.config = map[string]string{}
 	for _, name := range redisSettings {
 		var values map[string]string
 		if values, n.configErr = n.Client.ConfigGet(ctx, name).Result(); n.configErr != nil {
 			break
 		}
+
 		if v, known := values[name]; known {
 			n.config[name] = v
 		}
 	}
+
 	if n.configErr != nil && !refused(n.configErr) {
 		return Unanswered(n.configErr, redisFix(n.configErr))
 	}
+
 	return Good("reachable")
 }
 
@@ -103,7 +114,6 @@ func redisFix(err error) string {
 	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs, and the firewalls in between"
 }
 
-// parseInfo parses lines of the form name:value.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -131,22 +141,27 @@ func (n *redisNode) checkVersion(context.Context) Result {
 	if text == "" {
 		return n.unknown("INFO", "redis_version")
 	}
+
 	if other := n.info["dragonfly_version"]; other != "" {
 		return Bad(Warn, "use Redis 6.2 or newer, or Valkey: the program is tested with these", "this is Dragonfly %s", other)
 	}
+
 	_, version := parseVersion(text)
 	name := "Redis " + text
 	if v := n.info["valkey_version"]; v != "" {
 		name = "Valkey " + v + " (compatible with Redis " + text + ")"
 	}
+
 	if before(version, [3]int{6, 2, 0}) {
 		return Bad(Fail, "upgrade to Redis 6.2 or newer, or to Valkey", "%s is too old", name)
 	}
+
 	return Good("%s", name)
 }
 
 func (n *redisNode) checkEviction(context.Context) Result {
-	policy, limit := n.info["maxmemory_policy"], n.info["maxmemory"]
+	policy := n.info["maxmemory_policy"]
+	limit := n.info["maxmemory"]
 	switch {
 	case policy == "":
 		return n.unknown("INFO", "maxmemory_policy (must be noeviction)")
@@ -155,6 +170,7 @@ func (n *redisNode) checkEviction(context.Context) Result {
 	case limit == "0":
 		return Good("maxmemory 0: nothing is evicted (the policy is %s)", policy)
 	}
+
 	return Bad(Fail, "CONFIG SET maxmemory-policy noeviction, and in redis.conf",
 		"maxmemory-policy %s: when memory runs out, Redis evicts stock, buyers and locks", policy)
 }
@@ -172,7 +188,8 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 		return Bad(Fail, "see the log of Redis: the disk is full or gone", "the append-only file could not be written: Redis refuses all writes")
 	case n.Locks:
 		return Good("losing locks does not oversell: the database decides")
-	case aof != "1" && n.configErr != nil: // a managed service, possibly with replicas instead of a file
+	case aof != "1" && n.configErr != nil:
+		// A managed service, possibly with replicas instead of a file.
 		return Bad(Warn, "ask the provider which data survives a failover and a restart of all nodes",
 			"appendonly no, and CONFIG is refused: what a restart loses depends on the provider. In lane queue it may be orders that were answered 202")
 	case aof != "1" && n.Queue:
@@ -182,6 +199,7 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 		return Bad(Warn, "CONFIG SET appendonly yes, and in redis.conf",
 			"appendonly no: a restart loses locks and the order ID counter; this lane loses no order")
 	}
+
 	switch fsync := n.config["appendfsync"]; fsync {
 	case "":
 		return n.unknown("CONFIG GET", "appendfsync (should be everysec or always)")
@@ -198,7 +216,8 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 }
 
 func (n *redisNode) checkRole(context.Context) Result {
-	switch role := n.info["role"]; {
+	role := n.info["role"]
+	switch {
 	case role == "":
 		return n.unknown("INFO", "role")
 	case role == "master":
@@ -206,6 +225,7 @@ func (n *redisNode) checkRole(context.Context) Result {
 	case n.Cluster && !n.Locks:
 		return Good("replica, used only to find the masters")
 	}
+
 	return Bad(Fail, "name the master ("+net.JoinHostPort(n.info["master_host"], n.info["master_port"])+"), or REPLICAOF NO ONE to make this the master",
 		"this is a replica: writes are refused, or lost at the next synchronization")
 }
@@ -224,6 +244,7 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 		return Bad(Fail, "name one server in SECKILL_REDIS_ADDRS, or create a cluster: redis-cli --cluster create",
 			"several addresses mean a cluster, but this server is not a cluster node")
 	}
+
 	text, err := n.Client.ClusterInfo(ctx).Result()
 	switch {
 	case refused(err):
@@ -231,14 +252,17 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}
+
 	result := clusterResult(parseInfo(text))
 	if result.Status == OK && n.config["cluster-require-full-coverage"] == "yes" {
 		return Bad(Warn, "CONFIG SET cluster-require-full-coverage no, and in redis.conf",
 			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
 	}
+
 	if result.Status == OK {
 		return n.checkOpenSlots(ctx, result)
 	}
+
 	return result
 }
 
@@ -251,16 +275,19 @@ func (n *redisNode) checkOpenSlots(ctx context.Context, inOrder Result) Result {
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}
+
 	if open := openSlots(nodes); len(open) > 0 {
 		return Bad(Warn, "wait for the end of the resharding, or redis-cli --cluster fix. Do not reshard during a sale",
 			"slots are being moved (%s): locks and sales in them are refused (TRYAGAIN)", strings.Join(open, ", "))
 	}
+
 	return inOrder
 }
 
 // openSlots returns the slots that the node which answered CLUSTER NODES gives away ([slot->-node]) or receives
 // ([slot-<-node]). A node knows only its own.
-func openSlots(nodes string) (open []string) {
+func openSlots(nodes string) []string {
+	var open []string
 	for line := range strings.Lines(nodes) {
 		for field := range strings.FieldsSeq(line) {
 			slot, _, found := strings.Cut(strings.TrimPrefix(field, "["), "-")
@@ -269,6 +296,7 @@ func openSlots(nodes string) (open []string) {
 			}
 		}
 	}
+
 	return open
 }
 
@@ -283,6 +311,7 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	if n.Locks {
 		return Good("the scripts of these locks name their keys literally")
 	}
+
 	err := n.Client.Eval(ctx, probeScript, []string{probeKey}).Err()
 	switch {
 	case err == nil:

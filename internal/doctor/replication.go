@@ -7,18 +7,20 @@ import (
 	"strings"
 )
 
-// checkReplication reports how much acknowledged data a failover can lose, as far as the primary shows its replicas.
 func (s *mysqlServer) checkReplication(ctx context.Context) Result {
 	status, err := variables(ctx, s.Pool, "SHOW GLOBAL STATUS")
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
-	replicas := atoi(status["slaves_connected"]) // MySQL has no such variable
+
+	// MySQL has no such variable.
+	replicas := atoi(status["slaves_connected"])
 	if !s.maria {
 		if replicas, err = dumpThreads(ctx, s.Pool); err != nil {
 			return Unanswered(err, mysqlFix(err))
 		}
 	}
+
 	if s.global["group_replication_group_name"] != "" {
 		var online int
 		err := s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_state = 'ONLINE'").Scan(&online)
@@ -26,8 +28,10 @@ func (s *mysqlServer) checkReplication(ctx context.Context) Result {
 			return Bad(Warn, "GRANT SELECT ON performance_schema.replication_group_members TO the user of SECKILL_MYSQL_DSN",
 				"the members of the replication group are not visible: %v", err)
 		}
+
 		return groupResult(online, s.global)
 	}
+
 	return replicationResult(replicas, status, s.global, s.session)
 }
 
@@ -38,7 +42,9 @@ func dumpThreads(ctx context.Context, pool *sql.DB) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports the error
+
+	// rows.Err reports the error.
+	defer func() { _ = rows.Close() }()
 
 	replicas := 0
 	for rows.Next() {
@@ -47,16 +53,19 @@ func dumpThreads(ctx context.Context, pool *sql.DB) (int, error) {
 		if err := rows.Scan(&other, &other, &other, &other, &command, &other, &other, &other); err != nil {
 			return 0, err
 		}
+
 		if strings.HasPrefix(command, "Binlog Dump") {
 			replicas++
 		}
 	}
+
 	return replicas, rows.Err()
 }
 
 // groupResult judges MySQL Group Replication by the number of members that are online and the global variables.
 func groupResult(online int, global map[string]string) Result {
-	switch consistency := global["group_replication_consistency"]; {
+	consistency := global["group_replication_consistency"]
+	switch {
 	case online < 2:
 		return Bad(Fail, "START GROUP_REPLICATION on at least three servers", "%d members of the replication group are online", online)
 	case isOff(global["group_replication_single_primary_mode"]):
@@ -68,10 +77,10 @@ func groupResult(online int, global map[string]string) Result {
 	case online == 2:
 		return Bad(Warn, "start a third member", "%s", stopsWithOne("a replication group", online))
 	}
+
 	return Good("a replication group of %d members: a majority has every acknowledged commit", online)
 }
 
-// stopsWithOne describes a cluster of two.
 func stopsWithOne(what string, n int) string {
 	return fmt.Sprintf("%s of %d: when one fails, the other has no majority and refuses orders", what, n)
 }
@@ -82,22 +91,28 @@ func replicationResult(replicas int, status, global, session map[string]string) 
 	if nodes := atoi(status["wsrep_cluster_size"]); nodes > 0 {
 		return galeraResult(nodes, status, session)
 	}
-	for _, primary := range []string{"source", "master"} { // MySQL 8.0.26 renamed them
+
+	// MySQL 8.0.26 renamed them.
+	for _, primary := range []string{"source", "master"} {
 		prefix := "rpl_semi_sync_" + primary
 		if !isOn(status[prefix+"_status"]) || atoi(status[prefix+"_clients"]) == 0 {
 			continue
 		}
+
 		if point := global[prefix+"_wait_point"]; point != "AFTER_SYNC" {
 			return Bad(Warn, "SET GLOBAL "+prefix+"_wait_point = 'AFTER_SYNC', and in my.cnf",
 				"replication is semi-synchronous with %s: requests read orders that no replica has, and a failover can lose them after a repeated 201", point)
 		}
+
 		return Good("replication is semi-synchronous: acknowledged commits are on a replica, unless none confirmed for %s ms",
 			global[prefix+"_timeout"])
 	}
+
 	if replicas > 0 {
 		return Bad(Warn, "use semi-synchronous replication (AFTER_SYNC) or Galera, or never fail over to a lagging replica",
 			"%d replicas, asynchronous: a failover loses the last orders that were answered 201", replicas)
 	}
+
 	return Good("no replica is visible to this user: orders are as safe as the disk of this server")
 }
 
@@ -116,5 +131,6 @@ func galeraResult(nodes int, status, session map[string]string) Result {
 			"a Galera cluster of %d nodes with wsrep_sync_wait = %s: after a 201 through one node, a read through another can return 404",
 			nodes, session["wsrep_sync_wait"])
 	}
+
 	return Good("a Galera cluster of %d nodes: commits are on all nodes, and reads wait for them", nodes)
 }

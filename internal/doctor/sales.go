@@ -37,19 +37,27 @@ type SalesStore interface {
 
 // Sales describes the servers that hold the sales. Its checks concern mostly the sales that begin soon.
 type Sales struct {
-	Store      SalesStore // nil: the database cannot be opened
-	Pool       *sql.DB    // of Store
-	Dialect    string     // of Store: mysql or sqlite
-	Migrations []int64    // the versions that the program contains
-	Redis      SalesRedis // nil: Redis is unreachable
-	Lane       string
-	PayTimeout time.Duration // of sales without one of their own
-	Admins     []string      // phones of the configured admins
-	Demo       bool          // roles need no second factor
+	// Nil: the database cannot be opened.
+	Store SalesStore
+	Pool  *sql.DB // of Store
+	// The dialect of Store: mysql or sqlite.
+	Dialect string
+	// The versions that the program contains.
+	Migrations []int64
+	// Nil: Redis is unreachable.
+	Redis SalesRedis
+	Lane  string
+	// Of sales without one of their own.
+	PayTimeout time.Duration
+	// Phones of the configured admins.
+	Admins []string
+	// Whether roles need no second factor.
+	Demo bool
 	// Opens reports whether the secrets of the servers decrypt the second factor of a user. Nil: the secrets are unknown.
 	Opens func(userID int64, factor []byte) bool
 
-	upcoming []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
+	// That begin within upcomingWithin, published or not; the earliest first.
+	upcoming []domain.Voucher
 }
 
 // SalesRedis is the Redis of the servers as the checks of sales use it.
@@ -90,17 +98,21 @@ func (s *Sales) checkUpcoming(ctx context.Context) Result {
 		len(s.upcoming), upcomingWithin, first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
 }
 
-// readUpcoming reads the sales that begin within upcomingWithin of now.
 func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
 	for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff} {
 		found, err := s.Store.ListVouchers(ctx, domain.VoucherFilter{
-			Status: status, State: domain.StateUpcoming, Now: now, Page: domain.Page{Limit: maxSales},
+			Status: status,
+			State:  domain.StateUpcoming,
+			Now:    now,
+			Page:   domain.Page{Limit: maxSales},
 		})
 		if err != nil {
 			return err
 		}
+
 		s.upcoming = append(s.upcoming, found...)
 	}
+
 	s.upcoming = slices.DeleteFunc(s.upcoming, func(v domain.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
 	slices.SortFunc(s.upcoming, func(a, b domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
 	return nil
@@ -112,18 +124,20 @@ func (s *Sales) checkSchema(ctx context.Context) Result {
 	if len(s.upcoming) == 0 {
 		return Good("no sale begins soon")
 	}
+
 	applied, err := appliedMigrations(ctx, s.Pool, s.Dialect)
 	if err != nil {
 		return Unanswered(err, "see database.schema")
 	}
+
 	if pending := without(s.Migrations, applied); len(pending) > 0 {
 		return Bad(Warn, "seckill migrate up, before the sale: large tables take a while",
 			"voucher %d begins in %s and migration %d is pending", s.upcoming[0].ID, time.Until(s.upcoming[0].Sale.BeginAt).Round(time.Second), pending[0])
 	}
+
 	return Good("no migration is pending")
 }
 
-// checkWindows reports sales that cannot sell any unit, or may end with unsold units.
 func (s *Sales) checkWindows(context.Context) Result {
 	var failures, warnings []string
 	for _, v := range s.upcoming {
@@ -135,13 +149,16 @@ func (s *Sales) checkWindows(context.Context) Result {
 			warnings = append(warnings, fmt.Sprintf("voucher %d %s", v.ID, warning))
 		}
 	}
+
 	const change = "PATCH /api/v1/admin/vouchers/{id}, POST /api/v1/admin/vouchers/{id}/stock"
+
 	switch {
 	case len(failures) > 0:
 		return Bad(Fail, change, "%s", shorten(failures))
 	case len(warnings) > 0:
 		return Bad(Warn, change, "%s", shorten(warnings))
 	}
+
 	return Good("%d sales have a valid window and units", len(s.upcoming))
 }
 
@@ -149,12 +166,20 @@ func (s *Sales) checkWindows(context.Context) Result {
 // when they were published. The API publishes them, because it cannot know what is meant.
 func (s *Sales) checkOffers(ctx context.Context) Result {
 	now := time.Now()
-	on := domain.VoucherFilter{Status: domain.VoucherOn, Now: now, Lasts: true, Page: domain.Page{Limit: maxSales}}
+	on := domain.VoucherFilter{
+		Status: domain.VoucherOn,
+		Now:    now,
+		Lasts:  true,
+		Page:   domain.Page{Limit: maxSales},
+	}
+
 	offered, err := s.Store.ListVouchers(ctx, on)
 	if err != nil {
 		return Unanswered(err, "see database.reachable")
 	}
-	shops := map[int64]bool{} // whether they exist
+
+	// Whether they exist.
+	shops := map[int64]bool{}
 	var wrong []string
 	for i := range offered {
 		v := &offered[i]
@@ -165,23 +190,29 @@ func (s *Sales) checkOffers(ctx context.Context) Result {
 			}
 			shops[v.ShopID] = err == nil
 		}
+
 		for _, p := range v.CheckOffer(shops[v.ShopID]).Problems {
 			wrong = append(wrong, fmt.Sprintf("voucher %d: %s %s", v.ID, p.Field, p.Detail))
 		}
 	}
-	on.Lasts, on.State = false, domain.StateEnded
+
+	on.Lasts = false
+	on.State = domain.StateEnded
 	ended, err := s.Store.ListVouchers(ctx, on)
 	if err != nil {
 		return Unanswered(err, "see database.reachable")
 	}
+
 	for _, v := range ended {
 		if v.Sale != nil && !v.Sale.EndAt.After(v.CreatedAt) {
 			wrong = append(wrong, fmt.Sprintf("voucher %d: end_at was over when it was published", v.ID))
 		}
 	}
+
 	if len(wrong) > 0 {
 		return Bad(Warn, "the page of the sale in the console, or PATCH /api/v1/admin/vouchers/{id}", "%s", shorten(wrong))
 	}
+
 	return Good("%d vouchers are on sale with a shop and a sensible price", len(offered))
 }
 
@@ -193,25 +224,32 @@ func shorten(all []string) string {
 	return strings.Join(all, "; ")
 }
 
-// checkTotals checks the invariants of all sales, including those that have begun.
 func (s *Sales) checkTotals(ctx context.Context) Result {
 	totals, err := s.Store.SaleTotals(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a database that hangs fails database.reachable
-		return Result{Status: Skipped, Found: fmt.Sprintf("too many orders to check within %s", totalsTimeout),
-			Change: "seckill verify, which has no deadline"}
+	// A database that hangs fails database.reachable.
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Result{
+			Status: Skipped,
+			Found:  fmt.Sprintf("too many orders to check within %s", totalsTimeout),
+			Change: "seckill verify, which has no deadline",
+		}
 	}
+
 	if err != nil {
 		return Unanswered(err, "seckill verify, which has no deadline")
 	}
+
 	var wrong []string
 	for _, b := range totals {
 		for _, v := range b.Check() {
 			wrong = append(wrong, fmt.Sprintf("voucher %d: %s: %s", b.VoucherID, v.Invariant, v.Detail))
 		}
 	}
+
 	if len(wrong) > 0 {
 		return Bad(Fail, "run seckill verify, which lists the orders; docs/reconcile.md describes the repair", "%s", shorten(wrong))
 	}
+
 	return Good("the totals of %d sales are consistent", len(totals))
 }
 
@@ -223,6 +261,7 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 	case s.Redis == nil:
 		return redisUnreachable
 	}
+
 	loaded := 0
 	var wrong []string
 	for _, v := range s.upcoming {
@@ -239,21 +278,26 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 			loaded++
 		}
 	}
+
 	if len(wrong) > 0 {
 		return Bad(Warn, "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate", "%s", shorten(wrong))
 	}
+
 	return Good("%d of %d gates are loaded and match the database; the others can be loaded", loaded, len(s.upcoming))
 }
 
 // compareGate compares a gate with the database. It compares a second time if they differ, because operations in
 // progress cause short differences. For a cold gate it returns an error if the data to load it cannot be read.
-func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcile.Comparison, cold bool, err error) {
+func (s *Sales) compareGate(ctx context.Context, voucherID int64) (reconcile.Comparison, bool, error) {
+	var diff reconcile.Comparison
 	for range 2 {
+		var err error
 		diff, err = reconcile.Compare(ctx, s.Redis, s.Store, voucherID)
 		if errors.Is(err, domain.ErrGateCold) {
 			_, err = s.Store.SaleLevel(ctx, voucherID)
 			return diff, true, err
 		}
+
 		if err != nil || diff.Matches() {
 			return diff, false, err
 		}
@@ -261,14 +305,15 @@ func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcil
 			return diff, false, err
 		}
 	}
+
 	return diff, false, nil
 }
 
-// checkQueue reports dead letters, and queued orders that no server confirms.
 func (s *Sales) checkQueue(ctx context.Context) Result {
 	if s.Redis == nil {
 		return redisUnreachable
 	}
+
 	waiting, dead, err := s.Redis.Backlog(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil && s.Redis.Ping(ctx) != nil:
@@ -281,6 +326,7 @@ func (s *Sales) checkQueue(ctx context.Context) Result {
 		return Bad(Warn, "start a server with SECKILL_ORDER_LANE=queue until they are confirmed",
 			"%d orders wait in the queue, and servers in lane %s do not confirm them", waiting, s.Lane)
 	}
+
 	return Good("%d orders waiting, no dead letters", waiting)
 }
 
@@ -290,13 +336,17 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 	if s.Demo {
 		return Good("demo mode: no role needs a second factor")
 	}
+
 	admins, err := s.Store.Admins(ctx, s.Admins)
 	if err != nil {
 		return Unanswered(err, "see database.schema")
 	}
-	enrolled, missing, lost := 0, []string{}, []string{}
+
+	enrolled := 0
+	var missing, lost []string
 	for _, a := range admins {
-		switch enrolment := !a.EnrolledAt.IsZero(); {
+		enrolment := !a.EnrolledAt.IsZero()
+		switch {
 		case enrolment && s.Opens != nil && !s.Opens(a.User.ID, a.Factor):
 			lost = append(lost, fmt.Sprint(a.User.ID))
 		case !enrolment && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)):
@@ -305,7 +355,10 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 			enrolled++
 		}
 	}
-	switch change := "seckill admin enroll --phone <number>"; {
+
+	const change = "seckill admin enroll --phone <number>"
+
+	switch {
 	case len(lost) > 0:
 		return Bad(Warn, change, "users whose second factor no secret decrypts cannot log in: %s",
 			strings.Join(lost[:min(len(lost), maxListed)], ", "))
@@ -315,5 +368,6 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 	case enrolled == 0:
 		return Bad(Warn, change, "no user has a role above buyer: sales cannot be published or changed")
 	}
+
 	return Good("%d users with a role above buyer", enrolled)
 }

@@ -22,7 +22,8 @@ func checkSchema(ctx context.Context, pool *sql.DB, dialect string, known []int6
 }
 
 func schemaResult(applied, known []int64) Result {
-	pending, newer := without(known, applied), without(applied, known)
+	pending := without(known, applied)
+	newer := without(applied, known)
 	switch {
 	case len(newer) > 0:
 		return Bad(Fail, "run the version of seckill that created the schema, or a newer one",
@@ -31,10 +32,10 @@ func schemaResult(applied, known []int64) Result {
 		return Bad(Warn, "seckill migrate up, well before the sale (a starting server does the same)",
 			"%d of %d migrations are pending, starting with %d", len(pending), len(known), pending[0])
 	}
+
 	return Good("the schema is at the program's version, %d", slices.Max(known))
 }
 
-// without returns the elements of list that are not in other.
 func without[T comparable](list, other []T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return slices.Contains(other, v) })
 }
@@ -45,11 +46,15 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 	if err := pool.QueryRowContext(ctx, schemaQuery[dialect]).Scan(&n); err != nil || n == 0 {
 		return nil, err
 	}
+
 	rows, err := pool.QueryContext(ctx, "SELECT version_id, is_applied FROM goose_db_version WHERE version_id > 0 ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read the schema version: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports the error
+
+	// rows.Err reports the error.
+	defer func() { _ = rows.Close() }()
+
 	var versions []int64
 	for rows.Next() {
 		var version int64
@@ -57,10 +62,12 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 		if err := rows.Scan(&version, &applied); err != nil {
 			return nil, err
 		}
+
 		versions = slices.DeleteFunc(versions, func(v int64) bool { return v == version })
 		if applied {
 			versions = append(versions, version)
 		}
 	}
+
 	return versions, rows.Err()
 }

@@ -25,30 +25,43 @@ import (
 // Settings are the validated settings of a server, and facts about this machine. Their checks are reported by seckill doctor,
 // and a server refuses to start while one fails that SECKILL_UNSAFE does not name.
 type Settings struct {
-	Secrets        domain.Keyring // sign access tokens
-	SecretErr      error          // why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir
-	PaymentSecrets domain.Keyring // empty: derived from Secrets
-	PaymentURL     string         // of the payment provider; empty: the sandbox
-	EventsSecrets  domain.Keyring // sign the calls of CodeURL and EventsURL
-	CodeURL        string         // receives login codes; empty: no sender
-	EventsURL      string         // receives the events of orders; may be empty
-	DSN            string         // of MySQL; empty: the embedded database in DataDir
-	DataDir        string
-	Demo           bool
-	DemoAdmin      string // the default admin of demo mode
-	Admins         []string
-	RateLimit      bool
-	Proxies        []string
-	Addr, OpsAddr  string
-	PayTimeout     time.Duration
-	Faults         bool // the payment sandbox has faults
-	Lane           string
-	EmbeddedRedis  bool
-	LockNodes      []string
-	Unsafe         []string // names of checks whose failure is accepted, as Settings names them
+	// Sign access tokens.
+	Secrets domain.Keyring
+	// Why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir.
+	SecretErr error
+	// Empty: derived from Secrets.
+	PaymentSecrets domain.Keyring
+	// Of the payment provider; empty: the sandbox.
+	PaymentURL string
+	// Sign the calls of CodeURL and EventsURL.
+	EventsSecrets domain.Keyring
+	// Receives login codes; empty: no sender.
+	CodeURL string
+	// Receives the events of orders; may be empty.
+	EventsURL string
+	// Of MySQL; empty: the embedded database in DataDir.
+	DSN     string
+	DataDir string
+	Demo    bool
+	// The default admin of demo mode.
+	DemoAdmin     string
+	Admins        []string
+	RateLimit     bool
+	Proxies       []string
+	Addr, OpsAddr string
+	PayTimeout    time.Duration
+	// Whether the payment sandbox has faults.
+	Faults        bool
+	Lane          string
+	EmbeddedRedis bool
+	LockNodes     []string
+	// Names of checks whose failure is accepted, as Settings names them.
+	Unsafe []string
 
-	container bool         // this process runs in a container
-	addresses []netip.Addr // of this machine; empty if unknown
+	// This process runs in a container.
+	container bool
+	// The addresses of this machine; empty if unknown.
+	addresses []netip.Addr
 	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
@@ -80,21 +93,28 @@ func UnsafeName(check string) string { return strings.TrimPrefix(check, "config.
 
 // onThisMachine returns c with the facts about this machine.
 func (c Settings) onThisMachine() Settings {
-	if c.lookup != nil { // in tests
+	// In tests.
+	if c.lookup != nil {
 		return c
 	}
+
 	c.lookup = net.DefaultResolver.LookupNetIP
+
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
 		_, err := os.Stat(mark)
 		c.container = c.container || err == nil
 	}
+
 	c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
+
+	// Without them checkAddr warns about any address but loopback.
+	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			c.addresses = append(c.addresses, p.Addr())
 		}
 	}
+
 	return c
 }
 
@@ -115,11 +135,13 @@ func (c Settings) checks() Group {
 		{Name: "config.sandbox", Run: c.checkSandbox},
 		{Name: "config.lane", Run: c.checkLane},
 	}
+
 	for i, check := range checks {
 		if slices.Contains(c.Unsafe, UnsafeName(check.Name)) {
 			checks[i].Run = accepted(check.Run)
 		}
 	}
+
 	return Group{Checks: checks}
 }
 
@@ -128,7 +150,8 @@ func accepted(run func(context.Context) Result) func(context.Context) Result {
 	return func(ctx context.Context) Result {
 		r := run(ctx)
 		if r.Status == Fail {
-			r.Status, r.Accepted = Warn, true
+			r.Status = Warn
+			r.Accepted = true
 		}
 		return r
 	}
@@ -166,12 +189,14 @@ func weakness(secret string) string {
 			return fmt.Sprintf("it contains the word %q", word)
 		}
 	}
+
 	if words := len(strings.FieldsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })); phrase.MatchString(secret) && words < minWords {
 		return fmt.Sprintf("it is a phrase of %d words", words)
 	}
 	if bits := entropy(secret); bits < minEntropy {
 		return fmt.Sprintf("it has about %.0f bits of entropy by its letters; at least %d are required", bits, minEntropy)
 	}
+
 	return ""
 }
 
@@ -184,16 +209,19 @@ func entropy(text string) float64 {
 			break
 		}
 	}
+
 	counts := map[rune]float64{}
 	n := 0.0
 	for _, r := range text {
 		counts[r]++
 		n++
 	}
+
 	bits := 0.0
 	for _, c := range counts {
 		bits -= c * math.Log2(c/n)
 	}
+
 	return bits
 }
 
@@ -207,6 +235,7 @@ func (c Settings) checkSecret(context.Context) Result {
 	case c.SecretErr != nil:
 		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
 	}
+
 	if why := weakest(c.Secrets); why != "" {
 		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
@@ -246,6 +275,7 @@ func (c Settings) checkSharedSecret(setting string, secrets domain.Keyring, part
 	if slices.ContainsFunc(secrets, isTokenSecret) {
 		return Bad(Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
+
 	if why := weakest(secrets); why != "" {
 		return Bad(Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
 	}
@@ -260,6 +290,7 @@ func (c Settings) checkDatabasePassword(context.Context) Result {
 	if c.DSN == "" {
 		return Good("not needed: the database is a file")
 	}
+
 	dsn, err := mysql.ParseDSN(c.DSN)
 	switch {
 	case err != nil:
@@ -267,12 +298,14 @@ func (c Settings) checkDatabasePassword(context.Context) Result {
 	case dsn.Net == "unix":
 		return Good("not needed: a socket of this machine")
 	}
+
 	lower := strings.ToLower(dsn.Passwd)
 	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
 	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
 		return Bad(Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
 			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
 	}
+
 	return Good("%d bytes, not an example", len(dsn.Passwd))
 }
 
@@ -296,6 +329,7 @@ func (c Settings) checkCodes(context.Context) Result {
 	case c.Demo:
 		return Good("demo mode returns login codes to the caller")
 	}
+
 	return Bad(Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
 		"there is no sender of login codes: no user can log in")
 }
@@ -345,6 +379,7 @@ func (c Settings) checkProxies(context.Context) Result {
 	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
 		return n.Addr().IsLoopback() || n.Bits() >= minPrefixV6 || n.Addr().Is4() && n.Bits() >= minPrefixV4
 	})
+
 	switch {
 	case trustedShare(networks) > maxTrusted:
 		return Bad(Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
@@ -357,21 +392,27 @@ func (c Settings) checkProxies(context.Context) Result {
 	case len(c.Proxies) == 0:
 		return Good("none: behind a proxy all buyers would share one limit")
 	}
+
 	return Good("%s", strings.Join(c.Proxies, ", "))
 }
 
 // trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
-func (c Settings) trustedNetworks() (networks []netip.Prefix) {
+func (c Settings) trustedNetworks() []netip.Prefix {
+	var networks []netip.Prefix
 	for _, p := range c.Proxies {
 		n, err := netip.ParsePrefix(p)
 		if err != nil {
-			continue // a single address
+			// A single address.
+			continue
 		}
+
 		if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
 			n = netip.PrefixFrom(a.Unmap(), n.Bits()-96)
 		}
+
 		networks = append(networks, n.Masked())
 	}
+
 	slices.SortFunc(networks, func(a, b netip.Prefix) int { return cmp.Compare(a.Bits(), b.Bits()) })
 	return networks
 }
@@ -379,9 +420,11 @@ func (c Settings) trustedNetworks() (networks []netip.Prefix) {
 // trustedShare returns the share of the IPv4 or of the IPv6 addresses, whichever is larger, that the networks contain
 // together. The widest must come first.
 func trustedShare(networks []netip.Prefix) float64 {
-	share := map[bool]float64{} // by whether the networks are IPv4
+	// By whether the networks are IPv4.
+	share := map[bool]float64{}
 	for i, n := range networks {
-		if !slices.ContainsFunc(networks[:i], n.Overlaps) { // a network that overlaps a wider one is part of it
+		// A network that overlaps a wider one is part of it.
+		if !slices.ContainsFunc(networks[:i], n.Overlaps) {
 			share[n.Addr().Is4()] += math.Exp2(-float64(n.Bits()))
 		}
 	}
@@ -390,24 +433,29 @@ func trustedShare(networks []netip.Prefix) float64 {
 
 // checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
 func (c Settings) checkAddr(ctx context.Context) Result {
-	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	// Valid: checked by Finish.
+	host, _, _ := net.SplitHostPort(c.Addr)
 	if host == "" {
 		return Good("%s, on all addresses", c.Addr)
 	}
+
 	ips, err := c.lookup(ctx, "ip", host)
 	if err != nil {
 		return FromError(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
 	}
+
 	for _, ip := range ips {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {
 			return Good("%s", c.Addr)
 		}
+
 		for _, ours := range c.addresses {
 			if ours.Unmap() == ip.WithZone("") {
 				return Good("%s", c.Addr)
 			}
 		}
 	}
+
 	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
 }
 
@@ -418,7 +466,9 @@ func (c Settings) checkOpsAddr(ctx context.Context) Result {
 	if c.OpsAddr == "" {
 		return Good("no private port: neither metrics nor profiles")
 	}
-	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
+
+	// Valid: checked by Finish.
+	host, _, _ := net.SplitHostPort(c.OpsAddr)
 	ips := []netip.Addr{netip.IPv6Unspecified()}
 	if host != "" {
 		var err error
@@ -426,13 +476,16 @@ func (c Settings) checkOpsAddr(ctx context.Context) Result {
 			return FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
 		}
 	}
+
 	status := c.unsafe()
-	switch private := !slices.ContainsFunc(ips, isPublic); {
+	private := !slices.ContainsFunc(ips, isPublic)
+	switch {
 	case private:
 		return Good("%s", c.OpsAddr)
 	case c.container && slices.ContainsFunc(ips, netip.Addr.IsUnspecified) && len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, isPublic):
 		status = Warn
 	}
+
 	return Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
 }
 
@@ -464,6 +517,7 @@ func (c Settings) checkSandbox(context.Context) Result {
 		return Bad(Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
 			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
+
 	return Good("no faults; the sandbox moves no money")
 }
 
@@ -478,5 +532,6 @@ func (c Settings) checkLane(context.Context) Result {
 		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
 			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.Lane)
 	}
+
 	return Good("%s", c.Lane)
 }

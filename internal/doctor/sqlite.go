@@ -17,9 +17,11 @@ type SQLite struct {
 	Pool *sql.DB
 	Err  error
 
-	Dir        string
-	Database   string   // file name in Dir
-	Secrets    []string // other files in Dir that only the owner may read
+	Dir string
+	// File name in Dir.
+	Database string
+	// Other files in Dir that only the owner may read.
+	Secrets    []string
 	Migrations []int64
 }
 
@@ -42,9 +44,11 @@ func (s *SQLite) reach(ctx context.Context) Result {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Result{Status: Skipped, Found: "there is no database in " + s.Dir + " yet: the first start creates it"}
 	}
+
 	if err == nil {
 		err = s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_master").Scan(new(int))
 	}
+
 	if err != nil {
 		return Unanswered(err, "make sure that "+filepath.Join(s.Dir, s.Database)+" is readable and a database of this program")
 	}
@@ -70,6 +74,7 @@ func (s *SQLite) checkJournal(ctx context.Context) Result {
 	if err == nil {
 		err = s.Pool.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous)
 	}
+
 	switch {
 	case err != nil:
 		return Unanswered(err, s.fix(err))
@@ -80,6 +85,7 @@ func (s *SQLite) checkJournal(ctx context.Context) Result {
 		return Bad(Fail, "use a build of this program that opens it with synchronous=FULL",
 			"synchronous %d: a power failure loses orders that were answered 201", synchronous)
 	}
+
 	return Good("journal_mode wal, synchronous %d: commits are on disk", synchronous)
 }
 
@@ -90,15 +96,18 @@ func (s *SQLite) checkPermissions(context.Context) Result {
 	if err != nil {
 		return Result{Status: Skipped, Found: s.Dir + " does not exist yet: the first start creates it with mode 0700"}
 	}
+
 	for _, name := range append([]string{s.Database, s.Database + "-wal"}, s.Secrets...) {
 		path := filepath.Join(s.Dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			return Bad(Fail, "chmod 600 "+path, "%s has mode %s: other users may read it", name, octal(info.Mode()))
 		}
 	}
+
 	if dir.Mode().Perm()&0o077 != 0 {
 		return Bad(Warn, "chmod 700 "+s.Dir, "%s has mode %s", s.Dir, octal(dir.Mode()))
 	}
+
 	return Good("only its owner may read %s", s.Dir)
 }
 

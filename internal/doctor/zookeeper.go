@@ -26,46 +26,55 @@ func ZooKeeper(servers []string) Group {
 
 // A zooKeeperReport is the answer of one server to srvr, the command that every server allows by default.
 type zooKeeperReport struct {
-	addr    string
-	err     error  // it did not answer, or serves no clients
-	version string // such as 3.8.0
-	mode    string // leader, follower, observer or standalone
+	addr string
+	// It did not answer, or serves no clients.
+	err error
+	// Such as 3.8.0.
+	version string
+	// Leader, follower, observer or standalone.
+	mode string
 }
 
 func readZooKeeper(ctx context.Context, addr string) zooKeeperReport {
 	r := zooKeeperReport{addr: addr}
-	var text string
-	text, r.err = zooKeeperCommand(ctx, addr, "srvr")
-	if r.err != nil {
+	text, err := zooKeeperCommand(ctx, addr, "srvr")
+	if err != nil {
+		r.err = err
 		return r
 	}
+
 	_, version, _ := strings.Cut(text, "Zookeeper version: ")
 	r.version, _, _ = strings.Cut(version, "-")
+
 	_, mode, serves := strings.Cut(text, "\nMode: ")
 	r.mode, _, _ = strings.Cut(mode, "\n")
 	if !serves {
 		r.err = fmt.Errorf("it serves no clients: %s", oneLine(text))
 	}
+
 	return r
 }
 
-// zooKeeperCommand sends one of the commands of four letters.
 func zooKeeperCommand(ctx context.Context, addr, word string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
+
 	end, ok := ctx.Deadline()
 	if !ok {
 		end = time.Now().Add(deadline)
 	}
-	if err := conn.SetDeadline(end.Add(-deadline / 10)); err != nil { // so that the other servers' answers are reported
+
+	// So that the other servers' answers are reported.
+	if err := conn.SetDeadline(end.Add(-deadline / 10)); err != nil {
 		return "", err
 	}
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
+
 	text, err := io.ReadAll(io.LimitReader(conn, 64<<10))
 	return string(text), err
 }
@@ -79,15 +88,20 @@ func ensembleResult(reports []zooKeeperReport) Result {
 			down = fmt.Errorf("%s: %w", r.addr, r.err)
 			continue
 		}
+
 		up = append(up, r.addr)
+
 		if _, v := parseVersion(r.version); before(v, [3]int{3, 5, 0}) {
 			return Bad(Fail, "upgrade to ZooKeeper 3.5 or newer, which has container nodes", "%s has ZooKeeper %s", r.addr, r.version)
 		}
+
 		if r.mode == "leader" || r.mode == "standalone" {
 			leaders = append(leaders, r.addr)
 		}
 	}
+
 	slices.Sort(leaders)
+
 	switch {
 	case len(up) == 0:
 		r := FromError(Fail, start, "no server serves clients, so lane lock sells nothing: ", down)
@@ -100,5 +114,6 @@ func ensembleResult(reports []zooKeeperReport) Result {
 	case len(reports) < 3:
 		return Bad(Warn, "name at least three servers of an ensemble", "SECKILL_LOCK_NODES names %d: no order is placed while it is down", len(reports))
 	}
+
 	return Good("%d servers of one ensemble", len(up))
 }
