@@ -20,7 +20,6 @@ import (
 	"seckill/internal/repo"
 )
 
-// adminCmd changes the roles of users.
 type adminCmd struct {
 	Enroll enrollAdminCmd `cmd:"" help:"Give a role to a user, print the key for their authenticator app, and end their sessions."`
 	List   listAdminsCmd  `cmd:"" help:"List the users with a role above buyer."`
@@ -40,11 +39,14 @@ func (r enrollAdminCmd) Run(e *app.Env) error {
 			if err != nil {
 				return err
 			}
+
 			fmt.Fprintf(e.Out, "user %d (%s) has the role %s\n", u.ID, u.Phone, u.Role)
+
 			if key == nil {
 				fmt.Fprintln(e.Out, "The role needs no second factor.")
 				return nil
 			}
+
 			return printKey(e.Out, key)
 		})
 	})
@@ -67,6 +69,7 @@ func terminalQR(text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("draw the QR code: %w", err)
 	}
+
 	const margin = 2 // modules
 	size := code.Bounds().Dx()
 	light := func(x, y int) bool {
@@ -76,10 +79,13 @@ func terminalQR(text string) (string, error) {
 		red, _, _, _ := code.At(x, y).RGBA()
 		return red > 0
 	}
+
 	var b strings.Builder
 	for y := -margin; y < size+margin; y += 2 {
 		for x := -margin; x < size+margin; x++ {
-			switch top, bottom := light(x, y), light(x, y+1); {
+			top := light(x, y)
+			bottom := light(x, y+1)
+			switch {
 			case top && bottom:
 				b.WriteString("█")
 			case top:
@@ -90,8 +96,10 @@ func terminalQR(text string) (string, error) {
 				b.WriteString(" ")
 			}
 		}
+
 		b.WriteString("\n")
 	}
+
 	return b.String(), nil
 }
 
@@ -109,21 +117,28 @@ func printAdmins(e *app.Env, admins *auth.Admins) error {
 	if err != nil {
 		return err
 	}
+
 	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "user\tphone\trole\tsecond factor\tsource")
+
 	for _, a := range all {
-		factor, source := "not needed", "database"
+		factor := "not needed"
+		source := "database"
+
 		switch {
 		case !a.EnrolledAt.IsZero():
 			factor = "since " + a.EnrolledAt.Format(time.RFC3339)
 		case a.User.Role.NeedsSecondFactor():
 			factor = "missing: a buyer until enrolled"
 		}
+
 		if slices.Contains(e.Config.AdminPhones, a.User.Phone) {
 			source = "SECKILL_ADMIN_PHONES"
 		}
+
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", a.User.ID, a.User.Phone, a.User.Role, factor, source)
 	}
+
 	return w.Flush()
 }
 
@@ -142,10 +157,13 @@ func (r removeAdminCmd) Run(e *app.Env) error {
 			if err != nil {
 				return err
 			}
+
 			fmt.Fprintf(e.Out, "user %d (%s) is a buyer; their sessions end within 2 s\n", u.ID, u.Phone)
+
 			if slices.Contains(e.Config.AdminPhones, u.Phone) {
 				fmt.Fprintln(e.Out, "SECKILL_ADMIN_PHONES has this number: remove it there, too, on every server.")
 			}
+
 			return nil
 		})
 	})
@@ -157,26 +175,37 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 	if err != nil {
 		return err
 	}
+
 	factors, err := app.NewSecondFactors(secrets)
 	if err != nil {
 		return err
 	}
+
 	numbers, err := auth.NewPhones(e.Config.SMSCountries)
 	if err != nil {
 		return fmt.Errorf("--sms-countries: %w", err)
 	}
+
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	if err := app.WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
 	if err := app.PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	return do(store, &auth.Admins{Store: store, SecondFactors: factors, Numbers: numbers, Phones: e.Config.AdminPhones, Now: time.Now})
+
+	return do(store, &auth.Admins{
+		Store:         store,
+		SecondFactors: factors,
+		Numbers:       numbers,
+		Phones:        e.Config.AdminPhones,
+		Now:           time.Now,
+	})
 }
 
 // finishTimeout bounds the write of a command's outcome to the audit log.
@@ -185,15 +214,22 @@ const finishTimeout = 5 * time.Second
 // audited runs a command that changes something or prints phone numbers. It records the command in the audit log before, and its outcome
 // afterwards. If it cannot be recorded, it does not run.
 func audited(ctx context.Context, log domain.AuditStore, command, target string, run func() error) error {
-	r := domain.AdminRequest{At: domain.Moment(time.Now()), Method: domain.MethodCommand, Route: command, Target: domain.AuditTarget(target)}
+	r := domain.AdminRequest{
+		At:     domain.Moment(time.Now()),
+		Method: domain.MethodCommand,
+		Route:  command,
+		Target: domain.AuditTarget(target),
+	}
 	if err := log.RecordRequest(ctx, &r); err != nil {
 		return fmt.Errorf("write the audit log: %w", err)
 	}
+
 	err := run()
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusInternalServerError
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	return errors.Join(err, log.FinishRequest(ctx, r.ID, status))

@@ -42,7 +42,6 @@ type cli struct {
 // a server, but its help omits them.
 var rushSettings = []string{"SECKILL_ADDR", "SECKILL_ADMIN_PHONES", "SECKILL_DATA_DIR", "SECKILL_LOG_LEVEL"}
 
-// printHelp prints the help of a command, with the settings that it needs.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if ctx.Selected() != nil && ctx.Selected().Name == "rush" {
 		for _, flag := range ctx.Model.Flags {
@@ -70,6 +69,7 @@ var flagName = regexp.MustCompile(`--[a-z-]*[a-z]`)
 // withVariables returns the text of an error with the environment variable after each flag that has one.
 func withVariables(err error) string {
 	fields := reflect.TypeFor[app.Config]()
+
 	return flagName.ReplaceAllStringFunc(err.Error(), func(flag string) string {
 		variable := "SECKILL_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
 		for i := range fields.NumField() {
@@ -77,6 +77,7 @@ func withVariables(err error) string {
 				return flag + " (" + variable + ")"
 			}
 		}
+
 		return flag
 	})
 }
@@ -88,12 +89,12 @@ func unsetEmptyVariables() {
 	for i := range fields.NumField() {
 		name := fields.Field(i).Tag.Get("env")
 		if value, set := os.LookupEnv(name); set && value == "" {
-			_ = os.Unsetenv(name) // does not fail for a set variable
+			// Does not fail for a set variable.
+			_ = os.Unsetenv(name)
 		}
 	}
 }
 
-// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -107,41 +108,61 @@ func (e *exitError) Unwrap() error { return e.err }
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tuning) int {
 	var c cli
 	unsetEmptyVariables()
-	exit := -1 // set by kong's --help
+
+	// Set by kong's --help.
+	exit := -1
 	parser, err := kong.New(&c,
-		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }), kong.Vars{"version": version.String()},
-		kong.Resolvers(kong.ResolverFunc(secretFile)), kong.UsageOnError(), kong.Help(printHelp),
+		kong.Name("seckill"),
+		kong.Description("A flash-sale backend that cannot oversell."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exit = max(exit, code) }),
+		kong.Vars{"version": version.String()},
+		kong.Resolvers(kong.ResolverFunc(secretFile)),
+		kong.UsageOnError(),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)
 		return 1
 	}
+
 	command, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
 	}
+
 	failure := failureCode(command, err)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", withVariables(err))
 		return failure
 	}
+
 	cfg, err := c.Finish()
 	if err != nil {
 		fmt.Fprintf(stderr, "seckill: invalid configuration:\n%s\n", withVariables(err))
 		return failure
 	}
+
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	redisconn.LogTo(log)
-	err = command.Run(&app.Env{Ctx: ctx, Config: cfg, Out: stdout, Log: log, Tuning: t})
+
+	err = command.Run(&app.Env{
+		Ctx:    ctx,
+		Config: cfg,
+		Out:    stdout,
+		Log:    log,
+		Tuning: t,
+	})
 	if err == nil {
 		return 0
 	}
+
 	fmt.Fprintln(stderr, "seckill:", withVariables(err))
 	var withCode *exitError
 	if errors.As(err, &withCode) {
 		return withCode.code
 	}
+
 	return failure
 }

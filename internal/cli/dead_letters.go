@@ -41,15 +41,24 @@ func (l listDeadLettersCmd) Run(e *app.Env) error {
 		if err != nil {
 			return fmt.Errorf("list the dead letters: %w", err)
 		}
+
 		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "id\tdead-lettered at\torder\tuser\tvoucher\ttries\treason")
+
 		for _, d := range found {
-			order, user, voucher := "-", "-", "-" // if the entry is malformed
+			// A malformed entry has no ids.
+			order := "-"
+			user := "-"
+			voucher := "-"
 			if a := d.Admission; a != nil {
-				order, user, voucher = decimal(a.OrderID), decimal(a.UserID), decimal(a.VoucherID)
+				order = decimal(a.OrderID)
+				user = decimal(a.UserID)
+				voucher = decimal(a.VoucherID)
 			}
+
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%q\n", d.ID, d.BuriedAt.Format(time.RFC3339), order, user, voucher, d.Tries, d.Reason)
 		}
+
 		return w.Flush()
 	})
 }
@@ -100,6 +109,7 @@ func explain(err error) error {
 	case errors.Is(err, domain.ErrSoldOut), errors.As(err, &duplicate):
 		return fmt.Errorf("%w; the dead letter is kept", err)
 	}
+
 	return err
 }
 
@@ -113,15 +123,21 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 		return fmt.Errorf("no server runs on the data directory %s; the dead letters of its embedded Redis were lost when it stopped", e.Config.DataDir)
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
+
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
+
 	return do(ctx, store, &service.DeadLetters{
-		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log), Log: store, Sales: store, Now: time.Now,
+		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log),
+		Log:   store,
+		Sales: store,
+		Now:   time.Now,
 	})
 }
 

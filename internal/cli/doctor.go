@@ -44,8 +44,10 @@ func (d doctorCmd) Run(e *app.Env) error {
 	if d.Instances < 1 || d.Instances > maxInstances {
 		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be between 1 and %d, got %d", maxInstances, d.Instances)}
 	}
+
 	x := newExamination(e, d.Instances)
 	defer x.close()
+
 	report := newDoctorReport(doctor.Run(e.Ctx, x.groups(e.Ctx)), secretsOf(e.Config))
 	var err error
 	if d.JSON {
@@ -53,9 +55,11 @@ func (d doctorCmd) Run(e *app.Env) error {
 	} else {
 		err = report.print(e.Out)
 	}
+
 	if err != nil {
 		return &exitError{ExitUnchecked, err}
 	}
+
 	return report.verdict(d.Strict)
 }
 
@@ -63,27 +67,31 @@ func (d doctorCmd) Run(e *app.Env) error {
 type examination struct {
 	env       *app.Env
 	instances int
-	store     *repo.Store // nil if storeErr is set
-	storeErr  error
-	clients   []io.Closer           // for single servers
-	shared    redis.UniversalClient // of the servers; nil if sharedErr is set or no server runs
+	// Nil if storeErr is set.
+	store    *repo.Store
+	storeErr error
+	// For single servers.
+	clients []io.Closer
+	// The shared of the servers; nil if sharedErr is set or no server runs.
+	shared    redis.UniversalClient
 	sharedErr error
 }
 
 func newExamination(e *app.Env, instances int) *examination {
 	x := &examination{env: e, instances: instances}
 	x.store, x.storeErr = existingStore(e)
+
 	if e.Config.EmbeddedRedis() {
 		// Without the file no server runs, and SharedRedis would create it.
 		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.RedisLockFile)); err != nil {
 			return x
 		}
 	}
+
 	x.shared, x.sharedErr = app.SharedRedis(e.Config)
 	return x
 }
 
-// client returns a client for one server with the options of the server's.
 func (x *examination) client(addr string, opts *redis.UniversalOptions) *redis.Client {
 	o := opts.Simple()
 	o.Addr = addr
@@ -96,15 +104,17 @@ func (x *examination) close() {
 	for _, c := range x.clients {
 		_ = c.Close()
 	}
+
 	if x.shared != nil {
 		_ = x.shared.Close()
 	}
+
 	if x.store != nil {
-		_ = x.store.Close() // nothing was written
+		// Nothing was written.
+		_ = x.store.Close()
 	}
 }
 
-// groups returns all checks that apply to the configuration.
 func (x *examination) groups(ctx context.Context) []doctor.Group {
 	return slices.Concat(
 		[]doctor.Group{app.ConfigToCheck(x.env.Config).Group()}, []doctor.Group{doctor.Machine(doctor.OpenFiles)},
@@ -116,22 +126,34 @@ func (x *examination) databaseGroups() []doctor.Group {
 	cfg := x.env.Config
 	if cfg.Embedded() {
 		s := doctor.SQLite{
-			Err: x.storeErr, Dir: cfg.DataDir, Database: app.DatabaseFile, Secrets: []string{app.SecretFile, app.RedisInfoFile},
+			Err:        x.storeErr,
+			Dir:        cfg.DataDir,
+			Database:   app.DatabaseFile,
+			Secrets:    []string{app.SecretFile, app.RedisInfoFile},
 			Migrations: knownMigrations("sqlite"),
 		}
+
 		if x.store != nil {
 			s.Pool = x.store.Pools()["write"]
 		}
+
 		return s.Groups()
 	}
+
 	if x.storeErr != nil {
 		return []doctor.Group{{Reach: doctor.Check{Name: "database.reachable", Run: func(context.Context) doctor.Result {
 			return doctor.Unanswered(x.storeErr, "SECKILL_MYSQL_DSN=user:password@tcp(host:3306)/seckill")
 		}}}}
 	}
+
 	pools := x.store.Pools()
+
 	return []doctor.Group{doctor.MySQL{
-		Pool: pools["write"], Conns: pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections + sqldb.LongLivedConns, Migrations: knownMigrations("mysql"), Instances: x.instances, Now: time.Now,
+		Pool:       pools["write"],
+		Conns:      pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections + sqldb.LongLivedConns,
+		Migrations: knownMigrations("mysql"),
+		Instances:  x.instances,
+		Now:        time.Now,
 	}.Group()}
 }
 
@@ -141,38 +163,50 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		groups := []doctor.Group{{Reach: doctor.Check{Name: "redis.reachable", Run: x.reachEmbedded}}}
 		return append(groups, x.lockNodeGroups()...)
 	}
+
 	opts, err := cfg.SharedRedisOptions()
 	if err != nil {
 		return []doctor.Group{badRedisSetting(err)}
 	}
+
 	queue := cfg.OrderLane == "queue"
 	if opts.MasterName != "" {
 		master := doctor.Redis{
-			Addr: "master " + opts.MasterName, Client: x.shared.(*redis.Client), Queue: queue, Password: opts.Password != "",
-			Now: time.Now,
+			Addr:     "master " + opts.MasterName,
+			Client:   x.shared.(*redis.Client),
+			Queue:    queue,
+			Password: opts.Password != "",
+			Now:      time.Now,
 		}
 		return append([]doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}, x.lockNodeGroups()...)
 	}
-	addrs, cluster := slices.Clone(opts.Addrs), len(opts.Addrs) > 1
+
+	addrs := slices.Clone(opts.Addrs)
+	cluster := len(opts.Addrs) > 1
 	if cluster {
 		seeds := make([]*redis.Client, len(addrs))
 		for i, addr := range addrs {
 			seeds[i] = x.client(addr, opts)
 		}
+
 		ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
+
 		for _, master := range doctor.Masters(ctx, seeds) {
 			if !slices.Contains(addrs, master) {
 				addrs = append(addrs, master)
 			}
 		}
 	}
+
 	var groups []doctor.Group
 	for _, addr := range addrs {
 		r := x.redis(addr, opts)
-		r.Cluster, r.Queue = cluster, queue
+		r.Cluster = cluster
+		r.Queue = queue
 		groups = append(groups, r.Group())
 	}
+
 	return append(groups, x.lockNodeGroups()...)
 }
 
@@ -183,27 +217,36 @@ func badRedisSetting(err error) doctor.Group {
 	}}}
 }
 
-// sentinels returns clients for the configured Sentinels.
 func (x *examination) sentinels(opts *redis.UniversalOptions) map[string]*redis.SentinelClient {
 	all := map[string]*redis.SentinelClient{}
 	for _, addr := range opts.Addrs {
 		o := opts.Simple()
-		o.Addr, o.DB, o.Username, o.Password = addr, 0, opts.SentinelUsername, opts.SentinelPassword
+		o.Addr = addr
+		o.DB = 0
+		o.Username = opts.SentinelUsername
+		o.Password = opts.SentinelPassword
 		c := redis.NewSentinelClient(o)
 		x.clients = append(x.clients, c)
 		all[addr] = c
 	}
+
 	return all
 }
 
 func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Redis {
-	return doctor.Redis{Addr: addr, Client: x.client(addr, opts), Password: opts.Password != "", Now: time.Now}
+	return doctor.Redis{
+		Addr:     addr,
+		Client:   x.client(addr, opts),
+		Password: opts.Password != "",
+		Now:      time.Now,
+	}
 }
 
 func (x *examination) lockNodeGroups() []doctor.Group {
 	if servers := x.env.Config.ZooKeeperServers(); len(servers) > 0 {
 		return []doctor.Group{doctor.ZooKeeper(servers)}
 	}
+
 	nodes := map[string]*redis.Client{}
 	var groups []doctor.Group
 	for _, node := range x.env.Config.LockNodes {
@@ -211,23 +254,27 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 		if err != nil {
 			return []doctor.Group{badRedisSetting(err)}
 		}
+
 		r := x.redis(opts.Addrs[0], opts)
 		r.Locks = true
 		nodes[r.Addr] = r.Client
 		groups = append(groups, r.Group())
 	}
+
 	return append(groups, doctor.LockNodes(nodes))
 }
 
 // reachEmbedded checks the Redis inside a running server. It has no settings to check.
 func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 	const cure = "restart the server; if no server runs, delete " + app.RedisInfoFile
+
 	switch {
 	case x.sharedErr != nil:
 		return doctor.Unanswered(x.sharedErr, cure)
 	case x.shared == nil:
 		return doctor.Result{Status: doctor.Skipped, Found: "Redis is embedded in the server, and no server runs"}
 	}
+
 	if err := x.shared.Ping(ctx).Err(); err != nil {
 		return doctor.Unanswered(err, cure)
 	}
@@ -236,25 +283,36 @@ func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 
 func (x *examination) salesGroup() doctor.Group {
 	cfg := x.env.Config
-	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout, Admins: cfg.AdminPhones, Demo: cfg.IsDemo()}
+	s := doctor.Sales{
+		Lane:       cfg.OrderLane,
+		PayTimeout: cfg.PayTimeout,
+		Admins:     cfg.AdminPhones,
+		Demo:       cfg.IsDemo(),
+	}
+
 	voucher := func(context.Context, int64) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
+
 	if secrets, err := app.SigningSecrets(cfg); err == nil {
 		if factors, err := app.NewSecondFactors(secrets); err == nil {
 			s.Opens = factors.Opens
 		}
 	}
+
 	if x.store != nil {
 		voucher = x.store.Voucher
-		s.Store, s.Pool, s.Dialect = x.store, x.store.Pools()["write"], x.store.Dialect()
+		s.Store = x.store
+		s.Pool = x.store.Pools()["write"]
+		s.Dialect = x.store.Dialect()
 		s.Migrations = knownMigrations(s.Dialect)
 	}
+
 	if x.shared != nil {
 		s.Redis = salesRedis{app.NewGate(x.shared, cfg.QueueBacklog, voucher, x.env.Log), x.shared}
 	}
+
 	return s.Group()
 }
 
-// salesRedis implements doctor.SalesRedis.
 type salesRedis struct {
 	app.Gate
 	rdb redis.UniversalClient
@@ -271,8 +329,10 @@ func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error
 func knownMigrations(dialect string) []int64 {
 	files, err := fs.Glob(migrations.FS, dialect+"/*.sql")
 	if err != nil {
-		return nil // impossible: the pattern is constant
+		// Impossible: the pattern is constant.
+		return nil
 	}
+
 	var versions []int64
 	for _, f := range files {
 		number, _, _ := strings.Cut(filepath.Base(f), "_")
@@ -280,6 +340,7 @@ func knownMigrations(dialect string) []int64 {
 			versions = append(versions, v)
 		}
 	}
+
 	return versions
 }
 
@@ -291,20 +352,23 @@ func secretsOf(cfg app.Config) []string {
 			secrets = append(secrets, string(k.Secret))
 		}
 	}
+
 	if dsn, err := mysql.ParseDSN(cfg.MySQLDSN); err == nil {
 		secrets = append(secrets, dsn.Passwd)
 	}
-	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 }) // shorter ones would mask parts of ordinary words
+
+	// Shorter ones would mask parts of ordinary words.
+	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 })
 }
 
-// doctorReport holds the results of all checks.
 type doctorReport struct {
 	Findings []doctor.Finding `json:"findings"`
 	OK       int              `json:"ok"`
 	Warnings int              `json:"warnings"`
 	Failed   int              `json:"failed"`
 	Skipped  int              `json:"skipped"`
-	Unasked  int              `json:"unasked"` // failed because a server did not answer
+	// Failed because a server did not answer.
+	Unasked int `json:"unasked"`
 }
 
 // newDoctorReport counts the results and masks secrets in error texts of drivers and servers.
@@ -334,16 +398,21 @@ func (r doctorReport) print(out io.Writer) error {
 		if f.On != "" {
 			found = f.On + ": " + found
 		}
+
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, found)
+
 		if f.Change != "" {
 			fmt.Fprintf(w, "\t\t  -> %s\n", f.Change)
 		}
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	_, err := fmt.Fprintf(out, "%s: %d ok, %s, %d failed, %d skipped\n",
 		count(len(r.Findings), "check"), r.OK, count(r.Warnings, "warning"), r.Failed, r.Skipped)
+
 	return err
 }
 

@@ -20,15 +20,18 @@ func (m migrateCmd) Run(e *app.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	if err := app.WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
+
 	switch m.Action {
 	case "up":
 		return m.up(e, store)
 	case "down":
 		return m.down(e, store)
 	}
+
 	return m.status(e, store)
 }
 
@@ -53,6 +56,7 @@ func (migrateCmd) down(e *app.Env, store *repo.Store) error {
 	default:
 		fmt.Fprintln(e.Out, "rolled back", rolledBack.Name)
 	}
+
 	return nil
 }
 
@@ -61,6 +65,7 @@ func (migrateCmd) status(e *app.Env, store *repo.Store) error {
 	if err != nil {
 		return err
 	}
+
 	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	for _, mig := range all {
 		applied := "pending"
@@ -69,5 +74,6 @@ func (migrateCmd) status(e *app.Env, store *repo.Store) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\n", mig.Name, applied)
 	}
+
 	return w.Flush()
 }

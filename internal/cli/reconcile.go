@@ -38,17 +38,20 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	reconciler, done, err := r.connect(e, store)
 	if err != nil {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not check Redis: %w", err)}
 	}
 	defer done()
+
 	ids := []int64{r.Voucher}
 	if r.Voucher == 0 {
 		if ids, err = allVouchers(e.Ctx, store); err != nil {
 			return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 		}
 	}
+
 	var reports []reconcile.Report
 	run := func() error {
 		for len(ids) > 0 {
@@ -57,18 +60,24 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 			if err != nil {
 				return err
 			}
-			reports, ids = append(reports, some...), ids[n:]
+
+			reports = append(reports, some...)
+			ids = ids[n:]
 		}
+
 		return nil
 	}
+
 	if r.Apply {
 		err = audited(e.Ctx, store, "reconcile --apply", r.target(), run)
 	} else {
 		err = run()
 	}
+
 	if err != nil {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not reconcile: %w", err)}
 	}
+
 	return printReports(e.Out, reports)
 }
 
@@ -88,15 +97,18 @@ func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconci
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if rdb == nil {
 		fmt.Fprintln(e.Out, "Redis: the embedded server is not running and has no data")
 		return app.NewReconciler(e, nil, store, cfg), func() {}, nil
 	}
+
 	g := app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log)
 	served, err := queueServerRuns(e.Ctx, rdb)
 	if err != nil {
 		return nil, nil, errors.Join(err, rdb.Close())
 	}
+
 	cfg.Queue = served || e.Config.OrderLane == "queue"
 	return app.NewReconciler(e, g, store, cfg), func() { g.Close(); _ = rdb.Close() }, nil
 }
@@ -125,30 +137,40 @@ func existingStore(e *app.Env) (*repo.Store, error) {
 // printReports prints the table. It returns an exitError if findings are left.
 func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	left, repaired, busy := 0, 0, 0
+	left := 0
+	repaired := 0
+	busy := 0
 	heading := "voucher\tfinding\tcount\toldest\tstate\tdetail\n"
+
 	for _, r := range reports {
 		left += r.Left()
 		repaired += len(r.Findings) - r.Left()
+
 		if r.Busy {
 			busy++
 		}
+
 		for _, f := range r.Findings {
 			fmt.Fprintf(w, "%s%d\t%s\t%d\t%s\t%s\t%s%s\n", heading, r.VoucherID, f.Kind, f.Count,
 				age(f.Oldest, r.CheckedAt), state(f), f.Detail, orderList(f.Orders, f.Count))
 			heading = ""
 		}
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	if busy > 0 {
 		fmt.Fprintf(out, "%s changing too fast to compare all counters\n", count(busy, "gate"))
 	}
+
 	fmt.Fprintf(out, "%s reconciled: %s repaired, %d left\n", count(len(reports), "sale"), count(repaired, "finding"), left)
+
 	if left > 0 {
 		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/reconcile.md explains each", count(left, "finding"))}
 	}
+
 	return nil
 }
 
@@ -174,12 +196,15 @@ func orderList(orders []domain.Holder, count int64) string {
 	if len(orders) == 0 {
 		return ""
 	}
+
 	var words []string
 	for _, h := range orders[:min(len(orders), tableOrders)] {
 		words = append(words, fmt.Sprintf("order %d of user %d", h.OrderID, h.UserID))
 	}
+
 	if more := count - int64(len(words)); more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
+
 	return ": " + strings.Join(words, ", ")
 }

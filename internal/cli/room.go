@@ -32,26 +32,31 @@ func (v verifyRoomCmd) Run(e *app.Env) error {
 	if v.Size > 0 {
 		return errors.New("--size and --number belong to --seed; with --voucher the database has the size")
 	}
+
 	room, err := v.read(e)
 	if err != nil {
 		return fmt.Errorf("could not read the room of voucher %d: %w", v.Voucher, err)
 	}
+
 	c := entry.CheckRoom(&room)
+
 	if room.StartedAt.IsZero() {
 		fmt.Fprintln(e.Out, "not started")
 	} else {
 		fmt.Fprintf(e.Out, "seed     %s\nsize     %d\nstarted  %s\n", hex.EncodeToString(room.Seed[:]), room.Size, room.StartedAt.Format(time.RFC3339Nano))
 	}
+
 	fmt.Fprintf(e.Out, "places   %d\nadmitted %d, of these %d after someone behind them, because they were absent\nleft     %d\nevents   %d\n",
 		room.Joined, c.Admitted, c.Later, c.Left, len(room.Events))
+
 	if len(c.Faults) > 0 {
 		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(c.Faults), "violation"), strings.Join(c.Faults, "\n  "))}
 	}
+
 	fmt.Fprintln(e.Out, "the log is consistent: nobody was admitted twice, and each admission follows the order of the line")
 	return nil
 }
 
-// position prints the position of a number of a lobby.
 func (v verifyRoomCmd) position(e *app.Env) error {
 	seed, err := hex.DecodeString(v.Seed)
 	if err != nil || len(seed) != len(domain.Room{}.Seed) {
@@ -64,13 +69,13 @@ func (v verifyRoomCmd) position(e *app.Env) error {
 	return nil
 }
 
-// read reads a room with all its events.
 func (v verifyRoomCmd) read(e *app.Env) (room domain.Room, err error) {
 	var store *repo.Store
 	if store, err = existingStore(e); err != nil {
 		return room, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	var events []domain.RoomEvent
 	for after := uint32(0); ; after = events[len(events)-1].Seq {
 		rooms, _, err := store.Rooms(e.Ctx, map[int64]domain.RoomCursor{v.Voucher: {Applied: after}})
@@ -80,6 +85,7 @@ func (v verifyRoomCmd) read(e *app.Env) (room domain.Room, err error) {
 		if len(rooms) == 0 {
 			return room, domain.ErrNotFound
 		}
+
 		room = rooms[0]
 		events = append(events, room.Events...)
 		if len(room.Events) == 0 {

@@ -35,15 +35,18 @@ func (r rushCmd) Run(e *app.Env) error {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
 	}
+
 	url := cmp.Or(r.URL, localURL(e.Config.Addr))
 	client, err := rush.NewClient(url, r.Parallel)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+
 	if err := client.Reach(e.Ctx); err != nil {
 		return fmt.Errorf("no server answers at %s; start one with \"seckill serve\", or name another one with --url: %w", url, err)
 	}
+
 	admin, tokens, err := r.credentials(e, client)
 	if err != nil {
 		return err
@@ -51,23 +54,33 @@ func (r rushCmd) Run(e *app.Env) error {
 	if tokens == nil {
 		return r.runOnServer(e, client, admin)
 	}
+
 	sale, err := client.CreateSale(e.Ctx, admin, r.Stock)
 	if err != nil {
 		return fmt.Errorf("create the sale: %w", err)
 	}
 	defer endSale(e, client, admin, sale.ID)
+
 	fmt.Fprintf(e.Out, "sale %s: %d units, %d buyers, %d in parallel\n", sale.ID, r.Stock, len(tokens), r.Parallel)
+
 	began := time.Now()
 	buyers := &rush.Buyers{
-		Clients: []*rush.Client{client}, VoucherID: sale.ID, Stock: r.Stock, Tokens: tokens, Parallel: r.Parallel,
-		Progress: func(done, orders int) { printProgress(e.Out, done, len(tokens), orders, time.Since(began)) },
+		Clients:   []*rush.Client{client},
+		VoucherID: sale.ID,
+		Stock:     r.Stock,
+		Tokens:    tokens,
+		Parallel:  r.Parallel,
+		Progress:  func(done, orders int) { printProgress(e.Out, done, len(tokens), orders, time.Since(began)) },
 	}
+
 	report := buyers.Run(e.Ctx)
 	printReport(e.Out, report)
+
 	verdicts, err := buyers.Check(e.Ctx, report)
 	if err != nil {
 		return &exitError{ExitUnchecked, err}
 	}
+
 	return printVerdicts(e.Out, verdicts)
 }
 
@@ -96,20 +109,25 @@ func printReport(out io.Writer, r *rush.Report) {
 	orders, last := r.Orders()
 	fmt.Fprintf(out, "%d durable orders in %.2fs, %.0f a second; all buyers answered in %.2fs\n",
 		orders, last.Seconds(), float64(orders)/max(last.Seconds(), 1e-3), r.Elapsed.Seconds())
+
 	fmt.Fprint(out, "latency")
 	for _, p := range []int{50, 90, 95, 99, 100} {
 		fmt.Fprintf(out, "  p%d %.1fms", p, float64(r.Percentile(p).Microseconds())/1000)
 	}
+
 	fmt.Fprintln(out)
+
 	codes := make([]string, 0, len(r.Codes))
 	for code := range r.Codes {
 		codes = append(codes, code)
 	}
 	slices.Sort(codes)
+
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, code := range codes {
 		fmt.Fprintf(w, "  %s\t%d\n", code, r.Codes[code])
 	}
+
 	_ = w.Flush()
 }
 
@@ -124,17 +142,20 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 		}
 		fmt.Fprintf(w, "%s %s\t%s\t%s\n", v.ID, v.Title, word, v.Detail)
 	}
+
 	_ = w.Flush()
+
 	if broken > 0 {
 		return fmt.Errorf("violated: %s", count(broken, "invariant"))
 	}
+
 	return nil
 }
 
-// localURL returns the URL of a server on this machine with the given listen address.
 func localURL(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+	ip := net.ParseIP(host)
+	if err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
 		addr = net.JoinHostPort("127.0.0.1", port)
 	}
 	return "http://" + addr
@@ -149,47 +170,58 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 	if err != nil {
 		return fmt.Errorf("simulate the buyers (alternative: --tokens): %w", err)
 	}
+
 	fmt.Fprintf(e.Out, "all buyers answered in %.2fs\nlatency  p50 %.1fms  p99 %.1fms\n", result.TookMS/1000, result.P50MS, result.P99MS)
+
 	if result.Detail != "" {
 		return &exitError{ExitUnchecked, errors.New(result.Detail)}
 	}
+
 	verdicts := make([]domain.Verdict, len(result.Verdicts))
 	for i, v := range result.Verdicts {
 		verdicts[i] = domain.Verdict(v)
 	}
+
 	return printVerdicts(e.Out, verdicts)
 }
 
 // credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, or users
 // seeded in the server's database if this configuration is that of the server. Without a source, the admin logs in
 // through the server's demo mode, and the buyers have no tokens.
-func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
-	admin = r.AdminToken
+func (r rushCmd) credentials(e *app.Env, client *rush.Client) (string, []string, error) {
+	admin := r.AdminToken
+	var tokens []string
 	if r.Tokens != "" {
+		var err error
 		if tokens, err = readTokens(r.Tokens, r.Buyers); err != nil {
 			return "", nil, err
 		}
 	}
+
 	if admin == "" || tokens == nil {
 		seededAdmin, seeded, err := r.seed(e, client)
 		if err != nil {
 			e.Log.Debug("cannot seed the buyers", "err", err)
 		}
+
 		admin = cmp.Or(admin, seededAdmin)
+
 		if tokens == nil {
 			tokens = seeded
 		}
 	}
+
 	if admin == "" {
 		phone := adminPhone(e.Config)
+		var err error
 		if admin, err = client.Login(e.Ctx, phone); err != nil {
 			return "", nil, fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
 		}
 	}
+
 	return admin, tokens, nil
 }
 
-// adminPhone returns the phone number of an admin of the configured server.
 func adminPhone(cfg app.Config) string {
 	if len(cfg.AdminPhones) > 0 {
 		return cfg.AdminPhones[0]
@@ -207,37 +239,51 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	if !e.Config.IsDemo() {
 		return "", nil, errNoSeeding
 	}
+
 	if e.Config.JWTSecret == "" {
 		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.SecretFile)); err != nil {
-			return "", nil, err // the server is elsewhere: create no data directory
+			// The server is elsewhere: create no data directory.
+			return "", nil, err
 		}
 	}
+
 	signer, err := app.NewSigner(e.Config)
 	if err != nil {
 		return "", nil, err
 	}
-	probe, err := signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, auth.AccessTTL)
+
+	probe, err := signer.Access(auth.Identity{
+		UserID:    1,
+		SessionID: auth.NewSessionID(),
+		Role:      domain.RoleBuyer,
+	}, auth.AccessTTL)
 	if err != nil {
 		return "", nil, err
 	}
 	if !client.Accepts(e.Ctx, probe) {
 		return "", nil, errOtherServer
 	}
+
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	buyers, err := app.SeedBuyers(e.Ctx, store, signer, r.Buyers)
 	if err != nil {
 		return "", nil, err
 	}
+
 	for _, b := range buyers {
 		tokens = append(tokens, b.Token)
 	}
+
 	if !client.HasUser(e.Ctx, tokens[0]) {
-		return "", nil, errOtherServer // same secret, other database
+		// Same secret, other database.
+		return "", nil, errOtherServer
 	}
+
 	id, err := store.UserIDByPhone(e.Ctx, adminPhone(e.Config))
 	switch {
 	case errors.Is(err, domain.ErrNotFound):
@@ -245,8 +291,14 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	case err != nil:
 		return "", nil, err
 	}
+
 	// The session need not be stored: servers check only whether it was revoked.
-	admin, err = signer.Access(auth.Identity{UserID: id, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, auth.AccessTTL)
+	admin, err = signer.Access(auth.Identity{
+		UserID:    id,
+		SessionID: auth.NewSessionID(),
+		Role:      domain.RoleAdmin,
+	}, auth.AccessTTL)
+
 	return admin, tokens, err
 }
 
@@ -257,6 +309,7 @@ func readTokens(path string, n int) ([]string, error) {
 		return nil, fmt.Errorf("tokens file: %w", err)
 	}
 	defer f.Close()
+
 	var tokens []string
 	lines := bufio.NewScanner(f)
 	for lines.Scan() && len(tokens) < n {
@@ -266,11 +319,13 @@ func readTokens(path string, n int) ([]string, error) {
 		}
 		tokens = append(tokens, token)
 	}
+
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("tokens file: %w", err)
 	}
 	if len(tokens) < n {
 		return nil, fmt.Errorf("tokens file: %d tokens for %d buyers", len(tokens), n)
 	}
+
 	return tokens, nil
 }

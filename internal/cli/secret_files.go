@@ -15,6 +15,7 @@ func secretFile(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if flag.Tag == nil || !flag.Tag.Has("file") {
 		return nil, nil //nolint:nilnil // kong: the resolver has no value
 	}
+
 	name := flag.Envs[0]
 	path := os.Getenv(name + "_FILE")
 	switch {
@@ -23,13 +24,16 @@ func secretFile(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	case os.Getenv(name) != "":
 		return nil, fmt.Errorf("%s and %s_FILE are both set", name, name)
 	}
+
 	text, err := os.ReadFile(path) //nolint:gosec // named by the operator
 	value := strings.TrimRight(string(text), "\r\n")
 	if err == nil && value == "" {
 		err = errors.New(path + " is empty")
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s_FILE: %w", name, err)
 	}
+
 	return value, nil
 }

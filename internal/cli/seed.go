@@ -31,37 +31,45 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 	if !e.Config.IsDemo() && !s.Force {
 		return errNoSeeding
 	}
+
 	store, tokens, err := app.OpenForSeeding(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	var buyers []app.Buyer
 	seed := func() error {
 		buyers, err = app.SeedBuyers(e.Ctx, store, tokens, s.Users)
 		return err
 	}
+
 	if e.Config.IsDemo() {
 		err = seed()
 	} else {
 		err = audited(e.Ctx, store, "seed --force", fmt.Sprintf("%d users", s.Users), seed)
 	}
+
 	if err != nil {
 		return err
 	}
 	if s.Tokens == "-" {
 		return writeTokens(e.Out, buyers)
 	}
+
 	f, err := os.OpenFile(s.Tokens, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	if err := f.Chmod(0o600); err != nil { // even if the file existed before
+
+	// Even if the file existed before.
+	if err := f.Chmod(0o600); err != nil {
 		return errors.Join(fmt.Errorf("tokens file: %w", err), f.Close())
 	}
 	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
+
 	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %s\n", count(len(buyers), "user"), s.Tokens, auth.SeedTTL)
 	return nil
 }

@@ -33,12 +33,14 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+
 	r := report{broken: map[int64]map[string]bool{}}
 	for _, b := range totals {
 		for _, v := range r.violationsOf(e.Ctx, store, b) {
 			r.violation(b.VoucherID, v.Invariant, v.Detail+orderList(v.Orders.Orders, v.Orders.Count))
 		}
 	}
+
 	redisErr := checkRedis(e, store, totals, &r)
 	if redisErr != nil {
 		redisErr = fmt.Errorf("could not check Redis: %w", redisErr)
@@ -46,6 +48,7 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 	if redisErr != nil && len(r.violations) > 0 {
 		r.note("note: %v", redisErr)
 	}
+
 	if err := r.print(e.Out, totals); err != nil {
 		return err
 	}
@@ -56,16 +59,19 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 	if redisErr != nil {
 		return &exitError{ExitUnchecked, redisErr}
 	}
+
 	fmt.Fprintf(e.Out, "%s checked: all invariants hold\n", count(len(totals), "sale"))
 	return nil
 }
 
-// report collects the results of verify.
 type report struct {
 	violations []string
-	broken     map[int64]map[string]bool      // invariants by voucher
-	gates      map[int64]reconcile.Comparison // of vouchers with a loaded gate
-	notes      []string                       // printed below the table
+	// Invariants by voucher.
+	broken map[int64]map[string]bool
+	// The gates of vouchers with a loaded gate.
+	gates map[int64]reconcile.Comparison
+	// Printed below the table.
+	notes []string
 }
 
 func (r *report) violation(voucherID int64, invariant, detail string) {
@@ -80,27 +86,39 @@ func (r *report) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// print writes the table and the notes.
 func (r *report) print(out io.Writer, totals []domain.SaleTotals) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tleft in gate\tqueued\tI1\tI2\tI3\tI5\t")
+
 	for _, b := range totals {
-		units, queued := "-", "-"
+		units := "-"
+		queued := "-"
 		if g, loaded := r.gates[b.VoucherID]; loaded {
-			units, queued = decimal(g.Level.Stock), decimal(g.Level.Queued)
+			units = decimal(g.Level.Stock)
+			queued = decimal(g.Level.Queued)
 		}
+
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%s\t%s\t", b.VoucherID, b.InitialStock, b.Additions, b.Stock, b.Active, units, queued)
+
 		for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
-			fmt.Fprintf(w, "%s\t", map[bool]string{false: "ok", true: "BROKEN"}[r.broken[b.VoucherID][invariant]])
+			verdict := "ok"
+			if r.broken[b.VoucherID][invariant] {
+				verdict = "BROKEN"
+			}
+			fmt.Fprint(w, verdict+"\t")
 		}
+
 		fmt.Fprintln(w)
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	for _, line := range r.notes {
 		fmt.Fprintln(out, line)
 	}
+
 	return nil
 }
 
@@ -114,14 +132,17 @@ func (r *report) violationsOf(ctx context.Context, store *repo.Store, totals dom
 	if len(found) == 0 {
 		return nil
 	}
+
 	facts, err := store.SaleFacts(ctx, totals.VoucherID, nil, maxOrdersRead, domain.OverdueSince{})
 	if err != nil {
 		r.note("note: voucher %d: could not read its orders: %v", totals.VoucherID, err)
 		return found
 	}
+
 	if withOrders := facts.Check(); len(withOrders) >= len(found) {
 		return withOrders
 	}
+
 	return found
 }
 
@@ -145,14 +166,17 @@ func checkRedis(e *app.Env, store *repo.Store, totals []domain.SaleTotals, r *re
 	if err != nil {
 		return err
 	}
+
 	if rdb != nil {
 		defer rdb.Close()
 	} else {
 		r.note("Redis: the embedded server is not running and has no data")
 	}
+
 	if err := checkLocks(e, rdb, r); err != nil || rdb == nil {
 		return err
 	}
+
 	return checkGates(e, rdb, store, totals, r)
 }
 
@@ -162,14 +186,18 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 	if rdb == nil && len(e.Config.LockNodes) == 0 {
 		return nil
 	}
+
 	if len(e.Config.ZooKeeperServers()) > 0 {
 		r.note("user locks: in ZooKeeper, where each ends with the session of its server")
 		return nil
 	}
+
 	var (
-		mu          sync.Mutex // the masters of a cluster are scanned concurrently
+		// The masters of a cluster are scanned concurrently.
+		mu          sync.Mutex
 		held, stuck int
 	)
+
 	check := func(ctx context.Context, node redis.UniversalClient) error {
 		keys := node.Scan(ctx, 0, lock.RedLockKey(app.OrderLockPrefix+"*"), 1000).Iterator()
 		for keys.Next(ctx) {
@@ -177,34 +205,42 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 			if err != nil {
 				return err
 			}
+
 			mu.Lock()
 			held++
-			if ttl == -1 { // -1 ns is go-redis's value for "no expiry"
+			// -1 ns is go-redis's value for "no expiry".
+			if ttl == -1 {
 				stuck++
 				r.violations = append(r.violations, "Redis: I5: "+keys.Val()+" has no expiry, so its user cannot buy any more")
 			}
 			mu.Unlock()
 		}
+
 		return keys.Err()
 	}
+
 	nodes, err := app.LockNodes(e.Config, rdb)
 	if err != nil {
 		return err
 	}
+
 	for _, node := range nodes {
 		if node != rdb {
 			defer node.Close()
 		}
+
 		var err error
 		if cluster, ok := node.(*redis.ClusterClient); ok {
 			err = cluster.ForEachMaster(e.Ctx, func(ctx context.Context, c *redis.Client) error { return check(ctx, c) })
 		} else {
 			err = check(e.Ctx, node)
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	r.note("user locks: %d held, %d without an expiry", held, stuck)
 	return nil
 }
