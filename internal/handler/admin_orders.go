@@ -27,7 +27,6 @@ type adminOrderHandler struct {
 	cursors  cursors
 }
 
-// adminOrderOut is an order in answers to admins.
 type adminOrderOut struct {
 	orderOut
 
@@ -36,14 +35,17 @@ type adminOrderOut struct {
 }
 
 func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
-	out := adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: domain.MaskPhone(o.Phone), Moves: []string{}}
+	out := adminOrderOut{
+		orderOut: newOrderOut(&o.Order),
+		Phone:    domain.MaskPhone(o.Phone),
+		Moves:    []string{},
+	}
 	if caller.May(domain.MayOperate) {
 		out.Moves = domain.AdminMoves(o.Status)
 	}
 	return out
 }
 
-// list searches orders by the filters of the query.
 func (h *adminOrderHandler) list(c *gin.Context) error { return h.find(c, c.Query("phone")) }
 
 // search is list with the phone number in the body, because URLs end up in the logs of proxies.
@@ -57,6 +59,7 @@ func (h *adminOrderHandler) search(c *gin.Context) error {
 	if in.Phone == "" {
 		return domain.Invalid("phone", "is required")
 	}
+
 	return h.find(c, in.Phone)
 }
 
@@ -68,34 +71,46 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	if err != nil {
 		return err
 	}
+
 	f := service.SearchFilter{
-		Phone: phone, PhoneEnd: c.Query("phone_end"), Title: c.Query("title"), Payment: c.Query("payment_ref"), Page: page.Page,
+		Phone:    phone,
+		PhoneEnd: c.Query("phone_end"),
+		Title:    c.Query("title"),
+		Payment:  c.Query("payment_ref"),
+		Page:     page.Page,
 	}
-	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
+
+	ids := map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID}
+	for name, dst := range ids {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
 		}
 	}
+
 	for name, dst := range map[string]*time.Time{"created_from": &f.From, "created_to": &f.To} {
 		if *dst, err = queryTime(c, name); err != nil {
 			return err
 		}
 	}
+
 	for _, name := range []string{"title", "payment_ref"} {
 		if text := c.Query(name); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxSearchText {
 			return domain.Invalid(name, "must be at most 255 characters")
 		}
 	}
+
 	if s := c.Query("status"); s != "" {
 		var ok bool
 		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
 			return domain.Invalid("status", "is not a status of an order")
 		}
 	}
+
 	orders, err := h.finder.Find(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
+
 	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
 	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
 }
@@ -113,7 +128,6 @@ func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 	return h.finder.One(c.Request.Context(), user, id)
 }
 
-// phone returns the full phone number of the order's user.
 func (h *adminOrderHandler) phone(c *gin.Context) error {
 	o, err := h.order(c)
 	if err != nil {
@@ -124,39 +138,45 @@ func (h *adminOrderHandler) phone(c *gin.Context) error {
 	}{o.Phone})
 }
 
-// show returns an order and its payments.
 func (h *adminOrderHandler) show(c *gin.Context) error {
 	o, err := h.order(c)
 	if err != nil {
 		return err
 	}
+
 	out := struct {
 		adminOrderOut
 
 		Payments []adminPaymentOut `json:"payments"`
 	}{newAdminOrderOut(&o, caller(c).Role), []adminPaymentOut{}}
+
 	if o.Status.Stored() {
 		payments, err := h.payments.List(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}
+
 		for i := range payments {
 			out.Payments = append(out.Payments, newAdminPaymentOut(&payments[i]))
 		}
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 
 // redemptionOut is what a redeem code stands for.
 type redemptionOut struct {
-	Order      adminOrderOut `json:"order"`
-	Voucher    voucherOut    `json:"voucher"`               // with what it said when it was bought
-	RedeemedBy *redeemerOut  `json:"redeemed_by,omitempty"` // absent unless the order is redeemed and the log says by which user
+	Order adminOrderOut `json:"order"`
+	// With what it said when it was bought.
+	Voucher voucherOut `json:"voucher"`
+	// Absent unless the order is redeemed and the log says by which user.
+	RedeemedBy *redeemerOut `json:"redeemed_by,omitempty"`
 }
 
 type redeemerOut struct {
-	UserID ID     `json:"user_id"`
-	Phone  string `json:"phone"` // masked; empty if the user does not exist any more
+	UserID ID `json:"user_id"`
+	// Masked; empty if the user does not exist any more.
+	Phone string `json:"phone"`
 }
 
 // previewCode shows what a redeem code stands for, before or after it was redeemed. It changes nothing.
@@ -167,26 +187,34 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	ctx := c.Request.Context()
 	o, err := h.finder.ByCode(ctx, in.Code)
 	if err != nil {
 		return err
 	}
+
 	present, err := h.vouchers.Get(ctx, o.VoucherID)
 	if err != nil {
 		return err
 	}
+
 	v := *present
 	if bought := o.Offer; bought != nil {
-		v.Title, v.SubTitle, v.Rules = bought.Title, bought.SubTitle, bought.Rules
-		v.ShopID, v.ActualValue = bought.ShopID, bought.ActualValue
+		v.Title = bought.Title
+		v.SubTitle = bought.SubTitle
+		v.Rules = bought.Rules
+		v.ShopID = bought.ShopID
+		v.ActualValue = bought.ActualValue
 	}
+
 	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(&v)}
 	if o.Status == domain.OrderRedeemed {
 		if out.RedeemedBy, err = h.redeemer(ctx, o.ID); err != nil {
 			return err
 		}
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 
@@ -196,10 +224,12 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 	if err != nil {
 		return nil, err
 	}
+
 	i := slices.IndexFunc(log, func(e domain.AuditEntry) bool { return e.Action == domain.MoveRedeem.Name && e.Actor.ID != 0 })
 	if i < 0 {
 		return nil, nil
 	}
+
 	id := log[i].Actor.ID
 	phone, err := h.finder.PhoneOf(ctx, id)
 	return &redeemerOut{UserID: ID(id), Phone: domain.MaskPhone(phone)}, err
@@ -219,6 +249,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) e
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Ref    string `json:"provider_ref"`
 		Reason string `json:"reason"`
@@ -226,12 +257,18 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) e
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	p, err := h.payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
-		OrderID: id, Ref: in.Ref, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, Claim: claim,
+		OrderID: id,
+		Ref:     in.Ref,
+		Reason:  in.Reason,
+		By:      domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},
+		Claim:   claim,
 	})
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, newAdminPaymentOut(&p))
 }
 
@@ -241,14 +278,17 @@ func (h *adminOrderHandler) refundable(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	v, err := h.vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
+
 	n, amount, err := h.finder.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, struct {
 		Orders   int64  `json:"orders"`
 		Amount   int64  `json:"amount"`
@@ -272,32 +312,45 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
 	}
 
 	ctx := c.Request.Context()
+
 	out := struct {
 		Begun int  `json:"begun"`
 		More  bool `json:"more"`
 	}{More: true}
+
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
 		v, err := h.vouchers.Get(ctx, id)
 		if err != nil {
 			return err
 		}
-		if v.CheckOpen(h.now()) == nil { // the returned units would be sold again
+
+		// The returned units would be sold again.
+		if v.CheckOpen(h.now()) == nil {
 			return domain.ErrInvalidState
 		}
 
-		paid, err := h.finder.Find(ctx, service.SearchFilter{VoucherID: id, Status: domain.OrderPaid, Page: domain.Page{Limit: refundAllStep}})
+		paid, err := h.finder.Find(ctx, service.SearchFilter{
+			VoucherID: id,
+			Status:    domain.OrderPaid,
+			Page:      domain.Page{Limit: refundAllStep},
+		})
 		if err != nil {
 			return err
 		}
+
 		for i := 0; i < len(paid) && time.Now().Before(until); i++ {
-			switch _, err := h.payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID); {
+			_, err := h.payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID)
+			switch {
 			case err == nil:
 				out.Begun++
-			case !errors.Is(err, domain.ErrInvalidState): // not redeemed or refunded meanwhile
+			case !errors.Is(err, domain.ErrInvalidState):
+				// Not redeemed or refunded meanwhile.
 				return err
 			}
 		}
+
 		out.More = len(paid) > 0
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }

@@ -42,9 +42,11 @@ type alertHandler struct {
 
 // alertsOut is the JSON form of the alerts.
 type alertsOut struct {
-	Violations     []violationOut     `json:"violations"`
-	CheckedAt      *time.Time         `json:"checked_at"`   // null: not yet
-	DeadLetters    *int64             `json:"dead_letters"` // null: Redis does not answer
+	Violations []violationOut `json:"violations"`
+	// Null: not yet.
+	CheckedAt *time.Time `json:"checked_at"`
+	// Null: Redis does not answer.
+	DeadLetters    *int64             `json:"dead_letters"`
 	FailingEvents  int                `json:"failing_events"`
 	FailingRefunds []failingRefundOut `json:"failing_refunds"`
 	UnreadNotices  int64              `json:"unread_notices"`
@@ -73,28 +75,36 @@ func (h *alertHandler) list(c *gin.Context) error {
 	for _, v := range violations {
 		out.Violations = append(out.Violations, violationOut{ID(v.VoucherID), string(v.Invariant), v.Detail})
 	}
+
 	if !checkedAt.IsZero() {
 		checkedAt = domain.Moment(checkedAt)
 		out.CheckedAt = &checkedAt
 	}
+
 	var err error
 	if out.FailingEvents, err = h.failures.FailingEvents(ctx, maxFailing); err != nil {
 		return err
 	}
+
 	if out.UnreadNotices, err = h.failures.OpenNotices(ctx); err != nil {
 		return err
 	}
+
 	refunds, err := h.failures.FailingRefunds(ctx, maxFailingRefunds)
 	if err != nil {
 		return err
 	}
+
 	for _, p := range refunds {
 		out.FailingRefunds = append(out.FailingRefunds, failingRefundOut{ID(p.OrderID), p.Ref, p.RefundTries, p.RefundError})
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, deadLetterWait)
 	defer cancel()
+
 	if n, err := h.deadLetters.Store.CountDeadLetters(ctx); err == nil {
 		out.DeadLetters = &n
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }

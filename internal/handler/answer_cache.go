@@ -14,16 +14,23 @@ const answerTTL, maxAnswers = time.Second, 1000
 
 // answerCache caches encoded answers that are the same for every caller, for answerTTL. It is safe for concurrent use.
 type answerCache[K comparable] struct {
-	cache   *cache.Cache[K, *snapshot]
-	timeout time.Duration            // of one read
-	visit   func(*gin.Context) error // limits the reads by visitors
-	now     func() time.Time
+	cache *cache.Cache[K, *snapshot]
+	// The timeout of one read.
+	timeout time.Duration
+	// Limits the reads by visitors.
+	visit func(*gin.Context) error
+	now   func() time.Time
 }
 
 func newAnswerCache[K comparable](timeout time.Duration, visit func(*gin.Context) error, now func() time.Time) *answerCache[K] {
-	return &answerCache[K]{timeout: timeout, visit: visit, now: now, cache: cache.New[K](cache.Options[*snapshot]{
-		MaxEntries: maxAnswers, TTL: answerTTL,
-	})}
+	return &answerCache[K]{
+		timeout: timeout,
+		visit:   visit,
+		now:     now,
+		cache: cache.New[K](cache.Options[*snapshot]{
+			MaxEntries: maxAnswers, TTL: answerTTL,
+		}),
+	}
 }
 
 // write writes the answer of key, which read reads if it is not cached. Concurrent requests share one call of read, which
@@ -39,10 +46,12 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 				return read(ctx)
 			})
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	snap.write(c, a.now())
 	return nil
 }

@@ -37,7 +37,9 @@ func answerOf(c *gin.Context) salestats.Outcome {
 	if a, ok := c.Get(outcomeKey); ok {
 		return a.(salestats.Outcome)
 	}
-	if c.Writer.Status() >= http.StatusBadRequest { // not from classify: a panic
+
+	// Not from classify: a panic.
+	if c.Writer.Status() >= http.StatusBadRequest {
 		return salestats.OutcomeInternal
 	}
 	return 0

@@ -14,8 +14,9 @@ import (
 )
 
 type authHandler struct {
-	auth     *auth.Service
-	staff    *staff // records the logins of admins
+	auth *auth.Service
+	// Records the logins of admins.
+	staff    *staff
 	security *securityLog
 	demo     bool
 	cookies
@@ -38,7 +39,6 @@ func (h *authHandler) require(c *gin.Context) error {
 	return h.charge(c)
 }
 
-// bearer returns the access token of the request, or "" without one.
 func bearer(c *gin.Context) string {
 	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -66,29 +66,31 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	c.Set(loginPhoneKey, in.Phone)
 	sent, err := h.auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
 	if err != nil {
 		return err
 	}
+
 	h.security.record(c, eventCodeSent)
+
 	if h.demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
 	if wantsCookie(c) {
 		h.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
 	}
+
 	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
 }
 
-// codeOut is the body of the answer to a request for a code.
 type codeOut struct {
 	LoginID     string `json:"login_id"`
 	ExpiresIn   int    `json:"expires_in"`   // seconds
 	ResendAfter int    `json:"resend_after"` // seconds
 }
 
-// userOut is the JSON form of the caller's own user.
 type userOut struct {
 	ID       ID          `json:"id"`
 	Phone    string      `json:"phone"`
@@ -100,31 +102,45 @@ type userOut struct {
 }
 
 func newUserOut(u domain.User) userOut {
-	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role, Permissions: u.Role.Permissions()}
+	return userOut{
+		ID:          ID(u.ID),
+		Phone:       u.Phone,
+		NickName:    u.NickName,
+		Icon:        u.Icon,
+		Role:        u.Role,
+		Permissions: u.Role.Permissions(),
+	}
 }
 
 // loginOut is the body of a login or refresh answer (RFC 6749, 5.1, plus the user).
 type loginOut struct {
-	AccessToken  string  `json:"access_token"`
-	TokenType    string  `json:"token_type"`
-	ExpiresIn    int     `json:"expires_in"`              // seconds
-	RefreshToken string  `json:"refresh_token,omitempty"` // absent in cookie mode
+	AccessToken string `json:"access_token"`
+	TokenType   string `json:"token_type"`
+	ExpiresIn   int    `json:"expires_in"` // seconds
+	// Absent in cookie mode.
+	RefreshToken string  `json:"refresh_token,omitempty"`
 	User         userOut `json:"user"`
 }
 
 func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 	out := loginOut{
-		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
-		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
+		AccessToken:  l.AccessToken,
+		TokenType:    "Bearer",
+		ExpiresIn:    int(l.ExpiresIn.Seconds()),
+		RefreshToken: l.RefreshToken,
+		User:         newUserOut(l.User),
 	}
+
 	if l.Proof != "" {
 		h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	}
+
 	if wantsCookie(c) {
 		h.deviceID(c)
 		h.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 
@@ -141,18 +157,28 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
+
 	c.Set(loginPhoneKey, in.Phone)
 	device := ""
 	if wantsCookie(c) {
 		device = h.deviceID(c)
 	}
+
 	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
-		Phone: in.Phone, Code: in.Code, TOTP: in.TOTP, LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)), Device: device, From: h.asker(c),
+		Phone:   in.Phone,
+		Code:    in.Code,
+		TOTP:    in.TOTP,
+		LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)),
+		Device:  device,
+		From:    h.asker(c),
 	})
+
 	h.staff.login(c, l.User, err)
+
 	if err != nil {
 		return err
 	}
+
 	h.security.record(c, eventLogin)
 	return h.writeLogin(c, l)
 }
@@ -161,6 +187,7 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if wantsCookie(c) {
 		return h.refreshCookie(c)
 	}
+
 	var in struct {
 		RefreshToken string `json:"refresh_token"`
 	}
@@ -170,10 +197,12 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if in.RefreshToken == "" {
 		return domain.Invalid("refresh_token", "is required")
 	}
+
 	l, err := h.exchange(c, in.RefreshToken, "", 0)
 	if err != nil {
 		return err
 	}
+
 	return h.writeLogin(c, l)
 }
 

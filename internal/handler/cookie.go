@@ -38,7 +38,6 @@ const (
 	plainPath = "/api/v1/auth"
 )
 
-// wantsCookie reports whether the request selects cookie mode.
 func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) == refreshByCookie }
 
 // refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Every browser has a device, so
@@ -48,13 +47,16 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	if token == "" {
 		return domain.ErrUnauthenticated
 	}
+
 	l, err := h.exchange(c, token, h.deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		h.setCookie(c, refreshCookie, "", -1)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return h.writeLogin(c, l)
 }
 
@@ -64,10 +66,12 @@ func (h *authHandler) deviceID(c *gin.Context) string {
 	if id := c.GetString(deviceIDKey); id != "" {
 		return id
 	}
+
 	id := h.cookie(c, deviceCookie)
 	if len(id) != deviceIDLength {
 		id = rand.Text()
 	}
+
 	c.Set(deviceIDKey, id)
 	h.setCookie(c, deviceCookie, id, deviceCookieAge)
 	return id
@@ -75,7 +79,8 @@ func (h *authHandler) deviceID(c *gin.Context) string {
 
 // cookies reads and sets cookies.
 type cookies struct {
-	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+	// Trusted to set X-Forwarded-Proto.
+	proxies []netip.Prefix
 }
 
 // cookieName returns the name of a cookie on the caller's connection.
@@ -98,15 +103,23 @@ func (k cookies) cookie(c *gin.Context, name string) string {
 // setCookie stores a cookie in the browser; a negative age deletes it.
 func (k cookies) setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
-		Name: k.cookieName(c, name), Value: value, Path: plainPath, MaxAge: int(age.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: k.overTLS(c),
+		Name:     k.cookieName(c, name),
+		Value:    value,
+		Path:     plainPath,
+		MaxAge:   int(age.Seconds()),
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   k.overTLS(c),
 	}
 	if cookie.Secure {
-		cookie.Path = "/" // required by the prefix
+		// Required by the prefix.
+		cookie.Path = "/"
 	}
+
 	if age < 0 {
 		cookie.MaxAge = -1
 	}
+
 	http.SetCookie(c.Writer, &cookie)
 }
 
@@ -115,10 +128,12 @@ func (k cookies) overTLS(c *gin.Context) bool {
 	if c.Request.TLS != nil {
 		return true
 	}
+
 	from, err := netip.ParseAddr(c.RemoteIP())
 	if err != nil {
 		return false
 	}
+
 	from = from.Unmap()
 	for _, network := range k.proxies {
 		if network.Contains(from) {
@@ -126,6 +141,7 @@ func (k cookies) overTLS(c *gin.Context) bool {
 			return strings.EqualFold(strings.TrimSpace(scheme), "https")
 		}
 	}
+
 	return false
 }
 

@@ -15,6 +15,7 @@ var errCrossOrigin = errors.New("this request was sent by a page of another site
 // preflight. Browsers mark these requests with Sec-Fetch-Site or Origin; other clients send neither and pass.
 func refuseCrossOrigin(e *errorWriter, h *hmdpHandler) gin.HandlerFunc {
 	protection := http.NewCrossOriginProtection()
+
 	return func(c *gin.Context) {
 		switch {
 		case protection.Check(c.Request) == nil:

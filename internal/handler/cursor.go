@@ -14,8 +14,9 @@ import (
 // cursors authenticates the cursors of lists: a made-up cursor, or that of another list, is refused without a query.
 // They do not expire.
 type cursors struct {
-	keys  domain.Keyring
-	visit func(*gin.Context) error // counts a refused cursor against the client's address
+	keys domain.Keyring
+	// Counts a refused cursor against the client's address.
+	visit func(*gin.Context) error
 }
 
 // cursorTag is the number of bytes of a truncated HMAC. A forged cursor reveals nothing: it only costs a query.
@@ -24,7 +25,6 @@ const cursorTag = 10
 // cursorText is strict, so that every position has exactly one cursor.
 var cursorText = base64.RawURLEncoding.Strict()
 
-// cursorMAC returns the tag of a cursor.
 func cursorMAC(secret []byte, list, position string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(list + "\n" + position))
@@ -37,21 +37,24 @@ func (k cursors) seal(list, position string) string {
 }
 
 // open returns the position of a cursor of the list.
-func (k cursors) open(list, cursor string) (position string, ok bool) {
+func (k cursors) open(list, cursor string) (string, bool) {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil || len(raw) <= cursorTag {
 		return "", false
 	}
-	position = string(raw[cursorTag:])
+	position := string(raw[cursorTag:])
 	return position, k.keys.Any(func(secret []byte) bool { return hmac.Equal(raw[:cursorTag], cursorMAC(secret, list, position)) })
 }
 
 // pageRequest is the page that a request selects.
 type pageRequest struct {
-	domain.Page // Before is 0 if the items of the list have no numbers
+	// Before is 0 if the items of the list have no numbers.
+	domain.Page
 
-	after   string // the position of the cursor; empty: the beginning
-	list    string // the pattern of the route
+	// The position of the cursor; empty: the beginning.
+	after string
+	// The pattern of the route.
+	list    string
 	cursors cursors
 }
 
@@ -63,6 +66,7 @@ func (k cursors) request(c *gin.Context) (pageRequest, error) {
 	if p.Limit, err = pageLimit(c); err != nil {
 		return p, err
 	}
+
 	if cursor := c.Query("cursor"); cursor != "" {
 		var ok bool
 		if p.after, ok = k.open(p.list, cursor); !ok {
@@ -71,8 +75,11 @@ func (k cursors) request(c *gin.Context) (pageRequest, error) {
 			}
 			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
 		}
-		p.Before, _ = strconv.ParseInt(p.after, 10, 64) // authentic
+
+		// The cursor is authentic.
+		p.Before, _ = strconv.ParseInt(p.after, 10, 64)
 	}
+
 	return p, nil
 }
 

@@ -15,7 +15,6 @@ type deadLetterHandler struct {
 	cursors     cursors
 }
 
-// deadLetterOut is the JSON form of a dead letter. The ids are absent if the stream entry could not be parsed.
 type deadLetterOut struct {
 	ID        string            `json:"id"`
 	OrderID   *ID               `json:"order_id,omitempty"`
@@ -28,11 +27,23 @@ type deadLetterOut struct {
 }
 
 func newDeadLetterOut(l *service.DeadLetter) deadLetterOut {
-	out := deadLetterOut{ID: l.ID, Reason: l.Reason, Tries: l.Tries, BuriedAt: l.BuriedAt, Fields: l.Fields}
-	if a := l.Admission; a != nil {
-		order, user, voucher := ID(a.OrderID), ID(a.UserID), ID(a.VoucherID)
-		out.OrderID, out.UserID, out.VoucherID = &order, &user, &voucher
+	out := deadLetterOut{
+		ID:       l.ID,
+		Reason:   l.Reason,
+		Tries:    l.Tries,
+		BuriedAt: l.BuriedAt,
+		Fields:   l.Fields,
 	}
+
+	if a := l.Admission; a != nil {
+		order := ID(a.OrderID)
+		user := ID(a.UserID)
+		voucher := ID(a.VoucherID)
+		out.OrderID = &order
+		out.UserID = &user
+		out.VoucherID = &voucher
+	}
+
 	return out
 }
 
@@ -41,17 +52,21 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	letters, err := h.deadLetters.List(c.Request.Context(), page.after, page.Limit)
 	if err != nil {
 		return err
 	}
+
 	out := list[deadLetterOut]{Items: make([]deadLetterOut, len(letters))}
 	for i := range letters {
 		out.Items[i] = newDeadLetterOut(&letters[i])
 	}
+
 	if n := len(letters); n > 0 {
 		out.NextCursor = page.next(n, letters[n-1].ID)
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 

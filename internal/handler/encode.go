@@ -45,14 +45,17 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 	b = appendString(b, o.Currency)
 	b = append(b, `,"title":`...)
 	b = appendString(b, bought.Title)
+
 	if bought.SubTitle != "" {
 		b = append(b, `,"sub_title":`...)
 		b = appendString(b, bought.SubTitle)
 	}
+
 	if bought.Rules != "" {
 		b = append(b, `,"rules":`...)
 		b = appendString(b, bought.Rules)
 	}
+
 	b = append(b, `,"shop_id":"`...)
 	b = strconv.AppendInt(b, bought.ShopID, 10)
 	b = append(b, `","shop_name":`...)
@@ -63,21 +66,26 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 	b = appendTime(b, "redeemed_at", o.RedeemedAt)
 	b = appendTime(b, "cancelled_at", o.CancelledAt)
 	b = appendTime(b, "refunded_at", o.RefundedAt)
+
 	if o.Disputed {
 		b = append(b, `,"disputed":true`...)
 	}
+
 	if o.Reason != "" {
 		b = append(b, `,"reason":`...)
 		b = appendString(b, o.Reason)
 	}
+
 	if o.RedeemCode != "" {
 		b = append(b, `,"redeem_code":`...)
 		b = appendString(b, o.RedeemCode)
 	}
+
 	if o.Ahead != nil {
 		b = append(b, `,"ahead":`...)
 		b = strconv.AppendInt(b, *o.Ahead, 10)
 	}
+
 	return append(b, '}')
 }
 
@@ -118,23 +126,27 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) []byte {
 	b = appendString(b, v.Status.String())
 	b = append(b, `,"state":`...)
 	b = appendString(b, string(v.State(now)))
+
 	if v.ImageID != "" {
 		b = append(b, `,"image_id":`...)
 		b = appendString(b, v.ImageID)
 		b = append(b, `,"image_url":`...)
 		b = appendString(b, ImageURL(v.ImageID))
 	}
+
 	if s := v.Sale; s != nil {
 		b = appendNumber(b, "initial_stock", s.InitialStock)
 		if s.Added != 0 {
 			b = appendNumber(b, "added_stock", s.Added)
 		}
+
 		b = appendNumber(b, "stock", s.Stock)
 		b = appendTime(b, "begin_at", &s.BeginAt)
 		b = appendTime(b, "end_at", &s.EndAt)
 		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
 		b = append(b, `,"entry":`...)
 		b = appendEntry(b, s)
+
 		if s.PayTimeout != 0 {
 			b = appendNumber(b, "pay_timeout", int64(s.PayTimeout/time.Second))
 		}
@@ -145,6 +157,7 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) []byte {
 			b = appendNumber(b, "segments", int64(s.Segments))
 		}
 	}
+
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)
 	return append(b, `,"server_time":"`...)
@@ -155,7 +168,8 @@ func appendEntry(b []byte, s *domain.Sale) []byte {
 	if s.Entry.Mode == domain.EntryOpen {
 		return append(b, `{"mode":"open"}`...)
 	}
-	entry, _ := json.Marshal(newEntryOut(s)) // numbers, texts and times always have a JSON form
+	// Numbers, texts and times always have a JSON form.
+	entry, _ := json.Marshal(newEntryOut(s))
 	return append(b, entry...)
 }
 
@@ -168,45 +182,54 @@ func appendNumber(b []byte, name string, n int64) []byte {
 
 // appendProblem appends the JSON form of p, preceded by its type.
 func appendProblem(b []byte, p *problem) []byte {
+	// A code needs no escaping.
 	b = append(b, `{"type":"`+problemsPath...)
-	b = append(b, p.Code...) // a code needs no escaping
+	b = append(b, p.Code...)
 	b = append(b, `","code":`...)
 	b = appendString(b, p.Code)
 	b = append(b, `,"title":`...)
 	b = appendString(b, p.Title)
 	b = append(b, `,"status":`...)
 	b = strconv.AppendInt(b, int64(p.Status), 10)
+
 	if p.Detail != "" {
 		b = append(b, `,"detail":`...)
 		b = appendString(b, p.Detail)
 	}
+
 	b = append(b, `,"request_id":`...)
 	b = appendString(b, p.RequestID)
+
 	if p.OrderID != nil {
 		b = append(b, `,"order_id":"`...)
 		b = strconv.AppendInt(b, int64(*p.OrderID), 10)
 		b = append(b, '"')
 	}
+
 	b = appendTime(b, "redeemed_at", p.RedeemedAt)
 	if len(p.Challenge) > 0 {
 		b = append(b, `,"challenge":`...)
 		b = append(b, p.Challenge...)
 	}
+
 	for i, f := range p.Errors {
 		if i == 0 {
 			b = append(b, `,"errors":[`...)
 		} else {
 			b = append(b, ',')
 		}
+
 		b = append(b, `{"field":`...)
 		b = appendString(b, f.Field)
 		b = append(b, `,"detail":`...)
 		b = appendString(b, f.Detail)
 		b = append(b, '}')
 	}
+
 	if len(p.Errors) > 0 {
 		b = append(b, ']')
 	}
+
 	return append(b, '}')
 }
 
@@ -214,11 +237,13 @@ func appendProblem(b []byte, p *problem) []byte {
 func appendString(b []byte, s string) []byte {
 	if mustEscape(s) {
 		quoted, err := json.Marshal(s)
-		if err != nil { // cannot happen for a string
+		// Cannot happen for a string.
+		if err != nil {
 			quoted = []byte(`""`)
 		}
 		return append(b, quoted...)
 	}
+
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
@@ -229,17 +254,18 @@ func appendString(b []byte, s string) []byte {
 func mustEscape(s string) bool {
 	ascii := true
 	for i := range len(s) {
-		switch c := s[i]; {
+		c := s[i]
+		switch {
 		case c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&':
 			return true
 		case c >= utf8.RuneSelf:
 			ascii = false
 		}
 	}
+
 	return !ascii && (!utf8.ValidString(s) || strings.ContainsAny(s, "\u2028\u2029"))
 }
 
-// writeOrder writes an order.
 func writeOrder(c *gin.Context, status int, o *domain.Order) error {
 	writeBody(c, status, jsonType, appendOrder(make([]byte, 0, 512), o))
 	return nil

@@ -22,9 +22,10 @@ const (
 )
 
 type entryHandler struct {
-	auth        *auth.Service
-	service     *entry.Service
-	subscribers *salestats.Subscribers // of rooms, by voucher
+	auth    *auth.Service
+	service *entry.Service
+	// The subscribers of rooms, by voucher.
+	subscribers *salestats.Subscribers
 }
 
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
@@ -44,34 +45,45 @@ type admissionOut struct {
 	Lobby    *lobbyOut `json:"lobby,omitempty"`
 }
 
-// lobbyOut has the inputs of the draw of the lobby.
 type lobbyOut struct {
 	Number uint32 `json:"number"`
-	Size   uint32 `json:"size,omitempty"` // 0 before the start
-	Seed   string `json:"seed,omitempty"` // in hexadecimal
+	// 0 before the start.
+	Size uint32 `json:"size,omitempty"`
+	Seed string `json:"seed,omitempty"` // in hexadecimal
 }
 
 func newAdmissionOut(a *entry.Admission) admissionOut {
 	out := admissionOut{
-		State: a.State, Pass: a.Pass, Ticket: a.Ticket, Poll: a.Poll.Milliseconds(), Paused: a.Paused, Message: a.Message,
+		State:   a.State,
+		Pass:    a.Pass,
+		Ticket:  a.Ticket,
+		Poll:    a.Poll.Milliseconds(),
+		Paused:  a.Paused,
+		Message: a.Message,
 	}
+
 	if a.Pass != "" {
 		out.ExpiresAt = &a.ExpiresAt
 	}
+
 	if a.Ticket != "" {
 		out.Lobby = &lobbyOut{Number: a.Number, Size: a.Size}
 		if a.Size > 0 {
 			out.Lobby.Seed = hex.EncodeToString(a.Seed[:])
 		}
 	}
+
 	if a.State == entry.Waiting {
 		position := a.Ahead + 1
-		out.Position, out.Ahead = &position, &a.Ahead
+		out.Position = &position
+		out.Ahead = &a.Ahead
+
 		if a.ETA > 0 {
 			eta := int64((a.ETA + time.Second - 1) / time.Second)
 			out.ETA = &eta
 		}
 	}
+
 	return out
 }
 
@@ -89,16 +101,19 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Solution string `json:"solution"`
 	}
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
+
 	a, err := h.service.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
 	if err != nil {
 		return err
 	}
+
 	return writeAdmission(c, &a)
 }
 
@@ -133,29 +148,38 @@ func (h *entryHandler) events(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &entryStream{h: h, user: caller(c).UserID, voucher: voucherID, ticket: c.GetHeader(ticketHeader)}
+
+	s := &entryStream{
+		h:       h,
+		user:    caller(c).UserID,
+		voucher: voucherID,
+		ticket:  c.GetHeader(ticketHeader),
+	}
 	if s.sub, err = h.subscribers.Subscribe(s.user, voucherID); err != nil {
 		return err
 	}
+
 	streaming := false
 	defer func() {
 		if !streaming {
 			h.subscribers.Unsubscribe(s.sub)
 		}
 	}()
+
 	a, err := s.ask(c.Request.Context())
 	if err != nil {
 		return err
 	}
+
 	if s.stream, err = openStream(c, h.auth); err != nil {
 		return err
 	}
+
 	streaming = true
 	go s.run(a)
 	return nil
 }
 
-// entryStream is a stream of one place in a waiting room.
 type entryStream struct {
 	*stream
 
@@ -175,25 +199,33 @@ func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
 func (s *entryStream) run(a admissionOut) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
+
 	poll := time.NewTimer(0)
 	defer poll.Stop()
-	sent, due := admissionOut{}, time.Time{}
+
+	sent := admissionOut{}
+	due := time.Time{}
 	for {
 		now := time.Now()
 		if a.State != sent.State || a.Pass != sent.Pass || a.Paused != sent.Paused || a.Message != sent.Message || !now.Before(due) {
 			if !s.send("entry", a) {
 				return
 			}
+
 			wait := time.Duration(a.Poll) * time.Millisecond
 			if a.ExpiresAt != nil {
 				wait = heartbeat
 			}
-			sent, due = a, now.Add(wait)
+
+			sent = a
+			due = now.Add(wait)
 			poll.Reset(wait)
 		}
+
 		if !s.wait(s.sub, poll.C) {
 			return
 		}
+
 		next, err := readDetached(s.ask)
 		if outcome := Outcome(err); err == nil {
 			a = next

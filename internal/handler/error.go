@@ -18,7 +18,6 @@ import (
 	"seckill/internal/salestats"
 )
 
-// outcome is the answer to an error.
 type outcome struct {
 	err    error
 	status int
@@ -71,19 +70,26 @@ func exactOutcome(err error) *outcome {
 }
 
 // internalError is the answer to errors without a row in the table. It reveals nothing about the cause.
-var internalError = outcome{status: http.StatusInternalServerError, code: "internal", title: "Internal error"}
+var internalError = outcome{
+	status: http.StatusInternalServerError,
+	code:   "internal",
+	title:  "Internal error",
+}
 
 // problem is the body of an error answer (RFC 9457). appendProblem adds its type, the path of the page about the code.
 type problem struct {
-	Code       string          `json:"code"`
-	Title      string          `json:"title"`
-	Status     int             `json:"status"`
-	Detail     string          `json:"detail,omitempty"`
-	RequestID  string          `json:"request_id"`
-	OrderID    *ID             `json:"order_id,omitempty"`    // duplicate_order, and invalid_state of an order that cannot be redeemed
-	RedeemedAt *time.Time      `json:"redeemed_at,omitempty"` // invalid_state of a redeemed order
-	Challenge  json.RawMessage `json:"challenge,omitempty"`   // challenge_required
-	Errors     []problemField  `json:"errors,omitempty"`      // invalid_request, and invalid_state of a draft
+	Code      string `json:"code"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail,omitempty"`
+	RequestID string `json:"request_id"`
+	// duplicate_order, and invalid_state of an order that cannot be redeemed.
+	OrderID *ID `json:"order_id,omitempty"`
+	// invalid_state of a redeemed order.
+	RedeemedAt *time.Time      `json:"redeemed_at,omitempty"`
+	Challenge  json.RawMessage `json:"challenge,omitempty"` // challenge_required
+	// invalid_request, and invalid_state of a draft.
+	Errors []problemField `json:"errors,omitempty"`
 }
 
 type problemField struct {
@@ -104,42 +110,60 @@ func Outcome(err error) string {
 	return p.Code
 }
 
-// problemOf translates an error into an answer. retryAfter is zero if waiting does not help.
-func problemOf(err error) (p problem, retryAfter time.Duration) {
+// problemOf translates an error into an answer, and returns after which time to try again: zero if waiting does not help.
+func problemOf(err error) (problem, time.Duration) {
 	if o := exactOutcome(err); o != nil {
 		return o.problem(err)
 	}
+
 	var (
 		invalid   *domain.InvalidError
 		duplicate *domain.DuplicateOrderError
 		demanded  *domain.ChallengeRequiredError
 		limited   *domain.RateLimitedError
 	)
+
 	switch {
 	case errors.As(err, &invalid):
-		p = problem{
-			Status: http.StatusBadRequest, Code: "invalid_request", Title: "The request is not valid", Detail: invalid.Error(),
+		p := problem{
+			Status: http.StatusBadRequest,
+			Code:   "invalid_request",
+			Title:  "The request is not valid",
+			Detail: invalid.Error(),
 		}
+
 		for _, f := range invalid.Fields {
 			p.Errors = append(p.Errors, problemField(f))
 		}
+
 		return p, 0
 	case errors.As(err, &duplicate):
 		id := ID(duplicate.OrderID)
+
 		return problem{
-			Status: http.StatusConflict, Code: "duplicate_order", Title: "You already hold an order of this voucher",
-			Detail: duplicate.Error(), OrderID: &id,
+			Status:  http.StatusConflict,
+			Code:    "duplicate_order",
+			Title:   "You already hold an order of this voucher",
+			Detail:  duplicate.Error(),
+			OrderID: &id,
 		}, 0
 	case errors.As(err, &demanded):
 		return problem{
-			Status: http.StatusForbidden, Code: "challenge_required", Title: "A solved challenge is required",
-			Detail: demanded.Error(), Challenge: demanded.Challenge,
+			Status:    http.StatusForbidden,
+			Code:      "challenge_required",
+			Title:     "A solved challenge is required",
+			Detail:    demanded.Error(),
+			Challenge: demanded.Challenge,
 		}, 0
 	case errors.As(err, &limited):
 		return problem{
-			Status: http.StatusTooManyRequests, Code: "rate_limited", Title: "Too many requests", Detail: limited.Error(),
+			Status: http.StatusTooManyRequests,
+			Code:   "rate_limited",
+			Title:  "Too many requests",
+			Detail: limited.Error(),
 		}, limited.RetryAfter
 	}
+
 	o := internalError
 	for _, row := range outcomes {
 		if errors.Is(err, row.err) {
@@ -147,15 +171,21 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 			break
 		}
 	}
-	p, retryAfter = o.problem(o.err)
+
+	p, retryAfter := o.problem(o.err)
+
 	var notReady *notReadyError
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()
 	}
+
 	var unredeemable *domain.NotRedeemableError
 	if errors.As(err, &unredeemable) {
-		p.Detail, p.OrderID, p.RedeemedAt = unredeemable.Error(), (*ID)(&unredeemable.Order.ID), unredeemable.Order.RedeemedAt
+		p.Detail = unredeemable.Error()
+		p.OrderID = (*ID)(&unredeemable.Order.ID)
+		p.RedeemedAt = unredeemable.Order.RedeemedAt
 	}
+
 	var unfinished *domain.ChecklistError
 	if errors.As(err, &unfinished) {
 		p.Detail = unfinished.Error()
@@ -163,19 +193,29 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 			p.Errors = append(p.Errors, problemField(f))
 		}
 	}
+
 	return p, retryAfter
 }
 
 // problem returns the body for an outcome. Its detail is the text of the table's error only: the text of a wrapping
 // error may contain host names.
-func (o *outcome) problem(err error) (p problem, retryAfter time.Duration) {
+func (o *outcome) problem(err error) (problem, time.Duration) {
+	var retryAfter time.Duration
 	if o.status == http.StatusServiceUnavailable || o.err == domain.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
 		retryAfter = time.Second
 	}
-	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "see the server log for this request id"}
+
+	p := problem{
+		Status: o.status,
+		Code:   o.code,
+		Title:  o.title,
+		Detail: "see the server log for this request id",
+	}
+
 	if err != nil {
 		p.Detail = err.Error()
 	}
+
 	return p, retryAfter
 }
 
@@ -205,17 +245,20 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 
 // classify translates an error, records it if it is a security event, and logs it if its status is 500 or 503. If the
 // client has disconnected, a security event counts all the same; then classify ends the chain with statusClientGone,
-// which keeps the request out of the failures in the metrics, and returns ok = false.
-func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter time.Duration, ok bool) {
-	p, retryAfter = problemOf(err)
+// which keeps the request out of the failures in the metrics, and returns false.
+func (e *errorWriter) classify(c *gin.Context, err error) (problem, time.Duration, bool) {
+	p, retryAfter := problemOf(err)
 	if isRefusal(p.Status) {
 		e.security.observe(c, err)
 	}
+
 	if errors.Is(c.Request.Context().Err(), context.Canceled) {
 		c.AbortWithStatus(statusClientGone)
 		return p, 0, false
 	}
+
 	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
+
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())
@@ -224,13 +267,13 @@ func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter
 			e.log.Warn("answered 503", "err", err, "request_id", requestIDOf(c), "route", c.FullPath())
 		})
 	}
+
 	return p, retryAfter, true
 }
 
 // statusClientGone is the status for a client that disconnected before the answer, as in nginx's log.
 const statusClientGone = 499
 
-// respond writes a problem and ends the chain.
 func respond(c *gin.Context, p problem, retryAfter time.Duration) {
 	p.RequestID = requestIDOf(c)
 	if p.Status == http.StatusUnauthorized {
@@ -251,7 +294,8 @@ func (e *errorWriter) recovery() gin.HandlerFunc {
 			v := recover()
 			switch {
 			case v == nil:
-			case v == any(http.ErrAbortHandler): // net/http drops the connection
+			case v == any(http.ErrAbortHandler):
+				// The server drops the connection.
 				panic(v)
 			case c.Writer.Written():
 				e.log.Error("panic after the answer had begun", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
@@ -262,6 +306,7 @@ func (e *errorWriter) recovery() gin.HandlerFunc {
 				respond(c, p, 0)
 			}
 		}()
+
 		c.Next()
 	}
 }

@@ -44,54 +44,73 @@ func (h *eventHandler) order(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	user := caller(c).UserID
-	sub, err := h.subscribers.Subscribe(user, id) // before the first read, so that no change after it is missed
+
+	// Before the first read, so that no change after it is missed.
+	sub, err := h.subscribers.Subscribe(user, id)
 	if err != nil {
 		return err
 	}
-	s := &orderStream{h: h, sub: sub, user: user, id: id}
+
+	s := &orderStream{
+		h:    h,
+		sub:  sub,
+		user: user,
+		id:   id,
+	}
+
 	streaming := false
 	defer func() {
 		if !streaming {
 			h.subscribers.Unsubscribe(sub)
 		}
 	}()
+
 	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.orders.Get(ctx, user, id) })
 	if err != nil {
 		return err
 	}
+
 	if s.sent, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
-		s.sent = 0 // absent or invalid: send everything
+		// Absent or invalid: send everything.
+		s.sent = 0
 	}
+
 	if o.Status.Final() && s.sent >= progressOf(&o) {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
+
 	if s.stream, err = openStream(c, h.auth); err != nil {
 		return err
 	}
+
 	streaming = true
 	go s.run(o)
 	return nil
 }
 
-// orderStream is a stream of one order.
 type orderStream struct {
 	*stream
 
 	h        *eventHandler
 	sub      *salestats.Subscription
 	user, id int64
-	sent     int64     // progressOf the order in the last event
-	lost     time.Time // start of the absence from both queue and database; zero if present
+	// progressOf the order in the last event.
+	sent int64
+	// Start of the absence from both queue and database; zero if present.
+	lost time.Time
 }
 
 // run writes events until the order is in a final state, the client disconnects, or the process stops.
 func (s *orderStream) run(o domain.Order) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
+
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()
+
 	interval := queuedPollInterval
 	for s.send(&o) && !o.Status.Final() {
 		if o.Status == domain.OrderQueued {
@@ -99,10 +118,14 @@ func (s *orderStream) run(o domain.Order) {
 		} else {
 			interval = pollInterval
 		}
-		poll.Reset(interval/2 + rand.N(interval)) // jitter spreads streams that began together
+
+		// Jitter spreads streams that began together.
+		poll.Reset(interval/2 + rand.N(interval))
+
 		if !s.wait(s.sub, poll.C) {
 			return
 		}
+
 		o = s.reload(o)
 	}
 }
@@ -120,8 +143,10 @@ func (s *orderStream) reload(last domain.Order) domain.Order {
 	case s.lost.IsZero():
 		s.lost = time.Now()
 	case time.Since(s.lost) >= s.h.lostAfter:
-		last.Status, last.Reason = domain.OrderFailed, domain.ReasonInternal
+		last.Status = domain.OrderFailed
+		last.Reason = domain.ReasonInternal
 	}
+
 	return last
 }
 
@@ -144,10 +169,13 @@ func (s *orderStream) send(o *domain.Order) bool {
 	if progress <= s.sent {
 		return true
 	}
+
 	s.sent = progress
 	b := append(make([]byte, 0, 512), "event: order\nid: "...)
 	b = strconv.AppendInt(b, progress, 10)
 	b = append(b, "\ndata: "...)
-	b = appendOrder(b, o) // a single line: strings are escaped
+
+	// A single line: strings are escaped.
+	b = appendOrder(b, o)
 	return s.write(append(b, "\n\n"...))
 }

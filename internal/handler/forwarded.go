@@ -26,7 +26,9 @@ func readForwarded(next http.Handler, trusted []netip.Prefix, log *slog.Logger) 
 	if len(trusted) == 0 {
 		return next
 	}
+
 	var unreadable sync.Once
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil || !contains(trusted, peer.Addr().Unmap()) {
@@ -53,6 +55,7 @@ func readForwarded(next http.Handler, trusted []netip.Prefix, log *slog.Logger) 
 		if client.IsValid() {
 			r.Header.Set(forwardedForHeader, client.String())
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -80,6 +83,7 @@ func hopsOf(header http.Header) []string {
 			hops = append(hops, pair[2])
 		}
 	}
+
 	return hops
 }
 

@@ -22,12 +22,14 @@ import (
 // piece is JSON that answers have in common. The same JSON and the same lead stand before it in all of them. A piece is
 // safe for concurrent use.
 type piece struct {
-	json  []byte
-	hash  [sha256.Size]byte // of json
-	after [sha256.Size]byte // the hash of the piece before; zero if there is none
+	json []byte
+	hash [sha256.Size]byte // of json
+	// The hash of the piece before; zero if there is none.
+	after [sha256.Size]byte
 
-	mu       sync.Mutex
-	deflated map[int][]byte // by the length of the server_time after the piece before, which changes the distance to it
+	mu sync.Mutex
+	// By the length of the server_time after the piece before, which changes the distance to it.
+	deflated map[int][]byte
 }
 
 // newPiece returns the first piece of answers with some JSON, which must not change afterwards.
@@ -35,7 +37,11 @@ func newPiece(json []byte) *piece { return &piece{json: json, hash: sha256.Sum25
 
 // following returns the piece with the same JSON after another piece.
 func (p *piece) following(before *piece) *piece {
-	return &piece{json: p.json, hash: p.hash, after: before.hash}
+	return &piece{
+		json:  p.json,
+		hash:  p.hash,
+		after: before.hash,
+	}
 }
 
 // deflateLevel is the lowest one at which the compressor finds what the piece before has in common.
@@ -47,7 +53,8 @@ var compressible = rate.NewLimiter(4<<20, 4<<20)
 
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, deflateLevel)
-	if err != nil { // only for an unknown level
+	// Only for an unknown level.
+	if err != nil {
 		panic(err)
 	}
 	return w
@@ -59,8 +66,10 @@ func (p *piece) deflate(before *piece, clock int, lead string) []byte {
 	if before == nil {
 		clock = 0
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if blocks := p.deflated[clock]; blocks != nil {
 		return blocks
 	}
@@ -68,9 +77,11 @@ func (p *piece) deflate(before *piece, clock int, lead string) []byte {
 	var earlier []byte
 	if before != nil {
 		earlier = append(earlier, before.json...)
-		earlier = append(earlier, make([]byte, clock)...) // JSON has no zero bytes, so no match includes the time
+		// JSON has no zero bytes, so no match includes the time.
+		earlier = append(earlier, make([]byte, clock)...)
 		earlier = append(earlier, lead...)
 	}
+
 	if !compressible.AllowN(time.Now(), len(earlier)+len(p.json)) {
 		return nil
 	}
@@ -78,8 +89,11 @@ func (p *piece) deflate(before *piece, clock int, lead string) []byte {
 	var out bytes.Buffer
 	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // by New
 	defer deflaters.Put(w)
+
 	w.Reset(&out)
-	_, _ = w.Write(earlier) // cannot fail in memory
+
+	// Cannot fail in memory.
+	_, _ = w.Write(earlier)
 	_ = w.Flush()
 	begin := out.Len()
 	_, _ = w.Write(p.json)
@@ -87,9 +101,11 @@ func (p *piece) deflate(before *piece, clock int, lead string) []byte {
 
 	// Flush ends with an empty uncompressed block. Only its header stays.
 	blocks := bytes.Clone(out.Bytes()[begin : out.Len()-len(appendBlock(nil, nil))])
+
 	if p.deflated == nil {
 		p.deflated = make(map[int][]byte, 1)
 	}
+
 	p.deflated[clock] = blocks
 	return blocks
 }
@@ -104,12 +120,14 @@ const (
 // appendGzip appends the snapshot as of now, as gzip.
 func (d *snapshot) appendGzip(b []byte, now time.Time) []byte {
 	clock := now.AppendFormat(nil, time.RFC3339Nano)
+
 	var (
 		before   *piece
 		stored   []byte
 		checksum uint32
 		size     int
 	)
+
 	b = append(b, gzipHeader...)
 	b = append(b, storedBlock)
 	for i, p := range d.parts {
@@ -117,10 +135,12 @@ func (d *snapshot) appendGzip(b []byte, now time.Time) []byte {
 		if i > 0 {
 			stored = append(stored, clock...)
 		}
+
 		stored = append(stored, p.lead...)
 		b = appendStored(b, stored)
 		checksum = crc32.Update(checksum, crc32.IEEETable, stored)
 		size += len(stored)
+
 		if p.piece == nil {
 			b = append(b, storedBlock)
 			continue
@@ -134,14 +154,17 @@ func (d *snapshot) appendGzip(b []byte, now time.Time) []byte {
 			b = appendStored(b, json)
 			b = append(b, storedBlock)
 		}
+
 		checksum = crc32.Update(checksum, crc32.IEEETable, json)
 		size += len(json)
 		before = p.piece
 	}
+
 	b = appendStored(b, nil)
 	b = append(b, lastBlock)
 	b = appendStored(b, nil)
 	b = binary.LittleEndian.AppendUint32(b, checksum)
+
 	return binary.LittleEndian.AppendUint32(b, uint32(size)) //nolint:gosec // modulo 2^32, by RFC 1952
 }
 

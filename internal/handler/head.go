@@ -7,7 +7,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// headKey marks the context of a HEAD request.
 type headKey struct{}
 
 // answerHead answers HEAD like GET (RFC 9110, 9.3.2). net/http leaves out the body. Handlers whose body costs much, or does

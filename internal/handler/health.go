@@ -23,12 +23,10 @@ const readyTimeout = 2 * time.Second
 // must return when ctx is done.
 type Check func(ctx context.Context) error
 
-// healthOut is the body of a successful check.
 type healthOut struct {
 	Status string `json:"status"`
 }
 
-// livenessOut is the body of /healthz.
 type livenessOut struct {
 	Status  string `json:"status"`
 	Version string `json:"version"`
@@ -55,11 +53,13 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
 		defer cancel()
+
 		var (
 			wg   sync.WaitGroup
 			mu   sync.Mutex
 			down = map[string]error{}
 		)
+
 		for name, check := range checks {
 			wg.Go(func() {
 				if err := check(ctx); err != nil {
@@ -69,10 +69,13 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if len(down) > 0 {
 			return &notReadyError{down}
 		}
+
 		return writeJSON(c, http.StatusOK, healthOut{"ok"})
 	}
 }

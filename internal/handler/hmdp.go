@@ -25,8 +25,9 @@ type hmdpHandler struct {
 	shops    domain.ShopStore
 	vouchers *service.Vouchers
 	orders   *service.Orders
-	zone     *time.Location // of times, which these pages write without a zone
-	demo     bool
+	// The zone of times, which these pages write without a zone.
+	zone *time.Location
+	demo bool
 	cookies
 	now   func() time.Time
 	lists snapshots[int64, *service.Catalog] // by shop
@@ -39,7 +40,7 @@ type hmdpHandler struct {
 const hmdpTimeout = 1700 * time.Millisecond
 
 // routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
-func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, press gin.HandlersChain) {
+func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, purchases gin.HandlersChain) {
 	user := h.wrap(h.user)
 	operate := h.staff.require(domain.MayOperate, h.user, h.fail)
 	reads := limitConcurrency(maxReads, h.fail)
@@ -58,7 +59,7 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, press gin.HandlersCh
 		g.POST("/voucher", operate, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", operate, h.wrap(h.createSale))
 
-		g.Group("", press...).POST("/voucher-order/seckill/:id", user, h.wrap(limits.orders), h.wrap(h.place))
+		g.Group("", purchases...).POST("/voucher-order/seckill/:id", user, h.wrap(limits.orders), h.wrap(h.place))
 
 		g.GET("/blog/hot", h.wrap(h.noBlogs))
 		g.GET("/blog/of/me", h.wrap(h.noBlogs))
@@ -130,10 +131,12 @@ func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 
 func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	c.Abort()
+
 	var (
 		own     hmdpError
 		invalid *domain.InvalidError
 	)
+
 	switch {
 	case errors.As(err, &own):
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure(string(own)))
@@ -146,6 +149,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
 		return
 	}
+
 	p, retryAfter, ok := h.errors.classify(c, err)
 	switch {
 	case !ok:
@@ -171,8 +175,12 @@ func hmdpBody(p *problem) []byte {
 
 // hmdpFields maps field names of the API to the different names in the bodies of these routes.
 var hmdpFields = map[string]string{
-	"shop_id": "shopId", "sub_title": "subTitle", "pay_value": "payValue", "actual_value": "actualValue",
-	"begin_at": "beginTime", "end_at": "endTime",
+	"shop_id":      "shopId",
+	"sub_title":    "subTitle",
+	"pay_value":    "payValue",
+	"actual_value": "actualValue",
+	"begin_at":     "beginTime",
+	"end_at":       "endTime",
 }
 
 // invalidMessage returns the message for an invalid request: it names the wrong fields.
@@ -185,11 +193,13 @@ func invalidMessage(e *domain.InvalidError) string {
 		case "code":
 			return "验证码错误"
 		}
+
 		names[i] = f.Field
 		if name, ok := hmdpFields[f.Field]; ok {
 			names[i] = name
 		}
 	}
+
 	return "参数错误：" + strings.Join(names, "、")
 }
 
@@ -209,6 +219,7 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	if text == nil {
 		return nil, nil
 	}
+
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
 		t, err := time.ParseInLocation(layout, *text, h.zone)
 		if err != nil {
@@ -219,6 +230,7 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 		if err != nil {
 			return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 		}
+
 		reads := func(t time.Time) bool { return t.Hour() == written.Hour() && t.Minute() == written.Minute() }
 
 		// Which of two equal times Go takes depends on the zone. The first has the offset of the day before.
@@ -231,8 +243,10 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 		if !reads(t) {
 			return nil, domain.Invalid(field, "does not exist in the zone %s", h.zone)
 		}
+
 		return &t, nil
 	}
+
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 

@@ -13,11 +13,11 @@ import (
 // hmdpPageSize is the number of shops on a page, which the pages expect. hmdpPages is the highest page number accepted.
 const hmdpPageSize, hmdpPages = 5, 100_000
 
-// hmdpShopType is the JSON form of a shop type.
 type hmdpShopType struct {
 	ID   ID     `json:"id"`
 	Name string `json:"name"`
-	Icon string `json:"icon"` // path below the front end's image folder
+	// Path below the front end's image folder.
+	Icon string `json:"icon"`
 	Sort int    `json:"sort"`
 }
 
@@ -60,8 +60,19 @@ type hmdpShop struct {
 
 func newHmdpShop(s *domain.Shop) hmdpShop {
 	return hmdpShop{
-		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
-		AvgPrice: float64(s.AvgPrice) / 100, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
+		ID:        ID(s.ID),
+		Name:      s.Name,
+		TypeID:    ID(s.TypeID),
+		Images:    s.Images,
+		Area:      s.Area,
+		Address:   s.Address,
+		X:         s.X,
+		Y:         s.Y,
+		AvgPrice:  float64(s.AvgPrice) / 100,
+		Sold:      s.Sold,
+		Comments:  s.Comments,
+		Score:     s.Score,
+		OpenHours: s.OpenHours,
 	}
 }
 
@@ -70,6 +81,7 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	return h.shopPages.write(c, shopQuery{id: id}, func(ctx context.Context) (*snapshot, error) {
 		s, err := h.shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
@@ -78,6 +90,7 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 		if err != nil {
 			return nil, err
 		}
+
 		return encodeHmdp(newHmdpShop(&s))
 	})
 }
@@ -88,7 +101,6 @@ type shopQuery struct {
 	skip       int
 }
 
-// encodeHmdp returns the snapshot of a successful answer.
 func encodeHmdp(data any) (*snapshot, error) {
 	return encodeSnapshot(hmdpOut{Success: true, Data: data})
 }
@@ -100,15 +112,18 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	if f.TypeID, ok = parseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
+
 	current, ok := parseID(c.DefaultQuery("current", "1"))
 	if !ok || current > hmdpPages {
 		return domain.Invalid("current", "must be the number of a page")
 	}
+
 	f.Skip = int(current-1) * hmdpPageSize
 	var err error
 	if f.Near, err = position(c); err != nil {
 		return err
 	}
+
 	if f.Near == nil {
 		return h.shopPages.write(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (*snapshot, error) {
 			shops, err := h.listShops(ctx, f)
@@ -118,13 +133,16 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 			return encodeHmdp(shops)
 		})
 	}
+
 	if err := h.limits.visit(c); err != nil {
 		return err
 	}
+
 	out, err := h.listShops(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
+
 	return h.write(c, out)
 }
 
@@ -133,6 +151,7 @@ func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmd
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([]hmdpShop, len(shops))
 	for i := range shops {
 		out[i] = newHmdpShop(&shops[i])
@@ -141,6 +160,7 @@ func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmd
 			out[i].Distance = &d
 		}
 	}
+
 	return out, nil
 }
 
@@ -149,19 +169,23 @@ func position(c *gin.Context) (*domain.Place, error) {
 	if c.Query("x") == "" || c.Query("y") == "" {
 		return nil, nil
 	}
+
 	x, ok := degrees(c.Query("x"), 180)
 	if !ok {
 		return nil, domain.Invalid("x", "must be a longitude in degrees")
 	}
+
 	y, ok := degrees(c.Query("y"), 90)
 	if !ok {
 		return nil, domain.Invalid("y", "must be a latitude in degrees")
 	}
+
 	return &domain.Place{X: x, Y: y}, nil
 }
 
 // degrees parses a number between -most and most.
 func degrees(s string, most float64) (float64, bool) {
 	d, err := strconv.ParseFloat(s, 64)
-	return d, err == nil && d >= -most && d <= most // false for NaN
+	// False for NaN.
+	return d, err == nil && d >= -most && d <= most
 }

@@ -43,17 +43,22 @@ func (h *hmdpHandler) user(c *gin.Context) error {
 func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	phone := c.Query("phone")
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
-		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
+		// The page does not escape the + in the URL, where it stands for a space.
+		phone = "+" + abroad
 	}
+
 	c.Set(loginPhoneKey, phone)
 	sent, err := h.auth.SendCode(c.Request.Context(), phone, h.asker(c))
 	if err != nil {
 		return err
 	}
+
 	h.errors.security.record(c, eventCodeSent)
+
 	if h.demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
+
 	return h.noData(c)
 }
 
@@ -69,11 +74,18 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	if in.Code == "" && in.Password != "" {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
+
 	c.Set(loginPhoneKey, in.Phone)
-	token, proof, err := h.auth.LoginPage(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
+
+	token, proof, err := h.auth.LoginPage(c.Request.Context(), auth.Credentials{
+		Phone: in.Phone,
+		Code:  in.Code,
+		From:  h.asker(c),
+	})
 	if err != nil {
 		return err
 	}
+
 	h.setCookie(c, knownCookie, proof, knownCookieAge)
 	h.errors.security.record(c, eventLogin)
 	return h.write(c, token)
@@ -86,7 +98,6 @@ func (h *hmdpHandler) logout(c *gin.Context) error {
 	return h.noData(c)
 }
 
-// hmdpUser is the JSON form of a user.
 type hmdpUser struct {
 	ID       ID     `json:"id"`
 	NickName string `json:"nickName"`
@@ -98,5 +109,9 @@ func (h *hmdpHandler) me(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.write(c, hmdpUser{ID: ID(u.ID), NickName: u.NickName, Icon: u.Icon})
+	return h.write(c, hmdpUser{
+		ID:       ID(u.ID),
+		NickName: u.NickName,
+		Icon:     u.Icon,
+	})
 }

@@ -38,10 +38,12 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
+
 	now := domain.Moment(h.now())
 	snap := h.lists.get(shopID, catalog, now)
 	if snap == nil {
@@ -49,43 +51,65 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 			return err
 		}
 	}
+
 	snap.write(c, now)
 	return nil
 }
 
 func (h *hmdpHandler) listOfShop(c *gin.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
-	f := domain.VoucherFilter{ShopID: shopID, Lasts: true, Page: domain.Page{Limit: domain.MaxPageSize}}
+	f := domain.VoucherFilter{
+		ShopID: shopID,
+		Lasts:  true,
+		Page:   domain.Page{Limit: domain.MaxPageSize},
+	}
+
 	vouchers, ok := catalog.List(f, now)
 	if !ok {
 		err := h.limits.visit(c)
 		if err == nil {
 			vouchers, err = h.vouchers.Older(c.Request.Context(), f, now)
 		}
+
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	out := make([]hmdpVoucher, 0, len(vouchers))
-	for _, v := range slices.Backward(vouchers) { // oldest first, as in hm-dianping
+
+	// Oldest first, as in hm-dianping.
+	for _, v := range slices.Backward(vouchers) {
 		if v.Currency == domain.DefaultCurrency {
 			out = append(out, h.voucher(v))
 		}
 	}
+
 	snap, err := encodeHmdp(out)
 	if err == nil && ok {
 		snap = h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
 	}
+
 	return snap, err
 }
 
 func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 	o := hmdpVoucher{
-		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
-		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: int8(v.Type),
+		ID:          ID(v.ID),
+		ShopID:      ID(v.ShopID),
+		Title:       v.Title,
+		SubTitle:    v.SubTitle,
+		Rules:       v.Rules,
+		PayValue:    v.PayValue,
+		ActualValue: v.ActualValue,
+		Type:        int8(v.Type),
 	}
+
 	if s := v.Sale; s != nil {
-		o.Stock, o.BeginTime, o.EndTime = &s.Stock, h.formatTime(s.BeginAt), h.formatTime(s.EndAt)
+		o.Stock = &s.Stock
+		o.BeginTime = h.formatTime(s.BeginAt)
+		o.EndTime = h.formatTime(s.EndAt)
 	}
+
 	return o
 }
 
@@ -105,8 +129,12 @@ type hmdpVoucherIn struct {
 
 func (in *hmdpVoucherIn) fields() domain.VoucherFields {
 	return domain.VoucherFields{
-		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
-		PayValue: in.PayValue, ActualValue: in.ActualValue,
+		ShopID:      (*int64)(in.ShopID),
+		Title:       in.Title,
+		SubTitle:    in.SubTitle,
+		Rules:       in.Rules,
+		PayValue:    in.PayValue,
+		ActualValue: in.ActualValue,
 	}
 }
 
@@ -124,16 +152,20 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
+
 	v := domain.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock}
 	one := 1
 	v.LimitPerUser = &one
+
 	var err error
 	if v.BeginAt, err = h.parseTime("beginTime", in.BeginTime); err != nil {
 		return err
 	}
+
 	if v.EndAt, err = h.parseTime("endTime", in.EndTime); err != nil {
 		return err
 	}
+
 	return h.create(c, v)
 }
 
@@ -151,10 +183,12 @@ func (h *hmdpHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	id, err := h.placeWithin(c.Request.Context(), caller(c).UserID, voucherID)
 	if err != nil {
 		return err
 	}
+
 	b := append(make([]byte, 0, 64), `{"success":true,"data":"`...)
 	b = strconv.AppendInt(b, id, 10)
 	writeBody(c, http.StatusOK, jsonType, append(b, `"}`...))
@@ -169,6 +203,7 @@ func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) 
 		id  int64
 		err error
 	}
+
 	done := make(chan outcome, 1)
 	go func() {
 		var o outcome
@@ -178,9 +213,12 @@ func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) 
 			}
 			done <- o
 		}()
-		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0) // has its own timeout
+
+		// The purchase has its own timeout.
+		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
 		o = outcome{order.ID, err}
 	}()
+
 	select {
 	case o := <-done:
 		return o.id, o.err

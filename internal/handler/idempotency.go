@@ -37,16 +37,24 @@ func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.Ha
 		case key == "":
 			return handle(c, nil)
 		}
-		r := domain.KeyedRequest{UserID: caller(c).UserID, Key: key, Fingerprint: sum}
+
+		r := domain.KeyedRequest{
+			UserID:      caller(c).UserID,
+			Key:         key,
+			Fingerprint: sum,
+		}
+
 		answer, replayed, err := h.keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
 			return capture(ctx, c, body, h.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
 		})
 		if err != nil {
 			return err
 		}
+
 		if replayed && !answer.Transient {
 			c.Header(replayedHeader, "true")
 		}
+
 		writeAnswer(c, &answer)
 		return nil
 	})
@@ -54,23 +62,27 @@ func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.Ha
 
 // requestKey returns the Idempotency-Key, or "" if there is none. With a key, it also reads the body and returns it
 // with the fingerprint of the request.
-func requestKey(c *gin.Context) (key string, sum [32]byte, body []byte, err error) {
+func requestKey(c *gin.Context) (string, [32]byte, []byte, error) {
+	var none [32]byte
 	values := c.Request.Header[keyHeader]
 	if values == nil {
-		return "", sum, nil, nil
+		return "", none, nil, nil
 	}
 	if len(values) != 1 || !validKey(values[0]) {
-		return "", sum, nil, domain.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
+		return "", none, nil, domain.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
 	}
+
+	var body []byte
+	var err error
 	if c.Request.ContentLength != 0 {
 		if body, err = io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)); err != nil {
-			return "", sum, nil, bindError(err)
+			return "", none, nil, bindError(err)
 		}
 	}
+
 	return values[0], fingerprint(c.Request.Method, c.Request.URL.Path, body), body, nil
 }
 
-// validKey reports whether a key has 1 to maxKey printable ASCII characters.
 func validKey(key string) bool {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
@@ -82,47 +94,66 @@ func validKey(key string) bool {
 
 // fingerprint returns a hash of a request. Each part is preceded by its length, so that different requests never hash
 // the same bytes.
-func fingerprint(method, path string, body []byte) (sum [32]byte) {
+func fingerprint(method, path string, body []byte) [32]byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(method), []byte(path), body} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // a hash never fails
+		// A hash never fails.
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		_, _ = h.Write(part)
 	}
+	var sum [32]byte
 	h.Sum(sum[:0])
 	return sum
 }
 
 // capture runs a handler under ctx and returns its answer without sending it.
 func capture(ctx context.Context, c *gin.Context, body []byte, handle gin.HandlerFunc) domain.Answer {
-	rec, req := &recorder{ResponseWriter: c.Writer, status: http.StatusOK}, c.Request
-	c.Writer, c.Request = rec, req.WithContext(ctx)
+	rec := &recorder{ResponseWriter: c.Writer, status: http.StatusOK}
+	req := c.Request
+	c.Writer = rec
+	c.Request = req.WithContext(ctx)
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
-	defer func() { c.Writer, c.Request = rec.ResponseWriter, req }() // even after a panic: recovery writes the answer
+
+	// Even after a panic: recovery writes the answer.
+	defer func() {
+		c.Writer = rec.ResponseWriter
+		c.Request = req
+	}()
+
 	handle(c)
+
 	h := rec.Header()
 	a := domain.Answer{
-		Status: rec.status, Location: h.Get("Location"), ContentType: h.Get("Content-Type"), Body: rec.body,
-		RetryAfter: h.Get("Retry-After"),
+		Status:      rec.status,
+		Location:    h.Get("Location"),
+		ContentType: h.Get("Content-Type"),
+		Body:        rec.body,
+		RetryAfter:  h.Get("Retry-After"),
 	}
+
 	// A request to retry and a server error are not stored as the answer.
 	a.Transient = a.RetryAfter != "" || a.Status >= http.StatusInternalServerError
+
 	for _, name := range []string{"Location", "Content-Type", "Retry-After"} {
-		h.Del(name) // the answer that is sent may be a different one
+		// The answer that is sent may be a different one.
+		h.Del(name)
 	}
+
 	return a
 }
 
-// writeAnswer sends an answer, captured now or stored before.
 func writeAnswer(c *gin.Context, a *domain.Answer) {
 	for name, value := range map[string]string{"Location": a.Location, "Retry-After": a.RetryAfter} {
 		if value != "" {
 			c.Header(name, value)
 		}
 	}
+
 	if a.ContentType == "" {
 		c.Status(a.Status)
 		return
 	}
+
 	writeBody(c, a.Status, []string{a.ContentType}, a.Body)
 }
 

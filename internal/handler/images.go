@@ -15,7 +15,8 @@ import (
 // imageHandler takes and serves the pictures of vouchers.
 type imageHandler struct {
 	pictures *picture.Service
-	visit    func(*gin.Context) error // limits the reads of the database by visitors
+	// Limits the reads of the database by visitors.
+	visit func(*gin.Context) error
 }
 
 const (
@@ -34,17 +35,23 @@ func ImageURL(id string) string { return "/api/v1/images/" + id }
 func (h *imageHandler) upload(c *gin.Context) error {
 	deadline := time.Now().Add(uploadTimeout)
 	conn := http.NewResponseController(c.Writer)
-	_ = conn.SetReadDeadline(deadline)                   // without it, the shorter limits of the server hold
-	_ = conn.SetWriteDeadline(deadline.Add(time.Second)) // likewise
+
+	// Without them, the shorter limits of the server hold.
+	_ = conn.SetReadDeadline(deadline)
+	_ = conn.SetWriteDeadline(deadline.Add(time.Second))
+
 	file, err := uploadedFile(c)
 	if err != nil {
 		return err
 	}
+
 	p, err := h.pictures.Add(c.Request.Context(), file)
 	if err != nil {
 		return err
 	}
+
 	c.Header("Location", ImageURL(p.ID))
+
 	return writeJSON(c, http.StatusCreated, struct {
 		ID     string `json:"id"`
 		URL    string `json:"url"`
@@ -59,20 +66,24 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > maxUploadBody {
 		return nil, tooLarge
 	}
+
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxUploadBody)
 	parts, err := c.Request.MultipartReader()
 	if err != nil {
 		return nil, domain.Invalid("body", "must be multipart/form-data with one file, named image")
 	}
+
 	var file []byte
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
 		if err == nil && (n > 0 || part.FileName() == "") {
 			return nil, domain.Invalid("body", "must have one file, named image, and nothing else")
 		}
+
 		if err == nil {
 			file, err = io.ReadAll(part)
 		}
+
 		var limit *http.MaxBytesError
 		switch {
 		case errors.Is(err, io.EOF) && n > 0:
@@ -87,7 +98,6 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	}
 }
 
-// show writes a picture. Its path contains its hash, so caches may keep it for ever.
 func (h *imageHandler) show(c *gin.Context) error {
 	id := c.Param("hash")
 	p := h.pictures.Cached(id)
@@ -96,10 +106,12 @@ func (h *imageHandler) show(c *gin.Context) error {
 		if err == nil {
 			p, err = h.pictures.Get(c.Request.Context(), id)
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	c.Writer.Header()["Cache-Control"] = immutable
 	writeBody(c, http.StatusOK, imageType, p.JPEG)
 	return nil

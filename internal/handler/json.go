@@ -40,10 +40,12 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	}
+
 	n, ok := parseID(text)
 	if !ok {
 		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[ID]()}
 	}
+
 	*id = ID(n)
 	return nil
 }
@@ -64,13 +66,17 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 		text   string
 		parsed time.Time
 	)
-	err := json.Unmarshal(b, &text) // unescapes the string: some encoders escape the + of the zone
+
+	// Unescapes the string: some encoders escape the + of the zone.
+	err := json.Unmarshal(b, &text)
 	if err == nil {
 		err = parsed.UnmarshalText([]byte(text))
 	}
+
 	if err != nil {
 		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[Time]()}
 	}
+
 	*t = Time(parsed)
 	return nil
 }
@@ -83,6 +89,7 @@ func typeDetail(t reflect.Type) string {
 	case reflect.TypeFor[Time]():
 		return "must be an RFC 3339 time with a zone, such as 2026-11-11T20:00:00+08:00"
 	}
+
 	switch t.Kind() {
 	case reflect.String:
 		return "must be a string"
@@ -91,6 +98,7 @@ func typeDetail(t reflect.Type) string {
 	case reflect.Struct:
 		return "must be an object"
 	}
+
 	return "has the wrong type"
 }
 
@@ -117,12 +125,16 @@ func objectDecoder(c *gin.Context) (*json.Decoder, error) {
 	if err != nil {
 		return nil, bindError(err)
 	}
+
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
 		return nil, domain.Invalid("body", "must be a JSON object")
 	}
-	if !utf8.Valid(body) { // encoding/json would replace the invalid bytes
+
+	// The decoder would replace the invalid bytes.
+	if !utf8.Valid(body) {
 		return nil, domain.Invalid("body", "is not valid UTF-8")
 	}
+
 	return json.NewDecoder(bytes.NewReader(body)), nil
 }
 
@@ -150,6 +162,7 @@ func bindError(err error) error {
 		wrongType *json.UnmarshalTypeError
 		tooLarge  *http.MaxBytesError
 	)
+
 	switch {
 	case errors.As(err, &tooLarge):
 		return domain.Invalid("body", "must have at most %d bytes", maxBody)
@@ -161,16 +174,17 @@ func bindError(err error) error {
 		}
 		return domain.Invalid(field, "%s", typeDetail(wrongType.Type))
 	}
+
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 		if name, err := strconv.Unquote(m[1]); err == nil && len(name) <= maxFieldName {
 			return domain.Invalid(name, "is not a field of this request")
 		}
 		return domain.Invalid("body", "has an unknown field")
 	}
+
 	return domain.Invalid("body", "is not valid JSON")
 }
 
-// pathID returns the :id of the path.
 func pathID(c *gin.Context) (int64, error) {
 	id, ok := parseID(c.Param("id"))
 	if !ok {
@@ -217,10 +231,10 @@ func pageLimit(c *gin.Context) (int, error) {
 	return int(n), nil
 }
 
-// list is the body of a list answer.
 type list[T any] struct {
-	Items      []T     `json:"items"`
-	NextCursor *string `json:"next_cursor"` // null on the last page
+	Items []T `json:"items"`
+	// Null on the last page.
+	NextCursor *string `json:"next_cursor"`
 }
 
 // newList converts a page of items. A full page gets the cursor after its last item as next_cursor; any other page is

@@ -36,8 +36,10 @@ const (
 
 // cost is what a request takes from the buckets of its user.
 type cost struct {
-	tokens int  // on this server, of one bucket for all routes
-	row    bool // over all servers, one of a bucket for this route: the request stores rows
+	// On this server, of one bucket for all routes.
+	tokens int
+	// Over all servers, one of a bucket for this route: the request stores rows.
+	row bool
 }
 
 // defaultCost is that of a request that reads or changes a few rows.
@@ -95,6 +97,7 @@ const maxReads = 64
 // of an answer. The handlers have the whole answer in memory by then.
 func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
 	semaphore := make(slots, most)
+
 	return func(c *gin.Context) {
 		select {
 		case semaphore <- struct{}{}:
@@ -105,6 +108,7 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 
 		w := &limitedWriter{ResponseWriter: c.Writer, free: sync.OnceFunc(func() { <-semaphore })}
 		defer w.free()
+
 		c.Writer = w
 		c.Next()
 	}
@@ -158,8 +162,10 @@ type limits struct {
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
 
-	users, addresses, rows *ratelimit.Limit // nil: no limit
-	delayed                chan struct{}    // a semaphore: one element per refusal that waits
+	// Nil: no limit.
+	users, addresses, rows *ratelimit.Limit
+	// A semaphore: one element per refusal that waits.
+	delayed chan struct{}
 }
 
 // A refusal waits for refusalDelay, so that a client that ignores Retry-After sends two requests a second over each
@@ -185,14 +191,18 @@ func (l *limits) spend(c *gin.Context, limit *ratelimit.Limit, key string, n int
 // delay is the outermost middleware that can hold a resource, so a refusal waits without a slot of limitConcurrency.
 // net/http sends a short answer, and reads the next request of the connection, when the handlers have returned.
 func (l *limits) delay(c *gin.Context) {
-	ctx := c.Request.Context() // without the deadline of withTimeout, which has ended
+	// Without the deadline of withTimeout, which has ended.
+	ctx := c.Request.Context()
 	c.Next()
+
 	if !c.GetBool(refusedKey) {
 		return
 	}
+
 	select {
 	case l.delayed <- struct{}{}:
-		_ = loop.Sleep(ctx, refusalDelay) // an error: the client has disconnected
+		// An error: the client has disconnected.
+		_ = loop.Sleep(ctx, refusalDelay)
 		<-l.delayed
 	default:
 	}
@@ -203,22 +213,27 @@ func (l *limits) charge(c *gin.Context) error {
 	if l.users == nil {
 		return nil
 	}
+
 	price, ok := costs[[2]string{c.Request.Method, c.FullPath()}]
 	if !ok && !strings.HasPrefix(c.FullPath(), "/api/v1/admin/") {
 		price = defaultCost
 	}
+
 	if price == (cost{}) {
 		return nil
 	}
+
 	user := strconv.FormatInt(caller(c).UserID, 10)
 	if price.tokens > 0 {
 		if err := l.spend(c, l.users, user, price.tokens); err != nil {
 			return err
 		}
 	}
+
 	if price.row {
 		return take(c, l.rows, user+" "+c.FullPath(), 1)
 	}
+
 	return nil
 }
 
@@ -233,12 +248,18 @@ func (l *limits) visit(c *gin.Context) error {
 func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
+
 		return &limits{
-			orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
+			orders:    unlimited,
+			entries:   unlimited,
+			polls:     unlimited,
+			exports:   unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
+
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
+
 	return &limits{
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, now, nil)),
 		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, now, nil)),

@@ -19,10 +19,12 @@ func localHosts(c *gin.Context) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
+
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil && strings.Contains(host, ".") && !strings.HasSuffix(host, ".localhost") {
 		return domain.ErrForeignHost
 	}
+
 	return nil
 }

@@ -26,23 +26,30 @@ type meHandler struct {
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
 // redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
 func (h *meHandler) erase(c *gin.Context) error {
-	ctx, id := c.Request.Context(), caller(c)
-	switch staff, err := h.auth.auth.HasRole(ctx, id); {
-	case err != nil:
+	ctx := c.Request.Context()
+	id := caller(c)
+
+	staff, err := h.auth.auth.HasRole(ctx, id)
+	if err != nil {
 		return err
-	case staff:
+	}
+	if staff {
 		return domain.ErrInvalidState
 	}
+
 	if err := h.orders.CancelUnpaid(ctx, id.UserID); err != nil {
 		return err
 	}
 	if err := h.auth.auth.Erase(ctx, id.UserID); err != nil {
 		return err
 	}
+
 	h.errors.security.record(c, eventErased)
+
 	if wantsCookie(c) {
 		h.auth.setCookie(c, refreshCookie, "", -1)
 	}
+
 	c.Status(http.StatusNoContent)
 	return nil
 }
@@ -116,6 +123,7 @@ func (h *meHandler) export(c *gin.Context) error {
 
 	c.Header("Content-Type", jsonType[0])
 	c.Header("Content-Disposition", `attachment; filename="seckill-data.json"`)
+
 	w := &exportWriter{c: c}
 	w.field("exported_at", domain.Moment(h.now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
@@ -128,10 +136,12 @@ func (h *meHandler) export(c *gin.Context) error {
 	writeArray(w, "idempotency_keys", h.keys(c, id.UserID))
 	writeArray(w, "waiting_rooms", h.places(c, id.UserID))
 	w.write([]byte("}\n"))
+
 	if w.err != nil {
 		h.errors.classify(c, w.err)
 		panic(http.ErrAbortHandler)
 	}
+
 	return nil
 }
 
@@ -159,7 +169,8 @@ func (w *exportWriter) value(v any) {
 func (w *exportWriter) name(name string) {
 	separator := byte(',')
 	if !w.begun {
-		separator, w.begun = '{', true
+		separator = '{'
+		w.begun = true
 	}
 	w.write(append(appendString([]byte{separator}, name), ':'))
 }
@@ -172,7 +183,9 @@ func (w *exportWriter) field(name string, v any) {
 // writeArray writes records as a JSON array.
 func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]) {
 	w.name(name)
-	separator := "["
+	w.write([]byte("["))
+
+	first := true
 	for r, err := range records {
 		if w.err == nil {
 			w.err = err
@@ -180,13 +193,14 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 		if w.err != nil {
 			return
 		}
-		w.write([]byte(separator))
+
+		if !first {
+			w.write([]byte(","))
+		}
 		w.value(r)
-		separator = ","
+		first = false
 	}
-	if separator == "[" {
-		w.write([]byte("["))
-	}
+
 	w.write([]byte("]"))
 }
 
@@ -195,6 +209,7 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 // next part, even if none of the records is in the file.
 func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
 	conn := http.NewResponseController(c.Writer)
+
 	return func(yield func(T, error) bool) {
 		for last := (*S)(nil); ; {
 			var page []S
@@ -208,16 +223,20 @@ func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error
 				yield(none, err)
 				return
 			}
-			_ = conn.SetWriteDeadline(time.Now().Add(fileWriteTimeout)) // without it, the limit of the server holds
+
+			// Without it, the limit of the server holds.
+			_ = conn.SetWriteDeadline(time.Now().Add(fileWriteTimeout))
 
 			for i := range page {
 				if !yield(convert(&page[i]), nil) {
 					return
 				}
 			}
+
 			if len(page) < domain.MaxPageSize {
 				return
 			}
+
 			last = &page[len(page)-1]
 		}
 	}
@@ -257,38 +276,50 @@ func (h *meHandler) factors(c *gin.Context, userID int64) iter.Seq2[exportedFact
 func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrder, error] {
 	var payments map[int64][]domain.Payment
 	var events map[int64][]domain.EventRecord
+
 	return pages(c, h.reads, func(last *domain.Order) ([]domain.Order, error) {
 		f := domain.OrderFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
 		}
+
 		orders, err := h.orders.List(c.Request.Context(), f)
 		if err != nil {
 			return nil, err
 		}
+
 		ids := make([]int64, len(orders))
 		for i := range orders {
 			ids[i] = orders[i].ID
 		}
+
 		if payments, err = h.personal.PaymentsOf(c.Request.Context(), ids); err != nil {
 			return nil, err
 		}
+
 		events, err = h.personal.EventsOf(c.Request.Context(), ids)
 		return orders, err
 	}, func(o *domain.Order) exportedOrder {
 		o.RedeemCode = ""
-		out := exportedOrder{orderOut: newOrderOut(o), Payments: []paymentOut{}, Events: []exportedEvent{}}
+
+		out := exportedOrder{
+			orderOut: newOrderOut(o),
+			Payments: []paymentOut{},
+			Events:   []exportedEvent{},
+		}
+
 		for _, p := range payments[o.ID] {
 			out.Payments = append(out.Payments, newPaymentOut(&p))
 		}
+
 		for _, e := range events[o.ID] {
 			out.Events = append(out.Events, exportedEvent{eventName(e.Type), e.CreatedAt, e.Status.String(), e.AnsweredAt})
 		}
+
 		return out
 	})
 }
 
-// actions returns what the user did, as the audit log has it.
 func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, error] {
 	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
 		f := domain.AuditFilter{ActorID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}

@@ -84,15 +84,18 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "seckill_http_requests_total", Help: "HTTP requests by route, method and status.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "seckill_http_request_seconds", Help: "Time until the answer, in seconds, by route and method.",
+			Name:    "seckill_http_request_seconds",
+			Help:    "Time until the answer, in seconds, by route and method.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"route", "method"}),
 	}
+
 	for _, c := range []prometheus.Collector{m.requests, m.seconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
 	}
+
 	return m, nil
 }
 
@@ -111,16 +114,20 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 		start := time.Now()
 		c.Next()
 		took := time.Since(start)
+
 		route := c.FullPath()
 		if route == "" {
 			route = "none"
 		}
+
 		method := knownMethod(c.Request.Method)
 		m.requests.WithLabelValues(route, method, statusText(c.Writer.Status())).Inc()
 		tracing.Observe(c.Request.Context(), m.seconds.WithLabelValues(route, method), took.Seconds())
+
 		if !e.log.Enabled(c.Request.Context(), slog.LevelDebug) {
 			return
 		}
+
 		e.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "request",
 			slog.String("method", method), slog.String("route", route), slog.Int("status", c.Writer.Status()),
 			slog.Duration("took", took), slog.String("request_id", requestIDOf(c)))

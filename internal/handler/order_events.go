@@ -15,7 +15,6 @@ type orderEventHandler struct {
 	cursors cursors
 }
 
-// eventBody is the body of the delivery of an event.
 type eventBody struct {
 	ID        ID        `json:"id"`
 	Type      string    `json:"type"`
@@ -24,7 +23,12 @@ type eventBody struct {
 }
 
 func newEventBody(e *domain.OrderEvent) eventBody {
-	return eventBody{ID: ID(e.ID), Type: eventName(e.Type), CreatedAt: e.CreatedAt, Data: newOrderOut(&e.Order)}
+	return eventBody{
+		ID:        ID(e.ID),
+		Type:      eventName(e.Type),
+		CreatedAt: e.CreatedAt,
+		Data:      newOrderOut(&e.Order),
+	}
 }
 
 // eventName returns the type of an event in the API.
@@ -33,7 +37,6 @@ func eventName(t domain.EventType) string { return "order." + string(t) }
 // EncodeEvent returns the body of the delivery of an event, as JSON.
 func EncodeEvent(e *domain.OrderEvent) ([]byte, error) { return json.Marshal(newEventBody(e)) }
 
-// orderEventOut is the JSON form of an event in the outbox.
 type orderEventOut struct {
 	ID           ID         `json:"id"`
 	Status       string     `json:"status"`
@@ -47,8 +50,14 @@ type orderEventOut struct {
 
 func newOrderEventOut(e *domain.OrderEvent) orderEventOut {
 	return orderEventOut{
-		ID: ID(e.ID), Status: e.Status.String(), Tries: e.Tries, NextTryAt: e.NextTryAt, AnsweredAt: e.AnsweredAt,
-		AnswerStatus: e.AnswerStatus, Answer: e.Answer, Payload: newEventBody(e),
+		ID:           ID(e.ID),
+		Status:       e.Status.String(),
+		Tries:        e.Tries,
+		NextTryAt:    e.NextTryAt,
+		AnsweredAt:   e.AnsweredAt,
+		AnswerStatus: e.AnswerStatus,
+		Answer:       e.Answer,
+		Payload:      newEventBody(e),
 	}
 }
 
@@ -57,20 +66,24 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	f := domain.EventFilter{Page: page.Page}
 	if f.OrderID, err = queryID(c, "order_id"); err != nil {
 		return err
 	}
+
 	if word := c.Query("status"); word != "" {
 		var ok bool
 		if f.Status, ok = domain.ParseEventStatus(word); !ok {
 			return domain.Invalid("status", "must be pending, delivered or failed")
 		}
 	}
+
 	events, err := h.events.OrderEvents(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }))
 }
 

@@ -18,15 +18,15 @@ type orderHandler struct {
 	cursors cursors
 }
 
-// orderOut is the JSON form of an order.
 type orderOut struct {
-	ID          ID         `json:"id"`
-	VoucherID   ID         `json:"voucher_id"`
-	UserID      ID         `json:"user_id"`
-	Status      string     `json:"status"`
-	Amount      int64      `json:"amount"`
-	Currency    string     `json:"currency"`
-	Title       string     `json:"title"` // this and the following four as bought
+	ID        ID     `json:"id"`
+	VoucherID ID     `json:"voucher_id"`
+	UserID    ID     `json:"user_id"`
+	Status    string `json:"status"`
+	Amount    int64  `json:"amount"`
+	Currency  string `json:"currency"`
+	// This and the following four as bought.
+	Title       string     `json:"title"`
 	SubTitle    string     `json:"sub_title,omitempty"`
 	Rules       string     `json:"rules,omitempty"`
 	ShopID      ID         `json:"shop_id"`
@@ -37,24 +37,44 @@ type orderOut struct {
 	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
 	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
 	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
-	Disputed    bool       `json:"disputed,omitempty"`    // the buyer's bank has taken back a payment
-	Reason      string     `json:"reason,omitempty"`      // of a failed order
-	RedeemCode  string     `json:"redeem_code,omitempty"` // of a paid order
-	Ahead       *int64     `json:"ahead,omitempty"`       // of a queued order
+	// Whether the buyer's bank has taken back a payment.
+	Disputed bool `json:"disputed,omitempty"`
+	// The reason of a failed order.
+	Reason string `json:"reason,omitempty"`
+	// Of a paid order.
+	RedeemCode string `json:"redeem_code,omitempty"`
+	// The ahead of a queued order.
+	Ahead *int64 `json:"ahead,omitempty"`
 }
 
 func newOrderOut(o *domain.Order) orderOut {
 	bought := o.Bought()
+
 	return orderOut{
-		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
-		Currency: o.Currency, Title: bought.Title, SubTitle: bought.SubTitle, Rules: bought.Rules, ShopID: ID(bought.ShopID),
-		ShopName: bought.ShopName, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
-		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt, Disputed: o.Disputed,
-		Reason: o.Reason, RedeemCode: o.RedeemCode, Ahead: o.Ahead,
+		ID:          ID(o.ID),
+		VoucherID:   ID(o.VoucherID),
+		UserID:      ID(o.UserID),
+		Status:      o.Status.String(),
+		Amount:      o.Amount,
+		Currency:    o.Currency,
+		Title:       bought.Title,
+		SubTitle:    bought.SubTitle,
+		Rules:       bought.Rules,
+		ShopID:      ID(bought.ShopID),
+		ShopName:    bought.ShopName,
+		CreatedAt:   o.CreatedAt,
+		ExpiresAt:   o.ExpiresAt,
+		PaidAt:      o.PaidAt,
+		RedeemedAt:  o.RedeemedAt,
+		CancelledAt: o.CancelledAt,
+		RefundedAt:  o.RefundedAt,
+		Disputed:    o.Disputed,
+		Reason:      o.Reason,
+		RedeemCode:  o.RedeemCode,
+		Ahead:       o.Ahead,
 	}
 }
 
-// locationOf returns the path of a created object.
 func locationOf(kind string, id int64) string {
 	return "/api/v1/" + kind + "/" + strconv.FormatInt(id, 10)
 }
@@ -64,25 +84,32 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	name, sum, _, err := requestKey(c)
 	if err != nil {
 		return err
 	}
+
 	var key *domain.RequestKey
 	if name != "" {
 		key = domain.NewRequestKey(name, sum)
 	}
+
 	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
 	if err != nil {
 		return err
 	}
+
 	if replayed {
 		c.Header(replayedHeader, "true")
 	}
+
 	c.Header("Location", locationOf("orders", o.ID))
+
 	if o.Status == domain.OrderQueued {
 		return writeQueued(c, o.ID)
 	}
+
 	return writeOrder(c, http.StatusCreated, &o)
 }
 
@@ -99,13 +126,16 @@ func preferredWait(c *gin.Context) time.Duration {
 			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
 				continue
 			}
+
 			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
 			if err != nil {
 				return 0
 			}
+
 			return time.Duration(min(n, maxWait)) * time.Second
 		}
 	}
+
 	return 0
 }
 
@@ -132,7 +162,6 @@ func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim) error {
 	})
 }
 
-// redeemCode marks the order that a redeem code belongs to as used.
 func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code string `json:"code"`
@@ -140,14 +169,15 @@ func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	o, err := h.orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}
+
 	return writeOrder(c, http.StatusOK, &o)
 }
 
-// undoRedeem takes back the redemption of an order.
 func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Reason string `json:"reason"`
@@ -160,7 +190,6 @@ func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim) error {
 	})
 }
 
-// undoRedeemCode takes back the redemption of the order that a redeem code belongs to.
 func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code   string `json:"code"`
@@ -172,10 +201,12 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 	if in.Code == "" {
 		return domain.UnknownCode("is required")
 	}
+
 	o, err := h.orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
 	if err != nil {
 		return err
 	}
+
 	return writeOrder(c, http.StatusOK, &o)
 }
 
@@ -200,6 +231,7 @@ func (h *orderHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	f := domain.OrderFilter{UserID: caller(c).UserID, Page: page.Page}
 	if s := c.Query("status"); s != "" {
 		var ok bool
@@ -207,9 +239,11 @@ func (h *orderHandler) list(c *gin.Context) error {
 			return domain.Invalid("status", "is not a status of an order")
 		}
 	}
+
 	orders, err := h.orders.List(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, newList(page, orders, newOrderOut, func(o *domain.Order) int64 { return o.ID }))
 }

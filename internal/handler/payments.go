@@ -14,7 +14,6 @@ import (
 
 type paymentHandler struct{ payments *service.Payments }
 
-// paymentOut is the JSON form of a payment.
 type paymentOut struct {
 	Provider    string    `json:"provider"`
 	ProviderRef string    `json:"provider_ref"`
@@ -28,12 +27,17 @@ type paymentOut struct {
 
 func newPaymentOut(p *domain.Payment) paymentOut {
 	return paymentOut{
-		Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency, Status: p.Status.String(),
-		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, CheckoutURL: p.CheckoutURL,
+		Provider:    p.Provider,
+		ProviderRef: p.Ref,
+		Amount:      p.Amount,
+		Currency:    p.Currency,
+		Status:      p.Status.String(),
+		CreatedAt:   p.CreatedAt,
+		UpdatedAt:   p.UpdatedAt,
+		CheckoutURL: p.CheckoutURL,
 	}
 }
 
-// adminPaymentOut is a payment in answers to admins.
 type adminPaymentOut struct {
 	paymentOut
 
@@ -45,7 +49,6 @@ func newAdminPaymentOut(p *domain.Payment) adminPaymentOut {
 	return adminPaymentOut{newPaymentOut(p), p.RefundTries, p.RefundError}
 }
 
-// paidOut is the JSON form of an order and its current payment.
 type paidOut struct {
 	Order   orderOut   `json:"order"`
 	Payment paymentOut `json:"payment"`
@@ -56,16 +59,19 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim) error {
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Provider string `json:"provider"`
 	}
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
+
 	o, p, err := h.payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), newPaymentOut(&p)})
 }
 
@@ -78,14 +84,17 @@ func (h *paymentHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	payments, err := h.payments.List(c.Request.Context(), caller(c).UserID, id)
 	if err != nil {
 		return err
 	}
+
 	out := list[paymentOut]{Items: make([]paymentOut, len(payments))}
 	for i := range payments {
 		out.Items[i] = newPaymentOut(&payments[i])
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 
@@ -95,9 +104,12 @@ func (h *paymentHandler) webhook(c *gin.Context) error {
 	if err != nil {
 		return bindError(err)
 	}
+
 	settled, err := h.payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment)) // the provider gets no data of the order
+
+	// The provider gets no data of the order.
+	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment))
 }

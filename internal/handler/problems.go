@@ -18,20 +18,24 @@ const problemsPath = "/problems/"
 
 // Problem explains a code of the API in English and Chinese: what it means and how a client handles it.
 type Problem struct {
-	Code          string
-	Status        int
-	Title         string // as in answers of the API
+	Code   string
+	Status int
+	// As in answers of the API.
+	Title         string
 	TitleZH       string
 	Means, Do     string
 	MeansZH, DoZH string
-	Example       string   // an indented JSON body
-	RetryAfter    bool     // answers carry the header Retry-After
-	Routes        []string // operations that return the code, such as "POST /api/v1/vouchers/{id}/orders"
+	// An indented JSON body.
+	Example string
+	// Whether answers have the header Retry-After.
+	RetryAfter bool
+	// Operations that return the code, such as "POST /api/v1/vouchers/{id}/orders".
+	Routes []string
 }
 
-// explanation is the text of the page about an error's code.
 type explanation struct {
-	err           error // an error with the code
+	// An error with the code.
+	err           error
 	titleZH       string
 	means, do     string
 	meansZH, doZH string
@@ -198,6 +202,7 @@ func Problems() ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all := make([]Problem, len(explanations))
 	for i, x := range explanations {
 		p, retryAfter := problemOf(x.err)
@@ -206,11 +211,22 @@ func Problems() ([]Problem, error) {
 		if err := json.Indent(&example, appendProblem(nil, &p), "", "  "); err != nil {
 			return nil, err
 		}
+
 		all[i] = Problem{
-			Code: p.Code, Status: p.Status, Title: p.Title, TitleZH: x.titleZH, Means: x.means, Do: x.do,
-			MeansZH: x.meansZH, DoZH: x.doZH, Example: example.String(), RetryAfter: retryAfter > 0, Routes: routes[p.Code],
+			Code:       p.Code,
+			Status:     p.Status,
+			Title:      p.Title,
+			TitleZH:    x.titleZH,
+			Means:      x.means,
+			Do:         x.do,
+			MeansZH:    x.meansZH,
+			DoZH:       x.doZH,
+			Example:    example.String(),
+			RetryAfter: retryAfter > 0,
+			Routes:     routes[p.Code],
 		}
 	}
+
 	return all, nil
 }
 
@@ -246,30 +262,36 @@ func routesByCode(text []byte) (map[string][]string, error) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("openapi.json: %w", err)
 	}
+
 	routes := map[string][]string{}
 	for path, item := range doc.Paths {
 		for method, raw := range item {
 			if method == "parameters" {
 				continue
 			}
+
 			var op struct{ Responses map[string]docResponse }
 			if err := json.Unmarshal(raw, &op); err != nil {
 				return nil, fmt.Errorf("openapi.json: %s %s: %w", method, path, err)
 			}
+
 			for _, r := range op.Responses {
 				if name, ok := strings.CutPrefix(r.Ref, "#/components/responses/"); ok {
 					r = doc.Components.Responses[name]
 				}
+
 				codes, err := doc.codes(r.Content["application/problem+json"].Schema)
 				if err != nil {
 					return nil, err
 				}
+
 				for _, code := range codes {
 					routes[code] = append(routes[code], strings.ToUpper(method)+" "+path)
 				}
 			}
 		}
 	}
+
 	for _, list := range routes {
 		slices.SortFunc(list, func(a, b string) int {
 			methodA, pathA, _ := strings.Cut(a, " ")
@@ -277,6 +299,7 @@ func routesByCode(text []byte) (map[string][]string, error) {
 			return strings.Compare(pathA+" "+methodA, pathB+" "+methodB)
 		})
 	}
+
 	return routes, nil
 }
 
@@ -288,6 +311,7 @@ func (d *document) codes(s docSchema) ([]string, error) {
 			return nil, fmt.Errorf("openapi.json: %s: %w", name, err)
 		}
 	}
+
 	codes := s.Properties.Code.Enum
 	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
 		more, err := d.codes(one)
@@ -296,5 +320,6 @@ func (d *document) codes(s docSchema) ([]string, error) {
 		}
 		codes = append(codes, more...)
 	}
+
 	return codes, nil
 }

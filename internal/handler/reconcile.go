@@ -12,7 +12,6 @@ import (
 
 type reconcileHandler struct{ reconciler *reconcile.Reconciler }
 
-// reconcileOut is the body of the answers of both routes.
 type reconcileOut struct {
 	Reports []reportOut `json:"reports"`
 	LeftOut int64       `json:"left_out"`
@@ -26,13 +25,14 @@ type reportOut struct {
 }
 
 type findingOut struct {
-	Kind       string      `json:"kind"`
-	Detail     string      `json:"detail"`
-	Count      int64       `json:"count"`
-	Orders     []heldOrder `json:"orders"`
-	OldestAt   *time.Time  `json:"oldest_at"` // null if the finding is not about orders
-	Repairable bool        `json:"repairable"`
-	Repaired   bool        `json:"repaired"`
+	Kind   string      `json:"kind"`
+	Detail string      `json:"detail"`
+	Count  int64       `json:"count"`
+	Orders []heldOrder `json:"orders"`
+	// Null if the finding is not about orders.
+	OldestAt   *time.Time `json:"oldest_at"`
+	Repairable bool       `json:"repairable"`
+	Repaired   bool       `json:"repaired"`
 }
 
 type heldOrder struct {
@@ -44,27 +44,40 @@ func newReconcileOut(all reconcile.Reconciliation) reconcileOut {
 	out := reconcileOut{Reports: make([]reportOut, len(all.Reports)), LeftOut: all.LeftOut}
 	for i, r := range all.Reports {
 		report := reportOut{
-			VoucherID: ID(r.VoucherID), CheckedAt: domain.Moment(r.CheckedAt), Busy: r.Busy, Findings: make([]findingOut, len(r.Findings)),
+			VoucherID: ID(r.VoucherID),
+			CheckedAt: domain.Moment(r.CheckedAt),
+			Busy:      r.Busy,
+			Findings:  make([]findingOut, len(r.Findings)),
 		}
+
 		for n, f := range r.Findings {
 			report.Findings[n] = newFindingOut(f)
 		}
+
 		out.Reports[i] = report
 	}
+
 	return out
 }
 
 func newFindingOut(f reconcile.Finding) findingOut {
 	out := findingOut{
-		Kind: string(f.Kind), Detail: f.Detail, Count: f.Count, Orders: make([]heldOrder, len(f.Orders)),
-		Repairable: f.Repairable, Repaired: f.Repaired,
+		Kind:       string(f.Kind),
+		Detail:     f.Detail,
+		Count:      f.Count,
+		Orders:     make([]heldOrder, len(f.Orders)),
+		Repairable: f.Repairable,
+		Repaired:   f.Repaired,
 	}
+
 	for i, h := range f.Orders {
 		out.Orders[i] = heldOrder{OrderID: ID(h.OrderID), UserID: ID(h.UserID)}
 	}
+
 	if !f.Oldest.IsZero() {
 		out.OldestAt = &f.Oldest
 	}
+
 	return out
 }
 

@@ -10,10 +10,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// rushHandler starts and shows load simulations. rush is nil outside demo mode.
 type rushHandler struct{ rush domain.Rusher }
 
-// rushOut is the JSON form of a load simulation.
 type rushOut struct {
 	State     domain.RushState `json:"state"`
 	VoucherID *ID              `json:"voucher_id,omitempty"`
@@ -29,16 +27,17 @@ type rushOut struct {
 	Detail    string           `json:"detail,omitempty"`
 }
 
-// verdictOut is the JSON form of the verdict on an invariant.
 type verdictOut struct {
-	ID     string `json:"id"`
-	Title  string `json:"title"`
-	OK     *bool  `json:"ok"` // null: could not be checked
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Null: could not be checked.
+	OK     *bool  `json:"ok"`
 	Detail string `json:"detail"`
 }
 
 func newVerdictsOut(verdicts []domain.Verdict) []verdictOut {
-	out := make([]verdictOut, len(verdicts)) // [] rather than null
+	// [] rather than null.
+	out := make([]verdictOut, len(verdicts))
 	for i, v := range verdicts {
 		out[i] = verdictOut(v)
 	}
@@ -50,20 +49,31 @@ func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microse
 
 func newRushOut(r *domain.Rush) rushOut {
 	out := rushOut{
-		State: r.State, Buyers: r.Buyers, Stock: r.Stock, Answered: r.Answered, Orders: r.Orders, Took: milliseconds(r.Took),
-		P50: milliseconds(r.P50), P99: milliseconds(r.P99), Outcomes: r.Outcomes, Verdicts: newVerdictsOut(r.Verdicts),
-		Detail: r.Detail,
+		State:    r.State,
+		Buyers:   r.Buyers,
+		Stock:    r.Stock,
+		Answered: r.Answered,
+		Orders:   r.Orders,
+		Took:     milliseconds(r.Took),
+		P50:      milliseconds(r.P50),
+		P99:      milliseconds(r.P99),
+		Outcomes: r.Outcomes,
+		Verdicts: newVerdictsOut(r.Verdicts),
+		Detail:   r.Detail,
 	}
+
 	if r.VoucherID != 0 {
 		out.VoucherID = (*ID)(&r.VoucherID)
 	}
-	if out.Outcomes == nil { // {} rather than null
+
+	// {} rather than null.
+	if out.Outcomes == nil {
 		out.Outcomes = map[string]int{}
 	}
+
 	return out
 }
 
-// requireDemo rejects requests outside demo mode.
 func (h *rushHandler) requireDemo(*gin.Context) error {
 	if h.rush == nil {
 		return domain.ErrNoDemo
@@ -79,13 +89,16 @@ func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	if err := domain.CheckRush(in.Buyers, in.Stock); err != nil {
 		return err
 	}
+
 	r, err := h.rush.Start(c.Request.Context(), claim, caller(c).UserID, in.Buyers, in.Stock)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusAccepted, newRushOut(&r))
 }
 

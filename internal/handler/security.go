@@ -14,7 +14,6 @@ import (
 	"seckill/internal/domain"
 )
 
-// securityEvent is something that an operator counts to detect an attack. docs/security.md describes each.
 type securityEvent string
 
 const (
@@ -42,8 +41,13 @@ var securityEvents = []securityEvent{
 
 // loginRoutes are the routes whose rate limits protect logins.
 var loginRoutes = map[string]bool{
-	"/api/v1/auth/code": true, "/api/v1/auth/login": true, "/api/v1/auth/refresh": true,
-	"/user/code": true, "/user/login": true, "/api/user/code": true, "/api/user/login": true,
+	"/api/v1/auth/code":    true,
+	"/api/v1/auth/login":   true,
+	"/api/v1/auth/refresh": true,
+	"/user/code":           true,
+	"/user/login":          true,
+	"/api/user/code":       true,
+	"/api/user/login":      true,
 }
 
 // eventOf returns the security event of a refused request, or "" if the refusal is none. This is the one place that
@@ -78,6 +82,7 @@ func eventOf(c *gin.Context, err error) securityEvent {
 	case errors.Is(err, domain.ErrUnknownCode):
 		return eventUnknownCode
 	}
+
 	return ""
 }
 
@@ -97,15 +102,19 @@ const (
 
 func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, error) {
 	s := &securityLog{
-		log: log, lines: map[securityEvent]*rate.Limiter{},
+		log:   log,
+		lines: map[securityEvent]*rate.Limiter{},
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_security_events_total", Help: "Security events; see docs/security.md.",
 		}, []string{"event"}),
 	}
-	for _, e := range securityEvents { // otherwise a counter first appears with the value 1, and rate() misses it
+
+	// Otherwise a counter first appears with the value 1, and rate() misses it.
+	for _, e := range securityEvents {
 		s.counts.WithLabelValues(string(e))
 		s.lines[e] = rate.NewLimiter(securityLineRate, securityLineBurst)
 	}
+
 	return s, reg.Register(s.counts)
 }
 
@@ -125,15 +134,18 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 	if !s.lines[e].Allow() {
 		return
 	}
+
 	attrs := []any{
 		"event", string(e), "network", auth.Network(address(c)), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
 	}
+
 	if id, ok := identityOf(c); ok {
 		attrs = append(attrs, "user_id", id.UserID)
 	}
 	if phone := c.GetString(loginPhoneKey); phone != "" {
 		attrs = append(attrs, "phone", domain.MaskPhone(phone))
 	}
+
 	s.log.Info("security", attrs...)
 }
 

@@ -19,7 +19,6 @@ type shopHandler struct {
 	answers *answerCache[shopKey]
 }
 
-// shopKey is the cache key of an answer: one shop, or a page of the list.
 type shopKey struct {
 	id   int64
 	page domain.Page
@@ -29,7 +28,6 @@ func newShopHandler(cfg Config, cursors cursors, visit func(*gin.Context) error)
 	return &shopHandler{cfg.Shops, cfg.Now, cursors, newAnswerCache[shopKey](answerTimeout, visit, cfg.Now)}
 }
 
-// shopOut is the JSON form of a shop.
 type shopOut struct {
 	ID        ID        `json:"id"`
 	Name      string    `json:"name"`
@@ -43,8 +41,14 @@ type shopOut struct {
 
 func newShopOut(s *domain.Shop) shopOut {
 	return shopOut{
-		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Area: s.Area, Address: s.Address, OpenHours: s.OpenHours,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		ID:        ID(s.ID),
+		Name:      s.Name,
+		TypeID:    ID(s.TypeID),
+		Area:      s.Area,
+		Address:   s.Address,
+		OpenHours: s.OpenHours,
+		CreatedAt: s.CreatedAt,
+		UpdatedAt: s.UpdatedAt,
 	}
 }
 
@@ -53,6 +57,7 @@ func (h *shopHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (*snapshot, error) {
 		s, err := h.store.Shop(ctx, id)
 		if err != nil {
@@ -67,6 +72,7 @@ func (h *shopHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (*snapshot, error) {
 		shops, err := h.store.Shops(ctx, page.Page)
 		if err != nil {
@@ -76,7 +82,6 @@ func (h *shopHandler) list(c *gin.Context) error {
 	})
 }
 
-// encodeSnapshot returns the snapshot of a value without server_time.
 func encodeSnapshot(v any) (*snapshot, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -85,7 +90,6 @@ func encodeSnapshot(v any) (*snapshot, error) {
 	return newSnapshot(part{piece: newPiece(body)}), nil
 }
 
-// shopFields is the body that creates or changes a shop.
 type shopFields struct {
 	Name      *string `json:"name"`
 	TypeID    *ID     `json:"type_id"`
@@ -95,7 +99,13 @@ type shopFields struct {
 }
 
 func (f shopFields) fields() domain.ShopFields {
-	return domain.ShopFields{Name: f.Name, TypeID: (*int64)(f.TypeID), Area: f.Area, Address: f.Address, OpenHours: f.OpenHours}
+	return domain.ShopFields{
+		Name:      f.Name,
+		TypeID:    (*int64)(f.TypeID),
+		Area:      f.Area,
+		Address:   f.Address,
+		OpenHours: f.OpenHours,
+	}
 }
 
 func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
@@ -103,13 +113,16 @@ func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	s, err := domain.NewShop(in.fields(), domain.Moment(h.now()))
 	if err != nil {
 		return err
 	}
+
 	if err := h.store.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
 		return err
 	}
+
 	h.answers.forget()
 	c.Header("Location", locationOf("shops", s.ID))
 	return writeJSON(c, http.StatusCreated, newShopOut(&s))
@@ -120,14 +133,17 @@ func (h *shopHandler) change(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var in shopFields
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	s, err := h.store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.now()), in.fields().Apply)
 	if err != nil {
 		return err
 	}
+
 	h.answers.forget()
 	return writeJSON(c, http.StatusOK, newShopOut(&s))
 }

@@ -21,14 +21,17 @@ import (
 // revalidate them. A max-age would save more requests, but caches would return an old server_time, which buyers use for
 // the countdown.
 type snapshot struct {
-	parts []part // server_time stands between two of them
+	// server_time stands between two of them.
+	parts []part
 	size  int
 	etag  []string
 
-	mu         sync.Mutex
-	compressed []byte // an answer as gzip
+	mu sync.Mutex
+	// An answer as gzip.
+	compressed []byte
 	length     []string
-	asOf       time.Time // the server_time in compressed
+	// The server_time in compressed.
+	asOf time.Time
 }
 
 // part is a part of an answer: lead, which is not compressed, and then piece, which only the last part may lack.
@@ -65,6 +68,7 @@ func newSnapshot(parts ...part) *snapshot {
 			d.size += len(p.piece.json)
 		}
 	}
+
 	hash := sha256.Sum256(hashed)
 	d.etag = []string{`W/"` + hex.EncodeToString(hash[:12]) + `"`}
 	return d
@@ -78,24 +82,32 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // write writes the snapshot as of now, or 304 if the client has it.
 func (d *snapshot) write(c *gin.Context, now time.Time) {
 	h := c.Writer.Header()
-	h["Etag"], h["Cache-Control"], h["Vary"] = d.etag, noCache, varyOnZip
+	h["Etag"] = d.etag
+	h["Cache-Control"] = noCache
+	h["Vary"] = varyOnZip
 	h[serverTimeHeader] = []string{now.Format(time.RFC3339Nano)}
+
 	if d.matches(c.Request.Header["If-None-Match"]) {
 		c.Status(http.StatusNotModified)
 		c.Writer.WriteHeaderNow()
 		return
 	}
+
 	if d.size >= minCompressed && acceptsGzip(c.Request.Header["Accept-Encoding"]) {
 		body, length := d.compress(now)
-		h["Content-Encoding"], h["Content-Length"] = gzipped, length
+		h["Content-Encoding"] = gzipped
+		h["Content-Length"] = length
 		writeBody(c, http.StatusOK, jsonType, body)
 		return
 	}
+
 	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // by New
 	*buf = d.appendTo((*buf)[:0], now)
-	if len(*buf) >= minCompressed { // net/http sets the length of short bodies itself
+	// The server sets the length of short bodies itself.
+	if len(*buf) >= minCompressed {
 		h["Content-Length"] = []string{strconv.Itoa(len(*buf))}
 	}
+
 	writeBody(c, http.StatusOK, jsonType, *buf)
 	buffers.Put(buf)
 }
@@ -106,19 +118,22 @@ func (d *snapshot) appendTo(b []byte, now time.Time) []byte {
 		if i > 0 {
 			b = now.AppendFormat(b, time.RFC3339Nano)
 		}
+
 		b = append(b, p.lead...)
 		if p.piece != nil {
 			b = append(b, p.piece.json...)
 		}
 	}
+
 	return b
 }
 
 // compress returns the snapshot as gzip, with a server_time that is at most compressedTTL older than now.
-func (d *snapshot) compress(now time.Time) (body []byte, length []string) {
+func (d *snapshot) compress(now time.Time) ([]byte, []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if age := now.Sub(d.asOf); d.compressed == nil || age < 0 || age > compressedTTL {
+	age := now.Sub(d.asOf)
+	if d.compressed == nil || age < 0 || age > compressedTTL {
 		d.compressed = d.appendGzip(make([]byte, 0, d.size/2), now)
 		d.asOf = now
 		d.length = []string{strconv.Itoa(len(d.compressed))}
@@ -151,6 +166,7 @@ func acceptsGzip(headers []string) bool {
 			return strings.Trim(value, "0. ") != "" || q == ""
 		}
 	}
+
 	return false
 }
 

@@ -28,16 +28,23 @@ import (
 //
 // Requests of buyers are refused and not recorded.
 type staff struct {
-	auth   *auth.Service
-	audit  domain.AuditStore
-	log    *slog.Logger
-	now    func() time.Time
-	reads  recentReads
-	failed rate.Sometimes // limits the log of requests that cannot be recorded
+	auth  *auth.Service
+	audit domain.AuditStore
+	log   *slog.Logger
+	now   func() time.Time
+	reads recentReads
+	// Limits the log of requests that cannot be recorded.
+	failed rate.Sometimes
 }
 
 func newStaff(cfg Config) *staff {
-	return &staff{auth: cfg.Auth, audit: cfg.AuditLog, log: cfg.Log, now: cfg.Now, failed: rate.Sometimes{Interval: time.Second}}
+	return &staff{
+		auth:   cfg.Auth,
+		audit:  cfg.AuditLog,
+		log:    cfg.Log,
+		now:    cfg.Now,
+		failed: rate.Sometimes{Interval: time.Second},
+	}
 }
 
 // require returns a middleware for routes that need the permission p. authenticate stores the caller's identity; fail
@@ -51,11 +58,16 @@ func (s *staff) require(
 			fail(c, err)
 			return
 		}
+
 		needed := p
-		if p == domain.MayRead && c.Request.URL.Query().Has("phone") { // a search by phone number
+
+		// A search by phone number.
+		if p == domain.MayRead && c.Request.URL.Query().Has("phone") {
 			needed = domain.MaySeePhones
 		}
+
 		r := s.request(c, caller(c).UserID, role)
+
 		switch {
 		case !role.May(needed):
 			fail(c, domain.ErrForbidden)
@@ -87,15 +99,19 @@ func (s *staff) reveal(
 		fail(c, cmp.Or(denied, err))
 		return
 	}
+
 	r := s.request(c, caller(c).UserID, role)
+
 	if role.May(p) {
 		err = answer()
 	} else {
 		err = cmp.Or(denied, domain.ErrForbidden)
 	}
+
 	if err != nil {
 		fail(c, err)
 	}
+
 	s.recordRead(c, r)
 }
 
@@ -105,10 +121,12 @@ func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) erro
 	if err := authenticate(c); err != nil {
 		return "", err
 	}
+
 	id := caller(c)
 	if !id.Role.OnStaff() {
 		return "", domain.ErrForbidden
 	}
+
 	role, err := s.auth.CurrentRole(c.Request.Context(), id)
 	if err != nil {
 		return "", err
@@ -116,6 +134,7 @@ func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) erro
 	if !role.OnStaff() {
 		return "", domain.ErrForbidden
 	}
+
 	id.Role = role
 	c.Set(identityKey, id)
 	return role, nil
@@ -125,6 +144,7 @@ func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) erro
 // ones do not use up the login code, so only the first of a user in each minute is recorded.
 func (s *staff) login(c *gin.Context, u domain.User, err error) {
 	r := s.request(c, u.ID, u.Role)
+
 	switch {
 	case err == nil && u.Role.OnStaff():
 		r.Status = http.StatusOK
@@ -138,14 +158,21 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 	default:
 		return
 	}
+
 	s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
 }
 
 // request describes a request whose answer is not known yet.
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
 	return domain.AdminRequest{
-		At: domain.Moment(s.now()), UserID: user, Role: role, Method: c.Request.Method, Route: c.FullPath(), Target: domain.AuditTarget(c.Param("id")),
-		RequestID: requestIDOf(c), Network: auth.Network(address(c)),
+		At:        domain.Moment(s.now()),
+		UserID:    user,
+		Role:      role,
+		Method:    c.Request.Method,
+		Route:     c.FullPath(),
+		Target:    domain.AuditTarget(c.Param("id")),
+		RequestID: requestIDOf(c),
+		Network:   auth.Network(address(c)),
 	}
 }
 
@@ -193,12 +220,16 @@ func (r *recentReads) first(a domain.AdminRequest) bool {
 	k := readKey{a.UserID, a.Method, a.Route, a.Target, a.Status}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if minute := a.At.Unix() / 60; minute != r.minute || len(r.seen) >= maxRecentReads {
-		r.minute, r.seen = minute, map[readKey]bool{}
+		r.minute = minute
+		r.seen = map[readKey]bool{}
 	}
+
 	if r.seen[k] {
 		return false
 	}
+
 	r.seen[k] = true
 	return true
 }

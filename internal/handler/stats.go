@@ -18,7 +18,6 @@ import (
 	"seckill/internal/salestats"
 )
 
-// statsHandler serves the live statistics of a sale, summed over all instances.
 type statsHandler struct {
 	auth        *auth.Service
 	monitor     *salestats.Monitor
@@ -27,21 +26,21 @@ type statsHandler struct {
 	entries     *entry.Service
 }
 
-// statsOut is the JSON form of a sale's statistics.
 type statsOut struct {
-	Voucher    voucherOut       `json:"voucher"`
-	At         time.Time        `json:"at"`
-	Lane       string           `json:"lane"`
-	Instances  int              `json:"instances"`
-	Stock      statsStock       `json:"stock"`
-	Orders     map[string]int64 `json:"orders"`
-	Figures    *statsFigures    `json:"figures"`
-	Queue      *statsQueue      `json:"queue"`
-	Room       *statsRoom       `json:"room,omitempty"` // only of a sale with a waiting room
-	Invariants []verdictOut     `json:"invariants"`
-	CheckedAt  *time.Time       `json:"checked_at"`
-	Totals     statsTotals      `json:"totals"`
-	Seconds    []statsSecond    `json:"seconds"`
+	Voucher   voucherOut       `json:"voucher"`
+	At        time.Time        `json:"at"`
+	Lane      string           `json:"lane"`
+	Instances int              `json:"instances"`
+	Stock     statsStock       `json:"stock"`
+	Orders    map[string]int64 `json:"orders"`
+	Figures   *statsFigures    `json:"figures"`
+	Queue     *statsQueue      `json:"queue"`
+	// Only of a sale with a waiting room.
+	Room       *statsRoom    `json:"room,omitempty"`
+	Invariants []verdictOut  `json:"invariants"`
+	CheckedAt  *time.Time    `json:"checked_at"`
+	Totals     statsTotals   `json:"totals"`
+	Seconds    []statsSecond `json:"seconds"`
 }
 
 type statsStock struct {
@@ -53,15 +52,17 @@ type statsStock struct {
 
 // statsFigures are the results of a sale. Amounts are in cents.
 type statsFigures struct {
-	Orders         int64   `json:"orders"`
-	Paid           int64   `json:"paid"`
-	Unpaid         int64   `json:"unpaid"`
-	Refunded       int64   `json:"refunded"`
-	Revenue        int64   `json:"revenue"`
-	RefundedAmount int64   `json:"refunded_amount"`
-	Conversion     float64 `json:"conversion"` // paid orders per order
+	Orders         int64 `json:"orders"`
+	Paid           int64 `json:"paid"`
+	Unpaid         int64 `json:"unpaid"`
+	Refunded       int64 `json:"refunded"`
+	Revenue        int64 `json:"revenue"`
+	RefundedAmount int64 `json:"refunded_amount"`
+	// Paid orders per order.
+	Conversion float64 `json:"conversion"`
 
-	Curve []statsSold `json:"curve,omitempty"` // absent in streams
+	// Absent in streams.
+	Curve []statsSold `json:"curve,omitempty"`
 }
 
 type statsSold struct {
@@ -72,14 +73,22 @@ type statsSold struct {
 
 func newStatsFigures(f *salestats.Figures) *statsFigures {
 	out := &statsFigures{
-		Orders: f.Orders, Paid: f.Paid, Unpaid: f.Unpaid, Refunded: f.Refunded, Revenue: f.Revenue, RefundedAmount: f.RefundedAmount,
+		Orders:         f.Orders,
+		Paid:           f.Paid,
+		Unpaid:         f.Unpaid,
+		Refunded:       f.Refunded,
+		Revenue:        f.Revenue,
+		RefundedAmount: f.RefundedAmount,
 	}
+
 	if f.Orders > 0 {
 		out.Conversion = math.Round(float64(f.Paid)/float64(f.Orders)*1e4) / 1e4
 	}
+
 	for _, s := range f.Curve {
 		out.Curve = append(out.Curve, statsSold(s))
 	}
+
 	return out
 }
 
@@ -127,45 +136,67 @@ type statsSecond struct {
 
 func newStatsCounts(s *salestats.Second) statsCounts {
 	c := statsCounts{
-		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: milliseconds(s.P50), P99: milliseconds(s.P99),
+		Outcomes:  s.Answers,
+		Settled:   s.Settled,
+		Batches:   s.Batches,
+		BatchRows: s.Rows,
+		P50:       milliseconds(s.P50),
+		P99:       milliseconds(s.P99),
 	}
-	if c.Outcomes == nil { // {} rather than null
+
+	// {} rather than null.
+	if c.Outcomes == nil {
 		c.Outcomes = map[string]uint64{}
 	}
 	if c.Settled == nil {
 		c.Settled = map[string]uint64{}
 	}
+
 	return c
 }
 
 func (h *statsHandler) out(s *salestats.SaleStats, room *entry.Stats) statsOut {
 	sale := s.Voucher.Sale
 	out := statsOut{
-		Voucher: h.vouchers.out(&s.Voucher), At: s.At, Lane: s.Lane, Instances: s.Instances,
-		Stock:      statsStock{Initial: sale.InitialStock, Added: s.Added, Database: sale.Stock, Gate: s.Gate},
+		Voucher:   h.vouchers.out(&s.Voucher),
+		At:        s.At,
+		Lane:      s.Lane,
+		Instances: s.Instances,
+		Stock: statsStock{
+			Initial:  sale.InitialStock,
+			Added:    s.Added,
+			Database: sale.Stock,
+			Gate:     s.Gate,
+		},
 		Orders:     map[string]int64{},
 		Invariants: newVerdictsOut(s.Invariants),
 		Totals:     statsTotals{s.Totals.At, newStatsCounts(&s.Totals)},
 		Seconds:    make([]statsSecond, len(s.Seconds)),
 	}
+
 	if q := s.Queue; q != nil {
 		out.Queue = &statsQueue{q.Unsettled, math.Round(q.Oldest.Seconds()*1000) / 1000, q.DeadLetters}
 	}
+
 	if room != nil {
 		out.Room = &statsRoom{
 			room.Lobby, room.Waiting, room.Present, room.Admitted, room.Outstanding, room.Used, room.Left, sale.Entry.Rate, sale.Entry.Paused,
 		}
 	}
+
 	if !s.CheckedAt.IsZero() {
-		out.CheckedAt, out.Figures = &s.CheckedAt, newStatsFigures(&s.Figures)
+		out.CheckedAt = &s.CheckedAt
+		out.Figures = newStatsFigures(&s.Figures)
 		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
 			out.Orders[status.String()] = s.Orders[status]
 		}
 	}
+
 	for i := range s.Seconds {
 		second := &s.Seconds[i]
 		out.Seconds[i] = statsSecond{second.At, newStatsCounts(second), second.Level.Stock, second.Level.Gate, second.Level.Lag}
 	}
+
 	return out
 }
 
@@ -201,30 +232,40 @@ func (h *statsHandler) events(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sub, err := h.subscribers.Subscribe(caller(c).UserID, id)
 	if err != nil {
 		return err
 	}
-	s := &statsStream{h: h, sub: sub, id: id, admin: caller(c)}
+
+	s := &statsStream{
+		h:     h,
+		sub:   sub,
+		id:    id,
+		admin: caller(c),
+	}
+
 	streaming := false
 	defer func() {
 		if !streaming {
 			h.subscribers.Unsubscribe(sub)
 		}
 	}()
+
 	stats, err := s.load()
 	if err != nil {
 		return err
 	}
+
 	if s.stream, err = openStream(c, h.auth); err != nil {
 		return err
 	}
+
 	streaming = true
 	go s.run(stats)
 	return nil
 }
 
-// statsStream is one stream of a sale.
 type statsStream struct {
 	*stream
 
@@ -232,8 +273,10 @@ type statsStream struct {
 	sub   *salestats.Subscription
 	id    int64
 	admin auth.Identity
-	sent  time.Time // the last second in an event
-	event int64     // the last event's id
+	// The last second in an event.
+	sent time.Time
+	// The last event's id.
+	event int64
 }
 
 // load returns the statistics with the seconds that are not sent yet. Further errors: ErrForbidden and
@@ -244,13 +287,16 @@ func (s *statsStream) load() (statsOut, error) {
 		if err != nil {
 			return statsOut{}, err
 		}
+
 		if stats.Figures != nil {
 			stats.Figures.Curve = nil
 		}
+
 		role, err := s.h.auth.CurrentRole(ctx, s.admin)
 		if err == nil && !role.May(domain.MayRead) {
 			err = domain.ErrForbidden
 		}
+
 		return stats, err
 	})
 }
@@ -260,11 +306,13 @@ func (s *statsStream) load() (statsOut, error) {
 func (s *statsStream) run(stats statsOut) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
+
 	for s.send(&stats) {
 		for {
 			if !s.wait(s.sub, nil) {
 				return
 			}
+
 			var err error
 			if stats, err = s.load(); err == nil {
 				break
@@ -278,18 +326,25 @@ func (s *statsStream) run(stats statsOut) {
 
 // send writes an event whose id is the Unix time of its last second. It returns false if the write fails.
 func (s *statsStream) send(stats *statsOut) bool {
-	at := stats.At.Unix() - 2 // a second that is certainly over
+	// A second that is certainly over.
+	at := stats.At.Unix() - 2
 	if n := len(stats.Seconds); n > 0 {
 		s.sent = stats.Seconds[n-1].At
 		at = s.sent.Unix()
 	}
-	s.event = max(s.event+1, at) // ids grow even if the clock is set back
+
+	// Ids grow even if the clock is set back.
+	s.event = max(s.event+1, at)
 	data, err := json.Marshal(stats)
-	if err != nil { // cannot happen for this type
+	// Cannot happen for this type.
+	if err != nil {
 		return false
 	}
+
 	b := bytes.NewBufferString("event: stats\nid: " + strconv.FormatInt(s.event, 10) + "\ndata: ")
-	b.Write(data) // a single line
+
+	// A single line.
+	b.Write(data)
 	b.WriteString("\n\n")
 	return s.write(b.Bytes())
 }

@@ -38,9 +38,11 @@ var reauthenticate = []byte("event: reauth\ndata: {}\n\n")
 // its connection, because net/http keeps two goroutines and ten kilobytes of buffers per request, and thousands of
 // streams are open at once. It ends with the access token of its request.
 type stream struct {
-	conn    net.Conn
-	gone    chan struct{} // closed when the connection is
-	ticker  *time.Ticker  // of the heartbeat
+	conn net.Conn
+	// Closed when the connection is.
+	gone chan struct{}
+	// The ticker of the heartbeat.
+	ticker  *time.Ticker
 	unwatch func()
 }
 
@@ -52,25 +54,40 @@ func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over the connection of a stream: %w", err)
 	}
+
 	s := &stream{conn: conn}
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Connection", "close")
-	header.Set("X-Accel-Buffering", "no") // otherwise nginx buffers the events
+
+	// Otherwise nginx buffers the events.
+	header.Set("X-Accel-Buffering", "no")
+
 	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(b) // cannot fail on a buffer
+
+	// Cannot fail on a buffer.
+	_ = header.Write(b)
 	b.WriteString("\r\n")
+
 	if !isHead(c) {
-		b.WriteString(comment) // so that the client can tell an idle stream from one that a proxy holds back
+		// So that the client can tell an idle stream from one that a proxy holds back.
+		b.WriteString(comment)
 	}
+
 	_ = s.conn.SetReadDeadline(time.Time{})
-	s.write(b.Bytes()) // the first event detects a closed connection
+
+	// The first event detects a closed connection.
+	s.write(b.Bytes())
+
 	if isHead(c) {
 		_ = s.conn.Close()
 	}
-	if s.unwatch, err = users.Watch(bearer(c), s.end); err != nil { // the token has ended since the request was authorized
+
+	// The token has ended since the request was authorized.
+	if s.unwatch, err = users.Watch(bearer(c), s.end); err != nil {
 		s.unwatch = func() {}
 		_ = s.conn.Close()
 	}
+
 	return s, nil
 }
 
@@ -85,12 +102,16 @@ func (s *stream) end(expired bool) {
 
 // start starts the heartbeat and the goroutine that detects a disconnected client. The returned function stops both and
 // closes the connection.
-func (s *stream) start() (stop func()) {
-	s.gone, s.ticker = make(chan struct{}), time.NewTicker(heartbeat)
+func (s *stream) start() func() {
+	s.gone = make(chan struct{})
+	s.ticker = time.NewTicker(heartbeat)
+
 	go func() {
-		_, _ = s.conn.Read(make([]byte, 1)) // the client sends nothing more, so Read returns at the end of the connection
+		// The client sends nothing more, so Read returns at the end of the connection.
+		_, _ = s.conn.Read(make([]byte, 1))
 		close(s.gone)
 	}()
+
 	return func() {
 		s.unwatch()
 		s.ticker.Stop()
@@ -135,14 +156,17 @@ func readDetached[T any](read func(context.Context) (T, error)) (value T, err er
 	go func() {
 		defer close(done)
 		defer func() {
-			if p := recover(); p != nil { // the recovery middleware covers the goroutine of the request only
+			// The recovery middleware covers the goroutine of the request only.
+			if p := recover(); p != nil {
 				err = fmt.Errorf("%w: %v\n%s", errReadPanicked, p, debug.Stack())
 			}
 		}()
+
 		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 		defer cancel()
 		value, err = read(ctx)
 	}()
+
 	<-done
 	return value, err
 }

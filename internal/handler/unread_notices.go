@@ -17,7 +17,6 @@ type unreadNoticeHandler struct {
 	cursors cursors
 }
 
-// unreadNoticeOut is the JSON form of an unread notice.
 type unreadNoticeOut struct {
 	ID         ID         `json:"id"`
 	Provider   string     `json:"provider"`
@@ -34,15 +33,25 @@ type unreadNoticeOut struct {
 
 func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 	out := unreadNoticeOut{
-		ID: ID(n.ID), Provider: n.Provider, Source: "notice", Ref: n.Notice.Ref, Reason: n.Reason,
-		Body: strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"), Times: n.Times, ReceivedAt: n.ReceivedAt, LastAt: n.LastAt, ClosedAt: n.ClosedAt,
+		ID:         ID(n.ID),
+		Provider:   n.Provider,
+		Source:     "notice",
+		Ref:        n.Notice.Ref,
+		Reason:     n.Reason,
+		Body:       strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
+		Times:      n.Times,
+		ReceivedAt: n.ReceivedAt,
+		LastAt:     n.LastAt,
+		ClosedAt:   n.ClosedAt,
 	}
+
 	if n.Notice.Queried {
 		out.Source = "query"
 	}
 	if n.Notice.OrderID != 0 {
 		out.OrderID = (*ID)(&n.Notice.OrderID)
 	}
+
 	return out
 }
 
@@ -51,7 +60,9 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	f := domain.NoticeFilter{Page: page.Page}
+
 	switch c.Query("state") {
 	case "":
 	case "open":
@@ -59,10 +70,12 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 	default:
 		return domain.Invalid("state", "must be open")
 	}
+
 	notices, err := h.notices.UnreadNotices(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }))
 }
 
@@ -71,21 +84,29 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim) error {
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Reason string `json:"reason"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	if err := domain.CheckReason(in.Reason); err != nil {
 		return err
 	}
+
 	err = h.notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
-		ID: id, Reason: in.Reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, At: domain.Moment(h.now()), Claim: claim,
+		ID:     id,
+		Reason: in.Reason,
+		By:     domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},
+		At:     domain.Moment(h.now()),
+		Claim:  claim,
 	})
 	if err != nil {
 		return err
 	}
+
 	c.Status(http.StatusNoContent)
 	return nil
 }

@@ -19,8 +19,10 @@ type voucherHandler struct {
 	shown    snapshots[shownKey, shownSource]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 	cursors  cursors
-	reveal   revealFunc               // answers requests for unpublished vouchers
-	visit    func(*gin.Context) error // limits the reads of the database by visitors
+	// Answers requests for unpublished vouchers.
+	reveal revealFunc
+	// Limits the reads of the database by visitors.
+	visit func(*gin.Context) error
 }
 
 // revealFunc is staff.reveal without the parameters that are the same for all vouchers.
@@ -30,8 +32,14 @@ func newVoucherHandler(
 	vouchers *service.Vouchers, drafts *service.Publishing, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
 ) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, drafts: drafts, now: now, cursors: cursors, reveal: reveal, visit: visit,
-		shown: newSnapshots[shownKey, shownSource](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
+		vouchers: vouchers,
+		drafts:   drafts,
+		now:      now,
+		cursors:  cursors,
+		reveal:   reveal,
+		visit:    visit,
+		shown:    newSnapshots[shownKey, shownSource](),
+		lists:    newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
 
@@ -51,31 +59,36 @@ type voucherOut struct {
 	ImageID      string           `json:"image_id,omitempty"`
 	ImageURL     string           `json:"image_url,omitempty"`
 	InitialStock *int64           `json:"initial_stock,omitempty"`
-	AddedStock   int64            `json:"added_stock,omitempty"` // by stock changes; negative if units were removed
-	Stock        *int64           `json:"stock,omitempty"`
-	BeginAt      *time.Time       `json:"begin_at,omitempty"`
-	EndAt        *time.Time       `json:"end_at,omitempty"`
-	LimitPerUser *int             `json:"limit_per_user,omitempty"`
-	Entry        *entryOut        `json:"entry,omitempty"`
-	PayTimeout   int64            `json:"pay_timeout,omitempty"` // seconds; absent if it is the server's default
-	UnpaidLimit  *int             `json:"unpaid_limit,omitempty"`
-	Segments     int              `json:"segments,omitempty"` // absent if it is 1
-	CreatedAt    time.Time        `json:"created_at"`
-	UpdatedAt    time.Time        `json:"updated_at"`
-	ServerTime   time.Time        `json:"server_time"`
+	// By stock changes; negative if units were removed.
+	AddedStock   int64      `json:"added_stock,omitempty"`
+	Stock        *int64     `json:"stock,omitempty"`
+	BeginAt      *time.Time `json:"begin_at,omitempty"`
+	EndAt        *time.Time `json:"end_at,omitempty"`
+	LimitPerUser *int       `json:"limit_per_user,omitempty"`
+	Entry        *entryOut  `json:"entry,omitempty"`
+	// Seconds; absent if it is the server's default.
+	PayTimeout  int64 `json:"pay_timeout,omitempty"`
+	UnpaidLimit *int  `json:"unpaid_limit,omitempty"`
+	// Absent if it is 1.
+	Segments   int       `json:"segments,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+	ServerTime time.Time `json:"server_time"`
 }
 
-// entryOut is the JSON form of how buyers are admitted to a sale.
 type entryOut struct {
-	Mode      string `json:"mode"`
-	Challenge string `json:"challenge,omitempty"` // "on"; absent if off
-	PassTTL   int64  `json:"pass_ttl,omitempty"`  // seconds; only of a sale that needs passes
+	Mode string `json:"mode"`
+	// "on"; absent if off.
+	Challenge string `json:"challenge,omitempty"`
+	// Seconds; only of a sale that needs passes.
+	PassTTL int64 `json:"pass_ttl,omitempty"`
 
 	// Only of a sale with a waiting room.
 	OpensAt *time.Time `json:"opens_at,omitempty"`
-	Rate    int        `json:"rate,omitempty"` // buyers per second
-	Paused  bool       `json:"paused,omitempty"`
-	Message string     `json:"message,omitempty"`
+	// Buyers per second.
+	Rate    int    `json:"rate,omitempty"`
+	Paused  bool   `json:"paused,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 func newEntryOut(s *domain.Sale) *entryOut {
@@ -87,31 +100,58 @@ func newEntryOut(s *domain.Sale) *entryOut {
 	if e.Challenge {
 		o.Challenge = "on"
 	}
+
 	if e.Mode == domain.EntryRoom {
 		opens := e.Opens(s.BeginAt)
-		o.OpensAt, o.Rate, o.Paused, o.Message = &opens, e.Rate, e.Paused, e.Message
+		o.OpensAt = &opens
+		o.Rate = e.Rate
+		o.Paused = e.Paused
+		o.Message = e.Message
 	}
+
 	return o
 }
 
 func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	now := domain.Moment(h.now())
 	o := voucherOut{
-		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
-		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: v.Type.String(), Status: v.Status.String(),
-		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
+		ID:          ID(v.ID),
+		ShopID:      ID(v.ShopID),
+		Title:       v.Title,
+		SubTitle:    v.SubTitle,
+		Rules:       v.Rules,
+		PayValue:    v.PayValue,
+		ActualValue: v.ActualValue,
+		Currency:    v.Currency,
+		Type:        v.Type.String(),
+		Status:      v.Status.String(),
+		State:       v.State(now),
+		CreatedAt:   v.CreatedAt,
+		UpdatedAt:   v.UpdatedAt,
+		ServerTime:  now,
 	}
+
 	if v.ImageID != "" {
-		o.ImageID, o.ImageURL = v.ImageID, ImageURL(v.ImageID)
+		o.ImageID = v.ImageID
+		o.ImageURL = ImageURL(v.ImageID)
 	}
+
 	if s := v.Sale; s != nil {
-		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
+		o.InitialStock = &s.InitialStock
+		o.Stock = &s.Stock
+		o.BeginAt = &s.BeginAt
+		o.EndAt = &s.EndAt
+		o.LimitPerUser = &s.LimitPerUser
 		o.AddedStock = s.Added
-		o.Entry, o.PayTimeout, o.UnpaidLimit = newEntryOut(s), int64(s.PayTimeout/time.Second), s.UnpaidLimit
+		o.Entry = newEntryOut(s)
+		o.PayTimeout = int64(s.PayTimeout / time.Second)
+		o.UnpaidLimit = s.UnpaidLimit
+
 		if s.Segments > 1 {
 			o.Segments = s.Segments
 		}
 	}
+
 	return o
 }
 
@@ -120,14 +160,17 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	v, err := h.vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
+
 	if v.Unpublished() {
 		h.reveal(c, domain.ErrNotFound, func() error { return h.write(c, v) })
 		return nil
 	}
+
 	return h.write(c, v)
 }
 
@@ -167,13 +210,16 @@ func (h *voucherHandler) snapshot(v *domain.Voucher, before listed, now time.Tim
 	} else {
 		item = h.snapshot(v, listed{}, now).parts[0].piece.following(before.piece)
 	}
+
 	snap = newSnapshot(part{piece: item}, part{lead: voucherEnd})
 	return h.shown.put(key, cachedSnapshot[shownSource]{snap, source, now, v.Until(now)})
 }
 
 // voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
 var voucherStatuses = map[string]domain.VoucherStatus{
-	"on": domain.VoucherOn, "off": domain.VoucherOff, "expired": domain.VoucherExpired,
+	"on":      domain.VoucherOn,
+	"off":     domain.VoucherOff,
+	"expired": domain.VoucherExpired,
 }
 
 // draftStatus is the status of a voucher that was never published.
@@ -181,8 +227,10 @@ const draftStatus = "draft"
 
 // saleStates maps the API's words to the states of a sale.
 var saleStates = map[string]domain.SaleState{
-	"upcoming": domain.StateUpcoming, "on_sale": domain.StateOnSale,
-	"sold_out": domain.StateSoldOut, "ended": domain.StateEnded,
+	"upcoming": domain.StateUpcoming,
+	"on_sale":  domain.StateOnSale,
+	"sold_out": domain.StateSoldOut,
+	"ended":    domain.StateEnded,
 }
 
 // list returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
@@ -192,6 +240,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	f := domain.VoucherFilter{Page: page.Page}
 	if s := c.Query("shop_id"); s != "" {
 		id, ok := parseID(s)
@@ -200,20 +249,29 @@ func (h *voucherHandler) list(c *gin.Context) error {
 		}
 		f.ShopID = id
 	}
+
 	if s := c.Query("status"); s != "" {
-		f.Status, f.State, f.Lasts = voucherStatuses[s], saleStates[s], s == "current"
+		f.Status = voucherStatuses[s]
+		f.State = saleStates[s]
+		f.Lasts = s == "current"
+
 		if s == draftStatus {
 			f.Status = domain.VoucherDraft
 		}
+
 		if f.Status == 0 && f.State == "" && !f.Lasts {
 			return domain.Invalid("status", "must be on, off, expired, draft, current, upcoming, on_sale, sold_out or ended")
 		}
+
 		if f.Status == domain.VoucherOff || f.Status == domain.VoucherDraft {
-			off, page := f, page // copies, so that the closure moves only these to the heap
-			h.reveal(c, nil, func() error { return h.writeList(c, page, off) })
+			// Copies, so that the closure moves only these to the heap.
+			unpublished := f
+			requested := page
+			h.reveal(c, nil, func() error { return h.writeList(c, requested, unpublished) })
 			return nil
 		}
 	}
+
 	return h.writeList(c, page, f)
 }
 
@@ -222,12 +280,14 @@ func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.Vo
 	if err != nil {
 		return err
 	}
+
 	now := domain.Moment(h.now())
 	snap := h.lists.get(f, catalog, now)
 	if snap != nil {
 		snap.write(c, now)
 		return nil
 	}
+
 	vouchers, ok := catalog.List(f, now)
 	if ok {
 		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{h.page(page, vouchers, now), catalog, now, catalog.Until(now)})
@@ -238,8 +298,10 @@ func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.Vo
 		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
+
 		snap = h.page(page, vouchers, now)
 	}
+
 	snap.write(c, now)
 	return nil
 }
@@ -260,11 +322,13 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	if n := len(vouchers); n > 0 {
 		next = p.next(n, strconv.FormatInt(last.id, 10))
 	}
+
 	if next == nil {
 		end += `null}`
 	} else {
 		end += `"` + *next + `"}`
 	}
+
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
@@ -296,15 +360,29 @@ func (f voucherFields) service() domain.VoucherFields {
 	var entry *domain.EntryInput
 	if e := f.Entry; e != nil {
 		entry = &domain.EntryInput{
-			Mode: e.Mode, Challenge: e.Challenge, OpensAt: (*time.Time)(e.OpensAt), Rate: e.Rate, PassTTL: e.PassTTL,
+			Mode:      e.Mode,
+			Challenge: e.Challenge,
+			OpensAt:   (*time.Time)(e.OpensAt),
+			Rate:      e.Rate,
+			PassTTL:   e.PassTTL,
 		}
 	}
+
 	return domain.VoucherFields{
-		Entry:  entry,
-		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
-		PayValue: f.PayValue, ActualValue: f.ActualValue, ImageID: f.ImageID,
-		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
-		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit, Segments: f.Segments,
+		Entry:        entry,
+		ShopID:       (*int64)(f.ShopID),
+		Title:        f.Title,
+		SubTitle:     f.SubTitle,
+		Rules:        f.Rules,
+		PayValue:     f.PayValue,
+		ActualValue:  f.ActualValue,
+		ImageID:      f.ImageID,
+		BeginAt:      (*time.Time)(f.BeginAt),
+		EndAt:        (*time.Time)(f.EndAt),
+		LimitPerUser: f.LimitPerUser,
+		PayTimeout:   f.PayTimeout,
+		UnpaidLimit:  f.UnpaidLimit,
+		Segments:     f.Segments,
 	}
 }
 
@@ -323,16 +401,23 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 		return domain.Invalid("status", "must be draft, or absent to publish at once")
 	}
 
-	input := domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency, Draft: in.Status != nil}
+	input := domain.VoucherInput{
+		VoucherFields: in.service(),
+		Stock:         in.Stock,
+		Currency:      in.Currency,
+		Draft:         in.Status != nil,
+	}
 	if !input.Draft && !in.Force {
 		if err := h.drafts.CheckNew(c.Request.Context(), input); err != nil {
 			return err
 		}
 	}
+
 	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
 	if err != nil {
 		return err
 	}
+
 	c.Header("Location", locationOf("vouchers", v.ID))
 	return writeJSON(c, http.StatusCreated, h.out(&v))
 }
@@ -342,6 +427,7 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		voucherFields
 		Status *string `json:"status"`
@@ -349,6 +435,7 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	ch := domain.VoucherChange{VoucherFields: in.service()}
 	if in.Status != nil {
 		status, ok := voucherStatuses[*in.Status]
@@ -357,10 +444,12 @@ func (h *voucherHandler) change(c *gin.Context) error {
 		}
 		ch.Status = &status
 	}
+
 	v, err := h.vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
@@ -370,6 +459,7 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Revoke  bool    `json:"revoke"`
 		Paused  *bool   `json:"paused"`
@@ -379,10 +469,12 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	v, err := h.vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
@@ -392,6 +484,7 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error 
 	if err != nil {
 		return err
 	}
+
 	var in struct {
 		Delta  *int64  `json:"delta"`
 		Reason *string `json:"reason"`
@@ -399,16 +492,19 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error 
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+
 	switch {
 	case in.Delta == nil:
 		return domain.Invalid("delta", "is required")
 	case in.Reason == nil:
 		return domain.Invalid("reason", "is required")
 	}
+
 	v, err := h.vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
@@ -418,20 +514,25 @@ func (h *voucherHandler) checklist(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	list, err := h.drafts.Check(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
+
 	out := struct {
 		Problems []problemField `json:"problems"`
 		Warnings []problemField `json:"warnings"`
 	}{[]problemField{}, []problemField{}}
+
 	for _, f := range list.Problems {
 		out.Problems = append(out.Problems, problemField(f))
 	}
+
 	for _, f := range list.Warnings {
 		out.Warnings = append(out.Warnings, problemField(f))
 	}
+
 	return writeJSON(c, http.StatusOK, out)
 }
 
