@@ -66,20 +66,26 @@ type Config[T, R any] struct {
 // Batcher groups concurrent calls into batches. A key uses memory only while calls wait for it. A Batcher is safe for
 // concurrent use.
 type Batcher[T, R any] struct {
-	cfg     Config[T, R]
-	running chan struct{} // a semaphore: one element per running batch
-	calls   sync.Pool     // of *call, to reuse their channels and timers
-	mu      sync.Mutex
-	queues  map[int64]*queue[T, R]
+	cfg Config[T, R]
+	// A semaphore: one element per running batch.
+	running chan struct{}
+	// The calls of *call, to reuse their channels and timers.
+	calls  sync.Pool
+	mu     sync.Mutex
+	queues map[int64]*queue[T, R]
 }
 
 // queue holds the calls that wait for one key. It exists while a goroutine serves it.
 type queue[T, R any] struct {
 	waiting []*call[T, R]
-	serving int           // goroutines that serve the queue, at most two
-	running int           // batches with items of this key
-	full    chan struct{} // closed when want calls wait; nil while no goroutine gathers
-	want    int           // calls, including those that waited when the gathering began
+	// Goroutines that serve the queue, at most two.
+	serving int
+	// Batches with items of this key.
+	running int
+	// Closed when want calls wait; nil while no goroutine gathers.
+	full chan struct{}
+	// Calls, including those that waited when the gathering began.
+	want int
 }
 
 type call[T, R any] struct {
@@ -87,13 +93,18 @@ type call[T, R any] struct {
 	since  time.Time
 	result R
 	done   chan struct{}
-	timer  *time.Timer // used by Do
+	// Used by Do.
+	timer *time.Timer
 }
 
 // New returns a Batcher. It starts no goroutine until the first call.
 func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 	cfg.MaxKeys = max(cfg.MaxKeys, 1)
-	return &Batcher[T, R]{cfg: cfg, running: make(chan struct{}, maxRunning), queues: map[int64]*queue[T, R]{}}
+	return &Batcher[T, R]{
+		cfg:     cfg,
+		running: make(chan struct{}, maxRunning),
+		queues:  map[int64]*queue[T, R]{},
+	}
 }
 
 // Do runs item in a batch and returns its result. At the deadline it returns ErrTimeout; the item may still run,
@@ -103,18 +114,21 @@ func (b *Batcher[T, R]) Do(key int64, item T, deadline time.Time) R {
 	if c == nil {
 		return b.cfg.Fail(ErrFull)
 	}
+
 	if c.timer == nil {
 		c.timer = time.NewTimer(time.Until(deadline))
 	} else {
 		c.timer.Reset(time.Until(deadline))
 	}
+
 	select {
 	case <-c.done:
 		c.timer.Stop()
 		return b.release(c)
 	case <-c.timer.C:
 		select {
-		case <-c.done: // both were ready
+		case <-c.done:
+			// Both were ready.
 			return b.release(c)
 		default:
 			return b.cfg.Fail(ErrTimeout)
@@ -128,6 +142,7 @@ func (b *Batcher[T, R]) DoContext(ctx context.Context, key int64, item T) R {
 	if c == nil {
 		return b.cfg.Fail(ErrFull)
 	}
+
 	select {
 	case <-c.done:
 		return b.release(c)
@@ -143,26 +158,34 @@ func (b *Batcher[T, R]) enqueue(key int64, item T) *call[T, R] {
 	if !ok {
 		c = &call[T, R]{done: make(chan struct{}, 1)}
 	}
-	c.item, c.since = item, time.Now()
+
+	c.item = item
+	c.since = time.Now()
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	q := b.queues[key]
 	if q == nil {
 		q = &queue[T, R]{}
 		b.queues[key] = q
 	}
+
 	if q.serving == 0 || q.serving < 2 && len(q.waiting) >= secondBatchThreshold {
 		q.serving++
 		go b.serve(key, q)
 	}
+
 	if len(q.waiting) >= maxWaiting {
 		return nil
 	}
+
 	q.waiting = append(q.waiting, c)
 	if q.full != nil && len(q.waiting) >= q.want {
 		close(q.full)
 		q.full = nil
 	}
+
 	return c
 }
 
@@ -181,16 +204,21 @@ func (b *Batcher[T, R]) serve(key int64, q *queue[T, R]) {
 		if last >= gatherFrom {
 			b.gather(q, last)
 		}
+
 		b.running <- struct{}{}
 		batch, queues := b.take(key, q)
 		last = len(batch)
+
 		if len(batch) > 0 {
 			b.run(batch)
 		}
+
 		<-b.running
+
 		if len(queues) == 0 {
 			return
 		}
+
 		b.mu.Lock()
 		for _, q := range queues {
 			q.running--
@@ -206,17 +234,23 @@ func (b *Batcher[T, R]) gather(q *queue[T, R], last int) {
 		b.mu.Unlock()
 		return
 	}
+
 	full := make(chan struct{})
-	q.full, q.want = full, min(len(q.waiting)+last*9/10, maxBatch)
+	q.full = full
+	q.want = min(len(q.waiting)+last*9/10, maxBatch)
 	b.mu.Unlock()
+
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
+
 	select {
 	case <-full:
 	case <-timer.C:
 	}
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	if q.full == full {
 		q.full = nil
 	}
@@ -224,9 +258,10 @@ func (b *Batcher[T, R]) gather(q *queue[T, R], last int) {
 
 // take removes the next batch from the queue and returns it with the queues that it came from. It returns no queue if
 // none of the calls is left; the caller then stops serving q.
-func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) (batch []*call[T, R], queues []*queue[T, R]) {
+func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) ([]*call[T, R], []*queue[T, R]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	if len(q.waiting) == 0 {
 		q.serving--
 		if q.serving == 0 {
@@ -234,20 +269,27 @@ func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) (batch []*call[T, R], qu
 		}
 		return nil, nil
 	}
-	batch, queues = b.dequeue(q, nil), append(queues, q)
+
+	batch := b.dequeue(q, nil)
+	queues := []*queue[T, R]{q}
 	q.running++
 	if len(b.running) < cap(b.running) {
-		return batch, queues // the other queues can still run batches of their own
+		// The other queues can still run batches of their own.
+		return batch, queues
 	}
+
 	for _, other := range b.queues {
 		if len(queues) >= b.cfg.MaxKeys || len(batch) >= maxBatch {
 			break
 		}
+
 		if len(other.waiting) > 0 && other.running == 0 {
-			batch, queues = b.dequeue(other, batch), append(queues, other)
+			batch = b.dequeue(other, batch)
+			queues = append(queues, other)
 			other.running++
 		}
 	}
+
 	return batch, queues
 }
 
@@ -269,10 +311,12 @@ func (b *Batcher[T, R]) dequeue(q *queue[T, R], batch []*call[T, R]) []*call[T, 
 func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()
+
 	items := make([]T, len(batch))
 	for i, c := range batch {
 		items[i] = c.item
 	}
+
 	finished := 0
 	fail := func(err error) {
 		for _, c := range batch[finished:] {
@@ -284,11 +328,13 @@ func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 			fail(fmt.Errorf("batch: panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
+
 	results := b.cfg.Run(ctx, items)
 	for i, c := range batch[:min(len(batch), len(results))] {
 		c.finish(results[i])
 		finished++
 	}
+
 	if finished < len(batch) {
 		fail(fmt.Errorf("batch: %d results for %d items", len(results), len(batch)))
 	}
@@ -296,5 +342,6 @@ func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 
 func (c *call[T, R]) finish(r R) {
 	c.result = r
-	c.done <- struct{}{} // has room for one element, so it never blocks
+	// Has room for one element, so it never blocks.
+	c.done <- struct{}{}
 }

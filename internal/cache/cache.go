@@ -16,13 +16,17 @@ import (
 // Options of a cache. Exactly one of MaxEntries and MaxWeight is required, the latter with Weight. At most one TTL may be
 // set; without one, entries do not expire.
 type Options[V any] struct {
-	MaxEntries int // approximately: beyond it, entries that are unlikely to be used again are evicted
+	// Approximately: beyond it, entries that are unlikely to be used again are evicted.
+	MaxEntries int
 	MaxWeight  uint64
 	Weight     func(V) uint32
 
-	TTL     time.Duration         // of an entry since it was set
-	IdleTTL time.Duration         // of an entry since it was set or read, to within a second
-	TTLOf   func(V) time.Duration // like TTL, for each value
+	// Of an entry since it was set.
+	TTL time.Duration
+	// Of an entry since it was set or read, to within a second.
+	IdleTTL time.Duration
+	// Like TTL, for each value.
+	TTLOf func(V) time.Duration
 }
 
 // Cache is safe for concurrent use. Keys must not refer to more memory than their own, which the cache keeps alive.
@@ -47,13 +51,21 @@ func New[K comparable, V any](o Options[V]) *Cache[K, V] {
 	if o.MaxEntries == 0 && o.MaxWeight == 0 {
 		panic("cache: without a bound")
 	}
-	untyped := Options[any]{MaxEntries: o.MaxEntries, MaxWeight: o.MaxWeight, TTL: o.TTL, IdleTTL: o.IdleTTL}
+
+	untyped := Options[any]{
+		MaxEntries: o.MaxEntries,
+		MaxWeight:  o.MaxWeight,
+		TTL:        o.TTL,
+		IdleTTL:    o.IdleTTL,
+	}
+
 	if o.Weight != nil {
 		untyped.Weight = func(v any) uint32 { value, _ := v.(V); return o.Weight(value) }
 	}
 	if o.TTLOf != nil {
 		untyped.TTLOf = func(v any) time.Duration { value, _ := v.(V); return o.TTLOf(value) }
 	}
+
 	return &Cache[K, V]{newEntries(untyped)}
 }
 
@@ -63,6 +75,7 @@ func newEntries(o Options[any]) entries {
 	if o.Weight != nil {
 		options.Weigher = func(_, v any) uint32 { return o.Weight(v) }
 	}
+
 	switch {
 	case o.TTLOf != nil:
 		options.ExpiryCalculator = otter.ExpiryWritingFunc(func(e otter.Entry[any, any]) time.Duration { return o.TTLOf(e.Value) })
@@ -71,25 +84,28 @@ func newEntries(o Options[any]) entries {
 	case o.TTL > 0:
 		options.ExpiryCalculator = otter.ExpiryWriting[any, any](o.TTL)
 	}
+
 	return otter.Must(&options)
 }
 
 // Get returns the value of key, if it is cached.
-func (c *Cache[K, V]) Get(key K) (value V, cached bool) {
+func (c *Cache[K, V]) Get(key K) (V, bool) {
 	v, cached := c.entries.GetIfPresent(key)
-	value, _ = v.(V)
+	value, _ := v.(V)
 	return value, cached
 }
 
 // Load returns the value of key. If it is not cached, load reads it; concurrent callers share the call of the first of
 // them and its result, unless the entry has been set or deleted meanwhile, or the first caller's ctx has ended and load
 // failed: then load is called again. An error of load is returned and not cached.
-func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(ctx context.Context) (V, error)) (value V, err error) {
+func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(ctx context.Context) (V, error)) (V, error) {
 	v, err := c.entries.Get(ctx, key, loader(func(ctx context.Context) (any, error) { return load(ctx) }))
 	if err != nil {
-		return value, err
+		var none V
+		return none, err
 	}
-	value, _ = v.(V)
+
+	value, _ := v.(V)
 	return value, nil
 }
 

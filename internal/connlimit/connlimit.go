@@ -25,10 +25,14 @@ func Limits(files uint64) (total, perClient int) {
 
 // Config configures a Listener.
 type Config struct {
-	Total     int                     // most open connections
-	PerClient int                     // most open connections of one client
-	Client    func(netip.Addr) string // names the client of an address; the addresses of one network may be one client
-	Exempt    []netip.Prefix          // addresses without a limit of their own
+	// Most open connections.
+	Total int
+	// Most open connections of one client.
+	PerClient int
+	// Names the client of an address; the addresses of one network may be one client.
+	Client func(netip.Addr) string
+	// Addresses without a limit of their own.
+	Exempt []netip.Prefix
 }
 
 // Listener is a net.Listener with limits. It accepts all connections at once and closes those beyond the limits, so that none
@@ -39,15 +43,18 @@ type Listener struct {
 	connected prometheus.Gauge
 	refused   *prometheus.CounterVec
 
-	mu      sync.Mutex
-	open    int
-	clients map[string]int // open connections; without those of exempt addresses
+	mu   sync.Mutex
+	open int
+	// Open connections; without those of exempt addresses.
+	clients map[string]int
 }
 
 // New returns a Listener that accepts the connections of l.
 func New(l net.Listener, cfg Config) *Listener {
 	limited := &Listener{
-		Listener: l, cfg: cfg, clients: map[string]int{},
+		Listener: l,
+		cfg:      cfg,
+		clients:  map[string]int{},
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "seckill_connections", Help: "Open connections to the public port.",
 		}),
@@ -55,9 +62,12 @@ func New(l net.Listener, cfg Config) *Listener {
 			Name: "seckill_connections_refused_total", Help: "Connections to the public port that were refused, by the limit that was reached: of all (total) or of the client (client).",
 		}, []string{"limit"}),
 	}
-	for _, limit := range []string{limitTotal, limitClient} { // otherwise rate() misses the first event
+
+	// Otherwise rate() misses the first event.
+	for _, limit := range []string{limitTotal, limitClient} {
 		limited.refused.WithLabelValues(limit)
 	}
+
 	return limited
 }
 
@@ -80,11 +90,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		client := l.client(c.RemoteAddr())
 		reached := l.take(client)
 		if reached == "" {
 			return &conn{Conn: c, closed: sync.OnceFunc(func() { l.release(client) })}, nil
 		}
+
 		l.refused.WithLabelValues(reached).Inc()
 		_ = c.Close()
 	}
@@ -110,32 +122,40 @@ const (
 )
 
 // take counts a connection of a client, or returns the limit that it has reached.
-func (l *Listener) take(client string) (reached string) {
+func (l *Listener) take(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	switch {
 	case client != "" && l.clients[client] >= l.cfg.PerClient:
 		return limitClient
 	case l.open >= l.cfg.Total:
 		return limitTotal
 	}
+
 	l.open++
 	l.connected.Inc()
+
 	if client != "" {
 		l.clients[client]++
 	}
+
 	return ""
 }
 
 func (l *Listener) release(client string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	l.open--
 	l.connected.Dec()
+
 	if client == "" {
 		return
 	}
-	if l.clients[client]--; l.clients[client] == 0 {
+
+	l.clients[client]--
+	if l.clients[client] == 0 {
 		delete(l.clients, client)
 	}
 }

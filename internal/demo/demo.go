@@ -76,36 +76,67 @@ func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher,
 			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now, UpdatedAt: now,
 		},
 	}
+
 	var images []picture.Picture
 	for _, name := range []string{"tea", "dim-sum", "hot-pot"} {
 		file, err := pictures.ReadFile("pictures/" + name + ".jpg")
 		if err != nil {
 			return nil, nil, nil, err
 		}
+
 		p, err := picture.Converted(file, now)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("picture %s: %w", name, err)
 		}
+
 		images = append(images, p)
 	}
-	tea, steamer, pot := images[0].ID, images[1].ID, images[2].ID
+
+	tea := images[0].ID
+	steamer := images[1].ID
+	pot := images[2].ID
+
 	voucher := func(shop int64, image, title, sub, rules string, price, value int64) domain.Voucher {
 		return domain.Voucher{
-			ShopID: shop, Title: title, SubTitle: sub, Rules: rules, ImageID: image, PayValue: price, ActualValue: value,
-			Currency: domain.DefaultCurrency, Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+			ShopID:      shop,
+			Title:       title,
+			SubTitle:    sub,
+			Rules:       rules,
+			ImageID:     image,
+			PayValue:    price,
+			ActualValue: value,
+			Currency:    domain.DefaultCurrency,
+			Type:        domain.VoucherNormal,
+			Status:      domain.VoucherOn,
+			CreatedAt:   now,
+			UpdatedAt:   now,
 		}
 	}
+
 	sale := func(v domain.Voucher, stock int64, begin, end time.Duration) domain.Voucher {
 		v.Type = domain.VoucherSeckill
-		v.Sale = &domain.Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1}
+
+		v.Sale = &domain.Sale{
+			InitialStock: stock,
+			Stock:        stock,
+			BeginAt:      now.Add(begin),
+			EndAt:        now.Add(end),
+			LimitPerUser: 1,
+		}
+
 		return v
 	}
+
 	const (
 		daily = "任意一天可用 · Valid on any day"
 		rules = "每人限购一份，营业时间内到店出示核销码。 One per person. Show the code in the shop within its opening hours."
 	)
+
 	ended := sale(voucher(1, tea, "双人下午茶 · Afternoon tea for two", daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
-	ended.CreatedAt = ended.Sale.BeginAt // doctor reports sales that were over when they were published
+
+	// Doctor reports sales that were over when they were published.
+	ended.CreatedAt = ended.Sale.BeginAt
+
 	return shops, images, []domain.Voucher{
 		voucher(1, tea, "50 元代金券 · ¥50 voucher", "全场通用 · For the whole menu", "不找零。 No change is given.", 4750, 5000),
 		sale(voucher(1, steamer, dimSum, daily, rules, 8000, 16000), 100, -window/2, window/2),

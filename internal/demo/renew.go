@@ -19,11 +19,13 @@ type Store interface {
 // Renewal moves the demo's sales that have ended to their next window, so that one is always running and one upcoming.
 // Sales that were renamed or unpublished are left alone.
 type Renewal struct {
-	Store   Store
-	Changed func(id int64) // is called after a sale was moved
+	Store Store
+	// Is called after a sale was moved.
+	Changed func(id int64)
 	Now     func() time.Time
 
-	sales []int64 // ids; nil until they are read
+	// Ids; nil until they are read.
+	sales []int64
 }
 
 // errCurrent ends a change of a sale that need not be moved.
@@ -36,6 +38,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 			return err
 		}
 	}
+
 	for _, id := range r.sales {
 		v, err := r.Store.Voucher(ctx, id)
 		if err != nil {
@@ -44,17 +47,23 @@ func (r *Renewal) Run(ctx context.Context) error {
 		if !r.ended(&v) {
 			continue
 		}
+
 		_, err = r.Store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
-			if !r.ended(v) { // another server has moved it
+			// Another server has moved it.
+			if !r.ended(v) {
 				return "", errCurrent
 			}
+
 			before := *v
 			sale := *v.Sale
 			before.Sale = &sale
+
 			v.UpdatedAt = domain.Moment(r.Now())
 			next(v.Sale, r.Now())
+
 			return before.Changes(v), nil
 		})
+
 		switch {
 		case errors.Is(err, errCurrent):
 		case err != nil:
@@ -63,6 +72,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 			r.Changed(id)
 		}
 	}
+
 	return nil
 }
 
@@ -75,15 +85,18 @@ func (r *Renewal) find(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		for _, v := range vouchers {
 			if slices.Contains([]string{dimSum, hotPot}, v.Title) && v.Sale != nil {
 				found = append(found, v.ID)
 			}
 		}
+
 		if len(vouchers) < page.Limit {
 			r.sales = found
 			return nil
 		}
+
 		page.Before = vouchers[len(vouchers)-1].ID
 	}
 }
@@ -96,5 +109,6 @@ func (r *Renewal) ended(v *domain.Voucher) bool {
 // next moves a sale by whole periods to the first window that has not ended at now.
 func next(s *domain.Sale, now time.Time) {
 	by := (now.Sub(s.EndAt)/period + 1) * period
-	s.BeginAt, s.EndAt = s.BeginAt.Add(by), s.EndAt.Add(by)
+	s.BeginAt = s.BeginAt.Add(by)
+	s.EndAt = s.EndAt.Add(by)
 }

@@ -21,11 +21,13 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // Task is periodic work. It is safe for concurrent use.
 type Task struct {
-	Name  string // completes "cannot ..." in the log
+	// Completes "cannot ..." in the log.
+	Name  string
 	Every time.Duration
-	Wake  <-chan struct{} // starts the next run at once; may be nil
-	Log   *slog.Logger
-	Run   func(context.Context) error
+	// Starts the next run at once; may be nil.
+	Wake <-chan struct{}
+	Log  *slog.Logger
+	Run  func(context.Context) error
 }
 
 // Loop runs the task every t.Every until ctx ends, for the first time after t.Every. Runs do not overlap. Loop logs the
@@ -33,6 +35,7 @@ type Task struct {
 func (t Task) Loop(ctx context.Context) {
 	tick := time.NewTicker(t.Every)
 	defer tick.Stop()
+
 	for failing := false; ; {
 		select {
 		case <-ctx.Done():
@@ -40,6 +43,7 @@ func (t Task) Loop(ctx context.Context) {
 		case <-tick.C:
 		case <-t.Wake:
 		}
+
 		err := t.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -49,6 +53,7 @@ func (t Task) Loop(ctx context.Context) {
 		case err == nil && failing:
 			t.Log.Info("recovered: " + t.Name)
 		}
+
 		failing = err != nil
 	}
 }

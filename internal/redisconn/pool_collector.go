@@ -30,7 +30,8 @@ func (p poolCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (p poolCollector) Collect(ch chan<- prometheus.Metric) {
 	s := p.rdb.PoolStats()
-	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	gauge := prometheus.GaugeValue
+	counter := prometheus.CounterValue
 	ch <- prometheus.MustNewConstMetric(poolConns, gauge, float64(s.TotalConns), "total")
 	ch <- prometheus.MustNewConstMetric(poolConns, gauge, float64(s.IdleConns), "idle")
 	ch <- prometheus.MustNewConstMetric(poolWaits, counter, float64(s.WaitCount), "served")

@@ -23,10 +23,17 @@ const clusterReload = time.Second
 // Options returns the options of every client, without the servers. No command is repeated.
 func Options() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
-		PoolSize: 128, MinIdleConns: 4,
-		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded Redis lack it
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		ContextTimeoutEnabled: true,
+		DialTimeout:           time.Second,
+		ReadTimeout:           1500 * time.Millisecond,
+		WriteTimeout:          time.Second,
+		PoolTimeout:           2 * time.Second,
+		PoolSize:              128,
+		MinIdleConns:          4,
+		// No CLIENT SETINFO: Redis 6.2 and the embedded Redis lack it.
+		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
@@ -36,14 +43,17 @@ func Roots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
+
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", file)
 	}
+
 	return roots, nil
 }
 
@@ -56,9 +66,13 @@ func Open(opts *redis.UniversalOptions) redis.UniversalClient {
 	case len(opts.Addrs) == 1:
 		return redis.NewClient(opts.Simple())
 	}
+
 	cluster := opts.Cluster()
 	cluster.ClusterStateReloadInterval = clusterReload
-	cluster.DisableRoutingPolicies = true // they do not support wrapped commands; Ping reaches every master without them
+
+	// They do not support wrapped commands; Ping reaches every master without them.
+	cluster.DisableRoutingPolicies = true
+
 	rdb := redis.NewClusterClient(cluster)
 	rdb.AddHook(clusterHook{reload: rdb.ReloadState})
 	return rdb
@@ -68,7 +82,8 @@ func Open(opts *redis.UniversalOptions) redis.UniversalClient {
 // clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
 // after EOF and timeouts. The hook also reloads the slot map after a failed connection: a dead master answers no MOVED.
 type clusterHook struct {
-	reload func(context.Context) // in the background, at most five times a second
+	// In the background, at most five times a second.
+	reload func(context.Context)
 }
 
 // noRetry is a command that must not be repeated.
@@ -129,6 +144,7 @@ func Ready(ctx context.Context, rdb redis.UniversalClient) error {
 		// An ACL with other keys than the documented ones says nothing about the server.
 		return Ping(ctx, rdb)
 	}
+
 	return err
 }
 

@@ -37,12 +37,16 @@ func NewClient(base string, conns int) (*Client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("%q is not the address of a server, such as http://127.0.0.1:8080", base)
 	}
+
 	return &Client{
 		base: u.Scheme + "://" + u.Host,
 		http: &http.Client{
 			Timeout: requestTimeout,
 			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: conns, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
+				Proxy:               http.ProxyFromEnvironment,
+				MaxConnsPerHost:     conns,
+				MaxIdleConnsPerHost: conns,
+				IdleConnTimeout:     time.Minute,
 			},
 		},
 	}, nil
@@ -92,51 +96,66 @@ func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, 
 		}
 		body = bytes.NewReader(text)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
+
 	req.Header.Set("User-Agent", version.UserAgent())
+
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	for header, value := range headers {
 		if value != "" {
 			req.Header.Set(header, value)
 		}
 	}
+
 	if method == http.MethodPost {
-		req.Header.Set("Prefer", "wait=3") // for a queued order: wait up to 3 s for its outcome
+		// For a queued order: wait up to 3 s for its outcome.
+		req.Header.Set("Prefer", "wait=3")
 	}
+
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
+
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
+
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return nil, newProblem(res, text)
 	}
+
 	if out != nil {
 		if err := json.Unmarshal(text, out); err != nil {
 			return nil, fmt.Errorf("decode the answer to %s %s: %w", method, path, err)
 		}
 	}
+
 	return res.Header, nil
 }
 
 func newProblem(res *http.Response, text []byte) *Problem {
 	var p Problem
 	if json.Unmarshal(text, &p) != nil || p.Code == "" {
-		p.Code = "http_" + strconv.Itoa(res.StatusCode) // the answer of a proxy, not of the server
+		// The answer of a proxy, not of the server.
+		p.Code = "http_" + strconv.Itoa(res.StatusCode)
 	}
+
 	p.Status = res.StatusCode
+
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
 		p.RetryAfter = time.Duration(n) * time.Second
 	}
+
 	return &p
 }
 
@@ -149,6 +168,7 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 			LoginID string `json:"login_id"`
 		}
 	)
+
 	limited := []string{"rate_limited"}
 	err := retryOn(ctx, limited, func() (err error) {
 		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, &sent)
@@ -157,18 +177,27 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	code := header.Get("X-Demo-Code")
 	if code == "" {
 		return "", errors.New("the server returns no login code: it is not in demo mode (SECKILL_DEMO)")
 	}
+
 	var login struct {
 		AccessToken string `json:"access_token"`
 	}
+
 	err = retryOn(ctx, limited, func() error {
-		credentials := map[string]string{"phone": phone, "code": code, "login_id": sent.LoginID}
+		credentials := map[string]string{
+			"phone":    phone,
+			"code":     code,
+			"login_id": sent.LoginID,
+		}
+
 		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", credentials, &login)
 		return err
 	})
+
 	return login.AccessToken, err
 }
 
@@ -181,6 +210,7 @@ func retryOn(ctx context.Context, codes []string, f func() error) error {
 		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) || try == maxTries {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return err
@@ -218,9 +248,16 @@ func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64)
 	now := time.Now().UTC()
 	var v Voucher
 	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
-		"shop_id": "1", "title": SaleTitle(stock), "pay_value": 100, "actual_value": 200, "force": true,
-		"stock": stock, "begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+		"shop_id":      "1",
+		"title":        SaleTitle(stock),
+		"pay_value":    100,
+		"actual_value": 200,
+		"force":        true,
+		"stock":        stock,
+		"begin_at":     now.Add(-time.Minute),
+		"end_at":       now.Add(time.Hour),
 	}, &v)
+
 	return v, err
 }
 
@@ -253,7 +290,8 @@ type Order struct {
 	UserID    string `json:"user_id"`
 	VoucherID string `json:"voucher_id"`
 	Status    string `json:"status"`
-	Reason    string `json:"reason"` // why a failed order failed
+	// Why a failed order failed.
+	Reason string `json:"reason"`
 }
 
 // holdsUnit reports whether the order is active, which means that it holds a unit of the stock. A queued order does
@@ -285,30 +323,36 @@ func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, er
 		if err != nil {
 			return "", err
 		}
+
 		if a, err = c.EnterWithSolution(ctx, token, voucherID, solution); err != nil {
 			return "", err
 		}
 	} else if err != nil {
 		return "", err
 	}
+
 	for ticket := a.Ticket; a.Pass == "" && ticket != ""; {
 		if err := loop.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
 			return "", err
 		}
+
 		a = Admission{}
 		_, err := c.doWithHeaders(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, map[string]string{"X-Entry-Ticket": ticket}, nil, &a)
 		if err != nil {
 			return "", err
 		}
 	}
+
 	return a.Pass, nil
 }
 
 // Admission is the answer at the entry of a sale.
 type Admission struct {
-	Pass   string `json:"pass"`
-	Ticket string `json:"ticket"`        // of a place in a waiting room
-	Poll   int64  `json:"poll_after_ms"` // until the next poll of a waiting room
+	Pass string `json:"pass"`
+	// The ticket of a place in a waiting room.
+	Ticket string `json:"ticket"`
+	// Until the next poll of a waiting room.
+	Poll int64 `json:"poll_after_ms"`
 }
 
 // EnterWithSolution enters a sale once, with the solution of a challenge, which may be empty.
@@ -334,10 +378,12 @@ func (c *Client) PlaceWithKey(ctx context.Context, token, voucherID, key string)
 	if !errors.As(err, &p) || p.Code != "entry_required" {
 		return o, err
 	}
+
 	pass, err := c.Enter(ctx, token, voucherID)
 	if err != nil {
 		return o, err
 	}
+
 	return c.place(ctx, token, voucherID, pass, key)
 }
 
@@ -351,11 +397,14 @@ func (c *Client) place(ctx context.Context, token, voucherID, pass, key string) 
 		Order
 		OrderID string `json:"order_id"`
 	}
+
 	headers := map[string]string{"X-Entry-Pass": pass, keyHeader: key}
 	_, err := c.doWithHeaders(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, headers, nil, &answer)
+
 	if answer.Status == Queued {
 		answer.ID = answer.OrderID
 	}
+
 	return answer.Order, err
 }
 

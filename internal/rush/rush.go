@@ -20,30 +20,41 @@ const maxTries = 30
 
 // Buyers are simulated buyers and the sale that they order from.
 type Buyers struct {
-	Clients   []*Client // servers of one system, used in turn
+	// Servers of one system, used in turn.
+	Clients   []*Client
 	VoucherID string
-	Stock     int64         // initial stock of the sale
-	Tokens    []string      // access tokens, one per buyer
-	Parallel  int           // concurrent buyers
-	Pause     time.Duration // before the first request of each buyer
+	// Initial stock of the sale.
+	Stock int64
+	// Access tokens, one per buyer.
+	Tokens   []string
+	Parallel int // concurrent buyers
+	// Before the first request of each buyer.
+	Pause time.Duration
 	// Progress, if not nil, is called about once a second with the numbers of buyers that are done and of orders.
 	Progress func(done, orders int)
 }
 
 // Answer is the final result of one buyer.
 type Answer struct {
-	Order   Order         // set if Code is "ok"
-	Code    string        // "ok", or the code of the last answer; "no_answer" if there was none
-	OrderID string        // the order named by a duplicate_order
-	Latency time.Duration // of the last request
-	After   time.Duration // time from the start of Run to the final result
-	Tries   int
+	// Set if Code is "ok".
+	Order Order
+	// "ok", or the code of the last answer; "no_answer" if there was none.
+	Code string
+	// The order named by a duplicate_order.
+	OrderID string
+	// The latency of the last request.
+	Latency time.Duration
+	// Time from the start of Run to the final result.
+	After time.Duration
+	Tries int
 }
 
 // Report holds the results of all buyers.
 type Report struct {
-	Answers []Answer       // in the order of the tokens
-	Codes   map[string]int // number of answers by code, including those that were retried
+	// In the order of the tokens.
+	Answers []Answer
+	// Number of answers by code, including those that were retried.
+	Codes   map[string]int
 	Elapsed time.Duration
 }
 
@@ -51,47 +62,58 @@ type Report struct {
 // ends, buyers stop retrying.
 func (b *Buyers) Run(ctx context.Context) *Report {
 	r := &Report{Answers: make([]Answer, len(b.Tokens)), Codes: map[string]int{}}
+
 	var (
 		mu           sync.Mutex
 		done, orders atomic.Int64
 		group        errgroup.Group
 	)
+
 	count := func(code string) {
 		mu.Lock()
 		defer mu.Unlock()
 		r.Codes[code]++
 	}
+
 	stop := b.report(&done, &orders)
+
 	group.SetLimit(b.Parallel)
 	start := time.Now()
 	for i := range b.Tokens {
 		group.Go(func() error {
-			_ = loop.Sleep(ctx, b.Pause) // Buy fails at once if ctx has ended
+			// Buy fails at once if ctx has ended.
+			_ = loop.Sleep(ctx, b.Pause)
 			r.Answers[i] = b.Buy(ctx, i, "", count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)
+
 			if r.Answers[i].Code == "ok" {
 				orders.Add(1)
 			}
+
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no errors
+
+	// The functions return no errors.
+	_ = group.Wait()
+
 	r.Elapsed = time.Since(start)
 	stop()
 	return r
 }
 
-// report calls Progress until the returned function is called.
-func (b *Buyers) report(done, orders *atomic.Int64) (stop func()) {
+func (b *Buyers) report(done, orders *atomic.Int64) func() {
 	if b.Progress == nil {
 		return func() {}
 	}
+
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
+
 		for {
 			select {
 			case <-quit:
@@ -101,6 +123,7 @@ func (b *Buyers) report(done, orders *atomic.Int64) (stop func()) {
 			}
 		}
 	})
+
 	return func() { close(quit); wg.Wait() }
 }
 
@@ -116,22 +139,28 @@ func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code
 		a.Latency = time.Since(start)
 		wait := time.Second
 		var p *Problem
+
 		switch {
 		case err == nil && o.Status == Queued:
 			count(Queued)
 			a.Code, a.Order = b.Watch(ctx, buyer, o)
 		case err == nil:
-			a.Code, a.Order = "ok", o
+			a.Code = "ok"
+			a.Order = o
 		case errors.As(err, &p):
-			a.Code, a.OrderID = p.Code, p.OrderID
+			a.Code = p.Code
+			a.OrderID = p.OrderID
 			wait = max(p.RetryAfter, 10*time.Millisecond)
 		default:
 			a.Code = "no_answer"
 		}
+
 		count(a.Code)
+
 		if !tryAgain(a.Code) || a.Tries == maxTries {
 			return a
 		}
+
 		select {
 		case <-ctx.Done():
 			return a
@@ -149,9 +178,10 @@ const (
 
 // Watch polls an order of a buyer until it is decided, at the next server each time. An order that the servers lost
 // together with their Redis is not found any more; its code is lost.
-func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (code string, o Order) {
+func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (string, Order) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
+
 	for n := 0; ; n++ {
 		o, err := b.Clients[(buyer+n)%len(b.Clients)].Order(ctx, b.Tokens[buyer], queued.ID)
 		var p *Problem
@@ -165,6 +195,7 @@ func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (code strin
 		case errors.As(err, &p) && p.Code == "not_found":
 			return lost, queued
 		}
+
 		select {
 		case <-ctx.Done():
 			return "no_answer", queued
@@ -176,7 +207,6 @@ func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (code strin
 // lost is the code of a queued order that no longer exists or that the server could not store.
 const lost = "lost"
 
-// tryAgain reports whether an answer leaves the outcome open.
 func tryAgain(code string) bool {
 	switch code {
 	case "order_in_progress", "rate_limited", "overloaded", "unavailable", "no_answer", lost:
@@ -190,16 +220,20 @@ func (r *Report) Percentile(p int) time.Duration {
 	if len(r.Answers) == 0 {
 		return 0
 	}
+
 	all := make([]time.Duration, len(r.Answers))
 	for i, a := range r.Answers {
 		all[i] = a.Latency
 	}
+
 	slices.Sort(all)
-	return all[max((len(all)*p+99)/100-1, 0)] // nearest rank
+	return all[max((len(all)*p+99)/100-1, 0)]
 }
 
 // Orders returns the number of buyers with an order, and the time from the start until the last of them had it.
-func (r *Report) Orders() (n int, last time.Duration) {
+func (r *Report) Orders() (int, time.Duration) {
+	var n int
+	var last time.Duration
 	for _, a := range r.Answers {
 		if a.Code == "ok" {
 			n++
@@ -216,6 +250,7 @@ func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error)
 	if err != nil {
 		return nil, fmt.Errorf("read the buyers' orders: %w", err)
 	}
+
 	for end := time.Now().Add(stockAge); ; {
 		var v Voucher
 		err := retryOn(ctx, busy, func() (err error) {
@@ -225,10 +260,12 @@ func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error)
 		if err != nil {
 			return nil, fmt.Errorf("read the sale: %w", err)
 		}
+
 		verdicts := b.verdicts(v, held, r)
 		if time.Now().After(end) || !slices.ContainsFunc(verdicts, domain.Verdict.Broken) {
 			return verdicts, nil
 		}
+
 		time.Sleep(stockAge / 10)
 	}
 }
@@ -239,11 +276,11 @@ const stockAge = 1100 * time.Millisecond
 // busy are the codes of temporary failures, after which a read is repeated.
 var busy = []string{"unavailable", "overloaded"}
 
-// held returns the active orders of this sale, by buyer.
 func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
 	held := make([][]Order, len(b.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(b.Parallel)
+
 	for i, token := range b.Tokens {
 		group.Go(func() error {
 			var orders []Order
@@ -251,12 +288,15 @@ func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
 				orders, err = b.Clients[i%len(b.Clients)].Orders(ctx, token)
 				return err
 			})
+
 			held[i] = slices.DeleteFunc(orders, func(o Order) bool {
 				return o.VoucherID != b.VoucherID || !o.holdsUnit()
 			})
+
 			return err
 		})
 	}
+
 	return held, group.Wait()
 }
 
@@ -266,22 +306,33 @@ func (b *Buyers) verdicts(v Voucher, held [][]Order, r *Report) []domain.Verdict
 	for i, orders := range held {
 		a := r.Answers[i]
 		sold += int64(len(orders))
+
 		if len(orders) > 1 {
 			greedy++
 		}
+
 		for _, o := range orders {
 			ids[o.ID] = true
 		}
+
 		has := func(id string) bool { return slices.ContainsFunc(orders, func(o Order) bool { return o.ID == id }) }
 		if a.Code == "ok" && !has(a.Order.ID) || a.Code == "duplicate_order" && !has(a.OrderID) ||
 			a.Code == "sold_out" && len(orders) > 0 {
 			untrue++
 		}
+
 		if a.Code == "sold_out" {
 			soldOut++
 		}
 	}
-	sale := domain.SaleTotals{InitialStock: b.Stock, Stock: v.Stock, Active: sold, OverLimit: greedy}
+
+	sale := domain.SaleTotals{
+		InitialStock: b.Stock,
+		Stock:        v.Stock,
+		Active:       sold,
+		OverLimit:    greedy,
+	}
+
 	return []domain.Verdict{
 		domain.NewVerdict("I1", sale.Holds("I1"), "%d sold of %d", sold, b.Stock),
 		domain.NewVerdict("I2", sale.Holds("I2"), "%d users with more than one", greedy),

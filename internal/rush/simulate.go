@@ -11,15 +11,17 @@ const simulatePoll = 500 * time.Millisecond
 
 // Simulation is the state of a load simulation that a server runs itself.
 type Simulation struct {
-	State    string        `json:"state"`
-	Buyers   int           `json:"buyers"`
-	Answered int           `json:"answered"`
-	Orders   int           `json:"orders"`
-	TookMS   float64       `json:"took_ms"`
-	P50MS    float64       `json:"p50_ms"`
-	P99MS    float64       `json:"p99_ms"`
-	Detail   string        `json:"detail"` // of a failed one
-	Elapsed  time.Duration `json:"-"`      // since its start, as seen by this client
+	State    string  `json:"state"`
+	Buyers   int     `json:"buyers"`
+	Answered int     `json:"answered"`
+	Orders   int     `json:"orders"`
+	TookMS   float64 `json:"took_ms"`
+	P50MS    float64 `json:"p50_ms"`
+	P99MS    float64 `json:"p99_ms"`
+	// The detail of a failed one.
+	Detail string `json:"detail"`
+	// Since its start, as seen by this client.
+	Elapsed  time.Duration `json:"-"`
 	Verdicts []struct {
 		ID, Title string
 		OK        *bool
@@ -45,13 +47,16 @@ func (c *Client) Simulate(ctx context.Context, adminToken string, buyers int, st
 			return s, ctx.Err()
 		case <-time.After(simulatePoll):
 		}
+
 		before := s
 		s = Simulation{}
 		_, err = c.do(ctx, http.MethodGet, "/api/v1/admin/rush", adminToken, nil, &s)
 		s.Elapsed = time.Since(began)
+
 		if s.Answered != before.Answered {
 			progress(s)
 		}
 	}
+
 	return s, err
 }

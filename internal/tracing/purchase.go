@@ -25,7 +25,7 @@ func (t *Tracer) Lane(l service.Lane) service.Lane {
 type tracedLane struct{ service.Lane }
 
 // Place implements service.Lane.
-func (l tracedLane) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+func (l tracedLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	if trace.SpanContextFromContext(ctx).IsSampled() {
 		p.Trace = &domain.Trace{Parent: encode(ctx)}
 	}
@@ -50,8 +50,12 @@ func (l tracedLocks) TryDo(ctx context.Context, userID int64, fn func(context.Co
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return l.UserLocks.TryDo(ctx, userID, fn)
 	}
+
 	_, span := l.tracer.Start(ctx, "user lock", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End() // a second End has no effect
+
+	// A second End has no effect.
+	defer span.End()
+
 	return l.UserLocks.TryDo(ctx, userID, func(held context.Context) error {
 		span.End()
 		return fn(held)
@@ -79,6 +83,7 @@ func (g tracedGate) Reserve(
 	for i := range as {
 		traces = appendTrace(traces, as[i].Trace)
 	}
+
 	b := g.tracer.begin(ctx, "admission", traces, len(as))
 	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
 	b.end(err != nil && !errors.Is(err, domain.ErrGateCold))
@@ -120,19 +125,26 @@ func appendTrace(traces []*domain.Trace, t *domain.Trace) []*domain.Trace {
 // work is done once for several purchases, of which some are sampled. Its span has one parent, the first of them, and
 // links to the others. Each of the others gets a span of the same name and time in its own trace, which links back.
 type work struct {
-	tracer  *Tracer
-	name    string
-	begun   time.Time
-	parents []context.Context // empty if no purchase is sampled; then the work has no span
+	tracer *Tracer
+	name   string
+	begun  time.Time
+	// Empty if no purchase is sampled; then the work has no span.
+	parents []context.Context
 	span    trace.Span
 }
 
 // begin ends the waits of the traces and begins the span of their work. size is the number of purchases, sampled or not.
 func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace, size int) work {
-	w := work{tracer: t, name: name, begun: time.Now()}
+	w := work{
+		tracer: t,
+		name:   name,
+		begun:  time.Now(),
+	}
+
 	if len(traces) == 0 {
 		return w
 	}
+
 	w.parents = make([]context.Context, len(traces))
 	var links []trace.Link
 	for i, of := range traces {
@@ -143,8 +155,10 @@ func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace,
 			links = append(links, trace.LinkFromContext(w.parents[i])) //nolint:contextcheck // of another purchase of the batch
 		}
 	}
+
 	_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
 		trace.WithLinks(links...), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
+
 	return w
 }
 
@@ -153,11 +167,15 @@ func (w work) end(failed bool) {
 	if len(w.parents) == 0 {
 		return
 	}
+
 	ended := trace.WithTimestamp(time.Now())
+
 	if failed {
 		w.span.SetStatus(codes.Error, "unavailable")
 	}
+
 	w.span.End(ended)
+
 	for _, parent := range w.parents[1:] {
 		_, copied := w.tracer.Start(parent, w.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
 			trace.WithLinks(trace.Link{SpanContext: w.span.SpanContext()}))

@@ -53,36 +53,47 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if exporter != "otlp" {
 		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is neither otlp nor none", exporter)
 	}
+
 	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
 	if protocol != "http/protobuf" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not http/protobuf", protocol)
 	}
-	if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: not an http or https URL") // it may contain a password
+
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		// It may contain a password.
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: not an http or https URL")
 	}
+
 	client, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the exporter of traces (OTEL_EXPORTER_OTLP_*): %w", err)
 	}
+
 	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "seckill")),
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("the resource of traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
 	}
+
 	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(client), sdktrace.WithResource(about)}
 	if strings.TrimSpace(os.Getenv("OTEL_TRACES_SAMPLER")) == "" {
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(defaultRatio))))
 	}
-	var invalid error // of OTEL_TRACES_SAMPLER: the SDK would sample every request instead
+
+	// Of OTEL_TRACES_SAMPLER: the SDK would sample every request instead.
+	var invalid error
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { invalid = err }))
 	provider := sdktrace.NewTracerProvider(options...)
 	if invalid != nil {
 		return nil, errors.Join(fmt.Errorf("OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG: %w", invalid), provider.Shutdown(ctx))
 	}
+
 	warnings := rate.Sometimes{Interval: errorInterval}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		warnings.Do(func() { log.Warn("traces are not exported", "err", err) })
 	}))
+
 	log.Info("purchases are traced")
 	return &Tracer{Tracer: provider.Tracer("seckill"), provider: provider}, nil
 }
@@ -115,7 +126,6 @@ func encode(ctx context.Context) string {
 	return header[traceparent]
 }
 
-// decode returns a copy of ctx whose span is parent, a W3C traceparent, or ctx if that is not valid.
 func decode(ctx context.Context, parent string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: parent})
 }
