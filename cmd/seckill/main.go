@@ -17,7 +17,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // restores the default: a second signal kills the process
+	// Restores the default: a second signal kills the process.
+	context.AfterFunc(ctx, stop)
 	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
 	stop()
 	os.Exit(code)

@@ -21,16 +21,29 @@ type bench struct {
 	opts           options
 	stdout, stderr io.Writer
 	start          time.Time
-	root           string // root directory of the module
-	dir            string // temporary directory
-	binary         string // path of the seckill program
-	shared         *stack // for scenarios without a private stack; nil until first use
-	report         report.Report
+	// Root directory of the module.
+	root string
+	dir  string // temporary directory
+	// Path of the seckill program.
+	binary string
+	// For scenarios without a private stack; nil until first use.
+	shared *stack
+	report report.Report
 }
 
 func newBench(o options, stdout, stderr io.Writer) *bench {
-	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now(),
-		report: report.Report{Quick: o.quick, Rounds: o.rounds, RunTime: o.seconds, Users: o.orders}}
+	return &bench{
+		opts:   o,
+		stdout: stdout,
+		stderr: stderr,
+		start:  time.Now(),
+		report: report.Report{
+			Quick:   o.quick,
+			Rounds:  o.rounds,
+			RunTime: o.seconds,
+			Users:   o.orders,
+		},
+	}
 }
 
 // run measures the chosen scenarios. If one fails, it continues with the others and returns the error at the end.
@@ -39,38 +52,48 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+
 	b.report.Machine = describeMachine(ctx, b.root)
+
 	var failed []error
 	for _, s := range scenarios {
 		if len(b.opts.only) > 0 && !slices.Contains(b.opts.only, s.name) {
 			continue
 		}
+
 		if s.lane != "" && !slices.Contains(b.opts.lanes, s.lane) {
 			b.progress("%s: skipped, -lanes does not include %s", s.name, s.lane)
 			continue
 		}
+
 		b.progress("%s: %s", s.name, s.title)
 		sec := &report.Section{Name: s.name, Title: s.title}
 		b.report.Sections = append(b.report.Sections, sec)
+
 		err := s.run(b, ctx, sec)
 		if b.shared != nil {
 			b.shared.stopServers()
 		}
+
 		if err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
 			}
+
 			b.progress("%s: FAILED: %v", s.name, err)
 			b.showLogs()
 			sec.Failed = err
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
+
 	b.report.Took = time.Since(b.start).Round(time.Second)
 	fmt.Fprint(b.stdout, b.report.Summary())
+
 	if b.opts.out != "" {
 		failed = append(failed, b.writeReport())
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -80,21 +103,29 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the module: %w", err)
 	}
+
 	b.root = filepath.Dir(string(bytes.TrimSpace(mod)))
+
 	if err := sysinfo.UseDisk(); err != nil {
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "seckill-bench-"); err != nil {
 		return err
 	}
+
 	b.binary = filepath.Join(b.dir, "seckill")
 	b.progress("building the server")
+
 	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/seckill") //nolint:gosec // a directory of this program
 	build.Dir = b.root
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as a release is built, whose compiled packages it shares
+
+	// As a release is built, whose compiled packages it shares.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+
 	if out, err := build.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("build the server: %w\n%s", err, out), b.close())
 	}
+
 	return nil
 }
 
@@ -118,6 +149,7 @@ func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if b.report.Servers, err = describeServers(ctx, s); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -142,7 +174,8 @@ func (b *bench) writeReport() error {
 
 // showLogs prints the ends of the server logs.
 func (b *bench) showLogs() {
-	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log")) // the pattern is valid
+	// The pattern is valid.
+	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log"))
 	for _, log := range logs {
 		if text := tail(log); text != "" {
 			b.progress("  %s:\n%s", filepath.Base(log), text)

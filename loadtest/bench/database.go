@@ -23,6 +23,7 @@ func (s *stack) verify(ctx context.Context) error {
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, fmt.Errorf("the workers did not finish within %s", drainTimeout))
 	defer cancel()
+
 	for sold := int64(0); ; {
 		n, err := s.sold(ctx, sales)
 		switch {
@@ -30,9 +31,11 @@ func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error
 			return nil
 		case err == nil:
 			sold = n
-		case ctx.Err() == nil: // otherwise the query failed because of the timeout
+		case ctx.Err() == nil:
+			// Otherwise the query failed because of the timeout.
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errInconsistent, sold, accepted, context.Cause(ctx))
@@ -55,11 +58,12 @@ func (s *stack) committed(ctx context.Context, sales []string, answered int64) e
 	return err
 }
 
-func (s *stack) number(ctx context.Context, query string) (n int64, err error) {
-	if err = s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // IDs from the server
-		err = fmt.Errorf("query the database: %w", err)
+func (s *stack) number(ctx context.Context, query string) (int64, error) {
+	var n int64
+	if err := s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // IDs from the server
+		return 0, fmt.Errorf("query the database: %w", err)
 	}
-	return n, err
+	return n, nil
 }
 
 // list joins IDs from the server for SQL's IN.
@@ -86,6 +90,7 @@ func (s *stack) fill(ctx context.Context, orders int) error {
 	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
 		return err
 	}
+
 	for sale := 0; orders > 0; sale++ {
 		n := min(orders, fillChunk, len(s.tokens))
 		if err := s.fillSale(ctx, sale, n); err != nil {
@@ -93,6 +98,7 @@ func (s *stack) fill(ctx context.Context, orders int) error {
 		}
 		orders -= n
 	}
+
 	return s.set(ctx, "innodb_flush_log_at_trx_commit", "1")
 }
 
@@ -102,43 +108,52 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // no effect after a commit
+
 	res, err := tx.ExecContext(ctx, oldVoucher)
 	if err != nil {
 		return err
 	}
+
 	id, err := res.LastInsertId()
 	if err != nil {
 		return err
 	}
+
 	if _, err := tx.ExecContext(ctx, oldSale, id, orders); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, oldOrders, sale, id, orders); err != nil {
 		return err
 	}
+
 	return tx.Commit()
 }
 
 // addActive adds unpaid orders of distinct users to a sale and increases its initial stock by as many units. It returns
 // the first of the consecutive order IDs. No server may have sold from the sale before.
-func (s *stack) addActive(ctx context.Context, sale string, orders int) (first int64, err error) {
+func (s *stack) addActive(ctx context.Context, sale string, orders int) (int64, error) {
 	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
 		return 0, err
 	}
+
 	statements := []string{
 		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
 			SELECT ((UNIX_TIMESTAMP(d) DIV 1 - 1009929600) << 32) + seq, 1000000000 + seq, %s, 1, 1, 100, d, d + INTERVAL 2 DAY, d
 			FROM seq_1_to_%d, (SELECT NOW(3) - INTERVAL 1 HOUR AS d) t`, sale, orders),
 		fmt.Sprintf("UPDATE seckill_vouchers SET initial_stock = initial_stock + %d WHERE voucher_id = %s", orders, sale),
 	}
+
 	for _, statement := range statements {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an ID from the server
 			return 0, fmt.Errorf("add orders to sale %s: %w", sale, err)
 		}
 	}
-	if first, err = s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale); err != nil {
+
+	first, err := s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale)
+	if err != nil {
 		return 0, err
 	}
+
 	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.flushPages(ctx))
 }
 
@@ -158,9 +173,11 @@ func (s *stack) empty(ctx context.Context) error {
 func (s *stack) flushPages(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the database still has dirty pages"))
 	defer cancel()
+
 	if err := s.set(ctx, "innodb_io_capacity_max", "100000", "innodb_io_capacity", "100000", "innodb_max_dirty_pages_pct", "0"); err != nil {
 		return err
 	}
+
 	for {
 		var name string
 		var pages int64
@@ -168,15 +185,18 @@ func (s *stack) flushPages(ctx context.Context) error {
 		if err := row.Scan(&name, &pages); err != nil {
 			return err
 		}
+
 		if pages < 100 {
 			break
 		}
+
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+
 	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")
 }
 

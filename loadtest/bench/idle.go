@@ -34,17 +34,20 @@ func (b *bench) idleStreams(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	server := p[0]
 	users := min(len(st.tokens), (b.opts.sizes.idle+streamsOfUser-1)/streamsOfUser)
 	sales, err := st.sales(ctx, server, 1, int64(users))
 	if err != nil {
 		return err
 	}
+
 	client, err := rush.NewClient("http://"+server.addr, 1)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+
 	requests := make([][]byte, users)
 	for i, token := range st.tokens[:users] {
 		o, err := client.Place(ctx, token, sales[0])
@@ -54,7 +57,9 @@ func (b *bench) idleStreams(ctx context.Context, sec *report.Section) error {
 		requests[i] = fmt.Appendf(nil,
 			"GET /api/v1/orders/%s/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n", o.ID, token)
 	}
+
 	opened := 0
+
 	return b.idle(ctx, sec, server, "event streams of unpaid orders", func() (net.Conn, error) {
 		opened++
 		return openStream(ctx, server.addr, requests[opened%users])
@@ -70,20 +75,25 @@ func (b *bench) idle(ctx context.Context, sec *report.Section, server *process, 
 			_ = c.Close()
 		}
 	}()
+
 	for range b.opts.sizes.idle {
 		c, err := open()
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			sec.Note("Skipped: this system allows only %d open connections (ulimit -n).", len(conns))
 			return nil
 		}
+
 		if err != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
+
 		conns = append(conns, c)
 	}
+
 	after := sysinfo.ResidentMiB(server.cmd.Process.Pid)
 	sec.Note("The server uses %.0f MiB without and %.0f MiB with %d idle %s: %.1f KiB each.",
 		before, after, len(conns), kind, (after-before)*1024/float64(len(conns)))
+
 	return nil
 }
 
@@ -95,16 +105,20 @@ func openIdle(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := loadgen.Answer{}, c.NetConn().SetDeadline(time.Now().Add(loadgen.AnswerTimeout))
+
+	a := loadgen.Answer{}
+	err = c.NetConn().SetDeadline(time.Now().Add(loadgen.AnswerTimeout))
 	if err == nil {
 		a, err = c.Do(healthRequest)
 	}
 	if err == nil && a.Status != 200 {
 		err = fmt.Errorf("%w: %d on /healthz", loadgen.ErrWrongAnswers, a.Status)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+
 	return c.NetConn(), nil
 }
 
@@ -114,10 +128,12 @@ func openStream(ctx context.Context, addr string, request []byte) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
+
 	c := client.NetConn()
 	if err = c.SetDeadline(time.Now().Add(loadgen.AnswerTimeout)); err == nil {
 		_, err = c.Write(request)
 	}
+
 	var received []byte
 	buf := make([]byte, 4<<10)
 	for err == nil && !bytes.Contains(received, []byte("event: order\n")) {
@@ -125,8 +141,10 @@ func openStream(ctx context.Context, addr string, request []byte) (net.Conn, err
 		n, err = c.Read(buf)
 		received = append(received, buf[:n]...)
 	}
+
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("event stream: %w after %q", err, received), c.Close())
 	}
+
 	return c, nil
 }

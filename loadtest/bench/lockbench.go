@@ -19,11 +19,15 @@ import (
 type lockRun map[string]map[string][]lockResult
 
 type lockResult struct {
-	Cycles   float64 `json:"cycles"`   // per second
-	Requests float64 `json:"requests"` // network requests per cycle
-	CPU      float64 `json:"cpu"`      // CPU time of client and Redis per cycle, in µs
-	P99      float64 `json:"p99"`      // 99th percentile of the wait, in ns
-	Unfair   float64 `json:"unfair"`   // ratio of the most to the fewest cycles of a worker
+	Cycles float64 `json:"cycles"` // per second
+	// Network requests per cycle.
+	Requests float64 `json:"requests"`
+	// CPU time of client and Redis per cycle, in µs.
+	CPU float64 `json:"cpu"`
+	// 99th percentile of the wait, in ns.
+	P99 float64 `json:"p99"`
+	// Ratio of the most to the fewest cycles of a worker.
+	Unfair float64 `json:"unfair"`
 }
 
 // Names in lockRun.
@@ -42,35 +46,47 @@ func (b *bench) lockCycles(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // only a temporary directory remains
+
 	numbers := filepath.Join(dir, "numbers.json")
 	cmd := exec.CommandContext(ctx, "go", "run", ".", "-rounds", strconv.Itoa(b.opts.rounds), //nolint:gosec // values of this program
 		"-length", b.opts.sizes.cycles.String(), "-json", numbers)
-	cmd.Dir, cmd.Env = filepath.Join(b.root, "loadtest", "lockbench"), append(os.Environ(), "GOWORK=off")
+
+	cmd.Dir = filepath.Join(b.root, "loadtest", "lockbench")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	var problems strings.Builder
 	cmd.Stderr = &problems
+
 	tables, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("loadtest/lockbench: %w\n%s", err, problems.String())
 	}
+
 	text, err := os.ReadFile(numbers) //nolint:gosec // a directory of this program
 	if err != nil {
 		return err
 	}
+
 	var run lockRun
 	if err := json.Unmarshal(text, &run); err != nil {
 		return fmt.Errorf("loadtest/lockbench: %w", err)
 	}
+
 	sec.Note("%s", strings.TrimSpace(string(tables)))
+
 	for _, bar := range run.bars() {
 		b.report.Add(bar)
 	}
+
 	return nil
 }
 
 // bars returns the ratios and their targets.
 func (r lockRun) bars() []report.Bar {
-	alone, contended := r["uncontended"], r["contended"]
-	cycles, cpu := func(l lockResult) float64 { return l.Cycles }, func(l lockResult) float64 { return l.CPU }
+	alone := r["uncontended"]
+	contended := r["contended"]
+	cycles := func(l lockResult) float64 { return l.Cycles }
+	cpu := func(l lockResult) float64 { return l.CPU }
+
 	return []report.Bar{
 		{What: "lock: uncontended cycles/s / the two raw commands", Values: report.Quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)),
 			ByCPU: report.Quotients(each(alone[rawLock], cpu), each(alone[ourLock], cpu)), Least: 1},
@@ -103,6 +119,7 @@ func best(all map[string][]lockResult, libraries []string, of func(lockResult) f
 		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l+" ") }) {
 			continue
 		}
+
 		for i, l := range results {
 			if i == len(rounds) {
 				rounds = append(rounds, nil)
@@ -110,9 +127,11 @@ func best(all map[string][]lockResult, libraries []string, of func(lockResult) f
 			rounds[i] = append(rounds[i], of(l))
 		}
 	}
+
 	values := make([]float64, len(rounds))
 	for i, of := range rounds {
 		values[i] = choose(of)
 	}
+
 	return values
 }

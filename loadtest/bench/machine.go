@@ -17,6 +17,7 @@ import (
 func describeMachine(ctx context.Context, root string) []report.Fact {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	kind, device := sysinfo.FileSystem(os.TempDir())
+
 	return []report.Fact{
 		{Name: "date", Value: time.Now().UTC().Format(time.DateOnly)},
 		{Name: "commit", Value: commit(ctx, root)},
@@ -36,10 +37,12 @@ func describeServers(ctx context.Context, s *stack) ([]report.Fact, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe the database: %w", err)
 	}
+
 	info, err := s.rdb.Info(ctx, "server").Result()
 	if err != nil {
 		return nil, err
 	}
+
 	settings := map[string]string{}
 	for _, name := range []string{"appendonly", "appendfsync"} {
 		got, err := s.rdb.ConfigGet(ctx, name).Result()
@@ -48,6 +51,7 @@ func describeServers(ctx context.Context, s *stack) ([]report.Fact, error) {
 		}
 		settings[name] = got[name]
 	}
+
 	return []report.Fact{
 		{Name: "database", Value: fmt.Sprintf("%s; innodb_flush_log_at_trx_commit=%s, innodb_flush_method=%s, buffer pool %s MiB, redo log %s MiB, no binary log",
 			version, flush, method, pool, log)},
@@ -64,9 +68,11 @@ func commit(ctx context.Context, root string) string {
 		}
 		return strings.TrimSpace(string(out))
 	}
+
 	name := git("rev-parse", "--short", "HEAD")
 	if name != "unknown" && git("status", "--porcelain") != "" {
 		name += " with uncommitted changes"
 	}
+
 	return name
 }

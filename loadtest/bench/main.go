@@ -48,11 +48,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // options are the values of the flags.
 type options struct {
-	quick   bool
-	rounds  int
-	conns   int
-	seconds time.Duration // length of a run
-	orders  int           // limit of orders per run, one for each user
+	quick  bool
+	rounds int
+	conns  int
+	// Length of a run.
+	seconds time.Duration
+	// Limit of orders per run, one for each user.
+	orders  int
 	only    []string
 	lanes   []string
 	out     string
@@ -62,27 +64,53 @@ type options struct {
 
 // sizes are the dimensions of the scenarios. They are smaller with -quick.
 type sizes struct {
-	history  [2]int        // existing orders to compare
-	active   int           // active orders of the sale in which orders are cancelled
-	latency  []int         // connections
-	vouchers []int         // sales at the same time
-	servers  []int         // server processes
-	rush     [2]int        // buyers and stock of the load simulation on the embedded default
-	idle     int           // connections
-	watch    time.Duration // how long an idle page is observed
-	buffer   int64         // buffer pool in bytes
-	cycles   time.Duration // length of one turn in the lock benchmark
-	profile  time.Duration // length of the CPU profile
+	// Existing orders to compare.
+	history [2]int
+	// Active orders of the sale in which orders are cancelled.
+	active  int
+	latency []int // connections
+	// Sales at the same time.
+	vouchers []int
+	servers  []int // server processes
+	// Buyers and stock of the load simulation on the embedded default.
+	rush [2]int
+	idle int // connections
+	// How long an idle page is observed.
+	watch time.Duration
+	// Buffer pool in bytes.
+	buffer int64
+	// Length of one turn in the lock benchmark.
+	cycles time.Duration
+	// Length of the CPU profile.
+	profile time.Duration
 }
 
 var (
 	fullSizes = sizes{
-		history: [2]int{1_000, 5_000_000}, active: 1_000_000, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
-		servers: []int{1, 2, 4}, rush: [2]int{10_000, 2_000}, idle: 10_000, watch: time.Minute, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
+		history:  [2]int{1_000, 5_000_000},
+		active:   1_000_000,
+		latency:  []int{64, 256, 1024},
+		vouchers: []int{1, 10, 100, 1000},
+		servers:  []int{1, 2, 4},
+		rush:     [2]int{10_000, 2_000},
+		idle:     10_000,
+		watch:    time.Minute,
+		buffer:   2 << 30,
+		cycles:   2 * time.Second,
+		profile:  30 * time.Second,
 	}
 	quickSizes = sizes{
-		history: [2]int{1_000, 20_000}, active: 20_000, latency: []int{16, 64}, vouchers: []int{1, 10},
-		servers: []int{1, 2}, rush: [2]int{1_000, 200}, idle: 500, watch: time.Second, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
+		history:  [2]int{1_000, 20_000},
+		active:   20_000,
+		latency:  []int{16, 64},
+		vouchers: []int{1, 10},
+		servers:  []int{1, 2},
+		rush:     [2]int{1_000, 200},
+		idle:     500,
+		watch:    time.Second,
+		buffer:   256 << 20,
+		cycles:   200 * time.Millisecond,
+		profile:  time.Second,
 	}
 )
 
@@ -101,34 +129,41 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	lanes := f.String("lanes", strings.Join(allLanes, ","), "lanes to measure; the first one is used in scenarios that need no particular lane")
 	f.StringVar(&o.out, "out", "", "write the report to this file (default loadtest/RESULTS.md, for a full run)")
 	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the server during the scenario batch to this file")
+
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+
 	o.seconds = time.Duration(*seconds * float64(time.Second))
 	set := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
+
 	if o.quick {
 		o.makeQuick(set)
 	}
 	if !o.quick && !set["out"] && *only == "" {
 		o.out = "loadtest/RESULTS.md"
 	}
+
 	var err error
 	if o.only, err = names("only", *only, scenarioNames()); err != nil {
 		return o, err
 	}
+
 	if o.lanes, err = names("lanes", *lanes, allLanes); err != nil {
 		return o, err
 	}
 	if o.rounds < 1 || o.conns < 1 || o.orders < 1 || o.seconds <= 0 || len(o.lanes) == 0 || f.NArg() > 0 {
 		return o, errors.New("-rounds, -conns, -seconds and -orders must be positive, and there are no other arguments; see -help")
 	}
+
 	return o, nil
 }
 
 // makeQuick changes the values that were not set by a flag.
 func (o *options) makeQuick(set map[string]bool) {
 	o.sizes = quickSizes
+
 	if !set["rounds"] {
 		o.rounds = 1
 	}
@@ -148,11 +183,13 @@ func names(flag, list string, known []string) ([]string, error) {
 	if list == "" {
 		return nil, nil
 	}
+
 	chosen := strings.Split(list, ",")
 	for _, name := range chosen {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("-%s: %q is not one of %s", flag, name, strings.Join(known, ", "))
 		}
 	}
+
 	return chosen, nil
 }

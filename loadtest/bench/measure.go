@@ -37,25 +37,41 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*report.Sample, e
 			}
 		}
 	}
-	before, counters := s.usage(servers), countersOf(ctx, servers)
+
+	before := s.usage(servers)
+	counters := countersOf(ctx, servers)
 	results, err := runParts(ctx, parts)
 	if err != nil {
 		return nil, err
 	}
-	cpu, counted := s.usage(servers).Minus(before), countersOf(ctx, servers).minus(counters)
+
+	cpu := s.usage(servers).Minus(before)
+	counted := countersOf(ctx, servers).minus(counters)
 	var total int64
 	for _, r := range results {
 		total += r.Total()
 	}
+
 	samples := make([]*report.Sample, len(parts))
 	for i, p := range parts {
-		m := &report.Sample{Subject: p.subject, Conns: p.load.Conns, Result: results[i], Counts: results[i].Total(), CPU: cpu}
-		m.Allocs, m.Batched = counted.mallocs/float64(total), counted.batched/counted.batches
+		m := &report.Sample{
+			Subject: p.subject,
+			Conns:   p.load.Conns,
+			Result:  results[i],
+			Counts:  results[i].Total(),
+			CPU:     cpu,
+		}
+
+		m.Allocs = counted.mallocs / float64(total)
+		m.Batched = counted.batched / counted.batches
+
 		if len(parts) > 1 {
 			m.Shared = total
 		}
+
 		samples[i] = m
 	}
+
 	return samples, nil
 }
 
@@ -73,7 +89,11 @@ func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
 }
 
 func (s *stack) usage(servers []*process) report.Usage {
-	u := report.Usage{Database: sysinfo.CPUTime(s.dbPID), Redis: sysinfo.CPUTime(s.rdbPID), Client: sysinfo.CPUTime(os.Getpid())}
+	u := report.Usage{
+		Database: sysinfo.CPUTime(s.dbPID),
+		Redis:    sysinfo.CPUTime(s.rdbPID),
+		Client:   sysinfo.CPUTime(os.Getpid()),
+	}
 	for _, p := range servers {
 		u.Server += sysinfo.CPUTime(p.cmd.Process.Pid)
 	}
@@ -82,19 +102,24 @@ func (s *stack) usage(servers []*process) report.Usage {
 
 // sale is one run in which all buyers order from new sales.
 type sale struct {
-	subject   string
-	servers   []*process
-	vouchers  int      // number of sales, over which the buyers are spread; 0 means 1
-	publisher *process // publishes the sales; nil: the first server
+	subject string
+	servers []*process
+	// Number of sales, over which the buyers are spread; 0 means 1.
+	vouchers int
+	// Publishes the sales; nil: the first server.
+	publisher *process
 	clicks    clicks
 	load      loadgen.Load // without requests
 }
 
 // clicks describes the requests of the buyers.
 type clicks struct {
-	keyed    bool // every order has an Idempotency-Key
-	repeated bool // one request in ten repeats an earlier one
-	passes   bool // the sale needs passes
+	// Every order has an Idempotency-Key.
+	keyed bool
+	// One request in ten repeats an earlier one.
+	repeated bool
+	// The sale needs passes.
+	passes bool
 }
 
 // sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns loads that run
@@ -105,37 +130,46 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 	if err != nil {
 		return nil, err
 	}
+
 	if o.clicks.passes {
 		if err := s.enter(ctx, o.servers[0], sales[0]); err != nil {
 			return nil, err
 		}
 	}
+
 	o.load.Requests = s.requests(sales, o.clicks, o.load.Conns)
 	parts := []part{{o.subject, o.servers, o.load}}
 	if beside != nil {
 		parts = append(parts, beside(sales[0])...)
 	}
+
 	samples, err := s.measure(ctx, parts...)
 	if err != nil {
 		return nil, err
 	}
+
 	m := samples[0]
 	allowed := []string{created}
 	if m.Answers[accepted] > 0 {
 		allowed = []string{accepted}
 	}
+
 	m.Counts = m.Count(allowed...)
+
 	if o.clicks.repeated {
 		allowed = append(allowed, "duplicate_order", "order_in_progress")
 	}
+
 	if err := m.Only(allowed...); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.subject, err)
 	}
+
 	if m.Answers[accepted] > 0 {
 		if err := s.watchWorkers(ctx, m, sales); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.subject, err)
 		}
 	}
+
 	return samples, s.committed(ctx, sales, m.Counts)
 }
 
@@ -152,9 +186,12 @@ func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []stri
 	if err != nil {
 		return err
 	}
-	m.Queued, m.Backlog = true, m.Counts-sold
+
+	m.Queued = true
+	m.Backlog = m.Counts - sold
 	err = s.drain(ctx, sales, m.Counts)
 	m.Drained = time.Since(start)
+
 	return err
 }
 
@@ -162,18 +199,26 @@ func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []stri
 func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
 	requests := make([][]byte, len(s.tokens))
 	for i, token := range s.tokens {
-		id, key, pass := sales[i%len(sales)], "", ""
+		id := sales[i%len(sales)]
+		key := ""
+		pass := ""
+
 		if how.keyed {
-			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id) // keys are per user
+			// Keys are per user.
+			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id)
 		}
+
 		if how.passes {
 			pass = s.passes[i]
 		}
+
 		requests[i] = orderRequest(id, token, key, pass)
 	}
+
 	if how.repeated {
 		requests = withRepeats(requests, 4*conns)
 	}
+
 	return requests
 }
 
@@ -188,6 +233,7 @@ func withRepeats(requests [][]byte, back int) [][]byte {
 	var all [][]byte
 	for i, r := range requests {
 		all = append(all, r)
+
 		switch {
 		case i%18 == 8:
 			all = append(all, r)
@@ -195,13 +241,15 @@ func withRepeats(requests [][]byte, back int) [][]byte {
 			all = append(all, requests[i-back])
 		}
 	}
+
 	return all
 }
 
 // counters are totals that the servers publish as metrics.
 type counters struct {
-	mallocs          float64 // heap allocations
-	batches, batched float64 // number of group commits, and of the orders in them
+	mallocs float64 // heap allocations
+	// Number of group commits, and of the orders in them.
+	batches, batched float64
 }
 
 func (c counters) minus(d counters) counters {
@@ -209,7 +257,8 @@ func (c counters) minus(d counters) counters {
 }
 
 // countersOf returns the sums over the servers. A counter that one of them does not have is NaN.
-func countersOf(ctx context.Context, servers []*process) (sum counters) {
+func countersOf(ctx context.Context, servers []*process) counters {
+	var sum counters
 	for _, p := range servers {
 		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
 		sum = counters{sum.mallocs + values[0], sum.batches + values[1], sum.batched + values[2]}
@@ -223,11 +272,13 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	if ops == "" {
 		return values
 	}
+
 	res, err := get(ctx, "http://"+ops+"/metrics")
 	if err != nil {
 		return values
 	}
 	defer res.Body.Close() //nolint:errcheck // the body was read, or the values stay NaN
+
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		name, text, _ := strings.Cut(lines.Text(), " ")
@@ -237,6 +288,7 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 			}
 		}
 	}
+
 	return values
 }
 
@@ -246,13 +298,16 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	res, err := http.DefaultClient.Do(req) //nolint:gosec // as above
 	if err != nil {
 		return nil, err
 	}
+
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
 		return nil, fmt.Errorf("GET %s: %s", url, res.Status)
 	}
+
 	return res, nil
 }

@@ -26,26 +26,36 @@ func (b *bench) cancellations(ctx context.Context, sec *report.Section) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
+
 	server, err := st.serve(ctx, b.anyLane())
 	if err != nil {
 		return err
 	}
+
 	sales, err := st.sales(ctx, server, 1, 1)
 	if err != nil {
 		return err
 	}
+
 	b.progress("  creating %d orders", b.opts.sizes.active)
 	first, err := st.addActive(ctx, sales[0], b.opts.sizes.active)
 	if err != nil {
 		return err
 	}
+
 	if err := buyOne(ctx, server, orderRequest(sales[0], st.extra, "", "")); err != nil {
 		return err
 	}
+
 	const plain = "sold-out answers"
 	cancelling := plain + ", " + strconv.Itoa(int(time.Second/cancelEvery)) + " cancellations/s"
 	servers := []*process{server}
-	sold := part{"", servers, loadgen.Load{Conns: b.opts.conns, Requests: st.requests(sales, clicks{}, b.opts.conns), Endless: true}}
+	sold := part{"", servers, loadgen.Load{
+		Conns:    b.opts.conns,
+		Requests: st.requests(sales, clicks{}, b.opts.conns),
+		Endless:  true,
+	}}
+
 	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		return st.refuse(ctx, sold.named(plain, limit))
 	}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
@@ -53,23 +63,38 @@ func (b *bench) cancellations(ctx context.Context, sec *report.Section) (err err
 		if err != nil {
 			return nil, err
 		}
+
 		client.Close()
-		cancel := loadgen.Load{Conns: 1, Limit: limit, Pace: cancelEvery}
+
+		cancel := loadgen.Load{
+			Conns: 1,
+			Limit: limit,
+			Pace:  cancelEvery,
+		}
+
 		for range limit/cancelEvery + 1 {
 			path := fmt.Sprintf("/api/v1/admin/orders/%d/cancel", first)
 			cancel.Requests = append(cancel.Requests, loadgen.Request(http.MethodPost, path, token, "", ""))
 			first++
 		}
+
 		return st.refuse(ctx, sold.named(cancelling, limit), part{"cancellations", servers, cancel})
 	})
+
 	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", report.Thousands(int64(b.opts.sizes.active)))
-	b.report.Add(report.Bar{What: what, Values: sec.Ratios(cancelling, plain), Least: 0.8})
+	b.report.Add(report.Bar{
+		What:   what,
+		Values: sec.Ratios(cancelling, plain),
+		Least:  0.8,
+	})
+
 	return err
 }
 
 // named returns the part for one run of a subject.
 func (p part) named(subject string, limit time.Duration) part {
-	p.subject, p.load.Limit = subject, limit
+	p.subject = subject
+	p.load.Limit = limit
 	return p
 }
 
@@ -82,16 +107,19 @@ func (s *stack) refuse(ctx context.Context, orders part, cancel ...part) ([]*rep
 	if err := orders.warmUp(ctx); err != nil {
 		return nil, err
 	}
+
 	samples, err := s.measure(ctx, append([]part{orders}, cancel...)...)
 	if err != nil {
 		return nil, err
 	}
+
 	m := samples[0]
 	m.Counts = m.Count(refusals...)
 	err = m.Only(append([]string{created, accepted}, refusals...)...)
 	for _, cancelled := range samples[1:] {
 		err = errors.Join(err, cancelled.Only("200"))
 	}
+
 	return samples, err
 }
 
@@ -100,11 +128,13 @@ func (p part) warmUp(ctx context.Context) error {
 	const short, quick = 300 * time.Millisecond, 100 * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the server stayed slow after the last run"))
 	defer cancel()
+
 	for {
 		results, err := runParts(ctx, []part{p.named("warm-up", short)})
 		if err != nil {
 			return err
 		}
+
 		if r := results[0]; r.Count(refusals...) == r.Total() && r.Latency.Percentile(50) < quick {
 			return nil
 		}
@@ -119,8 +149,14 @@ func (b *bench) readers(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	alone := laneName(b.anyLane())
-	orders := sale{subject: alone, servers: p[:1], load: loadgen.Load{Conns: b.opts.conns}}
+	orders := sale{
+		subject: alone,
+		servers: p[:1],
+		load:    loadgen.Load{Conns: b.opts.conns},
+	}
+
 	pages := []struct{ name, route string }{{"GET /vouchers/{id}", reference.VoucherRoute}, {"GET /vouchers", reference.VouchersRoute}}
 	contenders := []contender{buyers(st, orders)}
 	for _, page := range pages {
@@ -131,30 +167,45 @@ func (b *bench) readers(ctx context.Context, sec *report.Section) error {
 			contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 				o.load.Limit = limit
 				samples, err := st.sell(ctx, o, func(sale string) []part {
-					l := loadgen.Load{Conns: max(b.opts.conns/4, 1), Endless: true, Limit: limit}
+					l := loadgen.Load{
+						Conns:   max(b.opts.conns/4, 1),
+						Endless: true,
+						Limit:   limit,
+					}
+
 					l.Requests = [][]byte{loadgen.Request(http.MethodGet, strings.Replace(page.route, ":id", sale, 1), "", "", "")}
 					return []part{{subject, p[i : i+1], l}}
 				})
 				if err == nil {
 					read := samples[1]
-					read.Counts = read.Count("200") // under overload a server may refuse reads before orders
+					// Under overload a server may refuse reads before orders.
+					read.Counts = read.Count("200")
 					err = read.Only("200", "overloaded", "unavailable")
 				}
+
 				return samples, err
 			})
 		}
 	}
+
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
+
 	for i, page := range pages {
 		least := 0.6
 		if i > 0 {
 			least = 0
 		}
-		b.report.Add(report.Bar{What: page.name + " while selling / bare gin under the same load, answers/s",
-			Values: sec.Ratios(page.name, page.name+", bare gin"), Least: least})
+
+		b.report.Add(report.Bar{
+			What:   page.name + " while selling / bare gin under the same load, answers/s",
+			Values: sec.Ratios(page.name, page.name+", bare gin"),
+			Least:  least,
+		})
+
 		b.report.Add(report.Bar{What: "orders/s with reads of " + page.name + " / without",
 			Values: sec.Ratios(alone+" with "+page.name, alone)})
 	}
+
 	return err
 }
 
@@ -166,40 +217,65 @@ func (b *bench) floods(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	limited, err := st.serve(ctx, b.anyLane(), "SECKILL_RATE_LIMIT=on")
 	if err != nil {
 		return err
 	}
+
 	servers := []*process{limited}
+
 	// The admin logs in on the other server: codes are limited.
-	orders := sale{subject: "orders", servers: servers, publisher: p[0], load: loadgen.Load{Conns: buyersAtOnce, Pace: interval}}
+	orders := sale{
+		subject:   "orders",
+		servers:   servers,
+		publisher: p[0],
+		load:      loadgen.Load{Conns: buyersAtOnce, Pace: interval},
+	}
+
 	floods := []struct {
 		name    string
 		request []byte
-		answer  string // within the limits
+		// Within the limits.
+		answer string
 	}{
 		{"readers of one user", loadgen.Request(http.MethodGet, "/api/v1/orders", st.extra, "", ""), "200"},
 		{"readers with made-up cursors", loadgen.Request(http.MethodGet, reference.VouchersRoute+"?cursor=bWFkZSB1cA", "", "", ""), "invalid_request"},
 	}
+
 	contenders := []contender{buyers(st, orders)}
 	for _, f := range floods {
 		o := orders
 		o.subject = "orders beside " + f.name
+
 		contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 			o.load.Limit = limit
-			flood := loadgen.Load{Conns: readers, Requests: [][]byte{f.request}, Endless: true, Limit: limit}
+			flood := loadgen.Load{
+				Conns:    readers,
+				Requests: [][]byte{f.request},
+				Endless:  true,
+				Limit:    limit,
+			}
+
 			samples, err := st.sell(ctx, o, func(string) []part { return []part{{f.name, servers, flood}} })
 			if err == nil {
 				err = samples[1].Only(f.answer, "rate_limited", "overloaded")
 			}
+
 			return samples, err
 		})
 	}
+
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
+
 	for _, f := range floods {
-		b.report.Add(report.Bar{What: fmt.Sprintf("p50 of orders beside %d %s / alone", readers, f.name),
-			Values: sec.Medians("orders beside "+f.name, "orders"), Most: 2})
+		b.report.Add(report.Bar{
+			What:   fmt.Sprintf("p50 of orders beside %d %s / alone", readers, f.name),
+			Values: sec.Medians("orders beside "+f.name, "orders"),
+			Most:   2,
+		})
 	}
+
 	return err
 }
 
@@ -207,23 +283,29 @@ func (b *bench) floods(ctx context.Context, sec *report.Section) error {
 // Each read selects another variant of the list, so no answer is the repetition of another one.
 func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
 	const buyersAtOnce, interval = 8, 20 * time.Millisecond
-	const readers, readInterval = 10, 200 * time.Millisecond // 50 a second
+
+	// 50 a second.
+	const readers, readInterval = 10, 200 * time.Millisecond
 	st, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
 		return err
 	}
+
 	limited, err := st.serve(ctx, b.anyLane(), "SECKILL_RATE_LIMIT=on")
 	if err != nil {
 		return err
 	}
+
 	// The admin logs in on the other server: codes are limited.
 	sales, err := st.sales(ctx, p[0], longSales, 1)
 	if err != nil {
 		return err
 	}
+
 	if err := st.addRules(ctx, p[0], sales); err != nil {
 		return err
 	}
+
 	sold := sales[len(sales)-1]
 	if err := buyOne(ctx, limited, orderRequest(sold, st.extra, "", "")); err != nil {
 		return err
@@ -232,26 +314,45 @@ func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
 	const alone, beside, lists = "purchases", "purchases beside lists", "lists"
 	servers := []*process{limited}
 	purchases := part{"", servers, loadgen.Load{
-		Conns: buyersAtOnce, Pace: interval, Endless: true, Requests: st.requests([]string{sold}, clicks{}, buyersAtOnce),
+		Conns:    buyersAtOnce,
+		Pace:     interval,
+		Endless:  true,
+		Requests: st.requests([]string{sold}, clicks{}, buyersAtOnce),
 	}}
-	reads := part{"", servers, loadgen.Load{Conns: readers, Pace: readInterval, Endless: true, Requests: listVariants()}}
+
+	reads := part{"", servers, loadgen.Load{
+		Conns:    readers,
+		Pace:     readInterval,
+		Endless:  true,
+		Requests: listVariants(),
+	}}
+
 	measure := func(ctx context.Context, parts ...part) ([]*report.Sample, error) {
 		samples, err := st.measure(ctx, parts...)
 		if err != nil {
 			return nil, err
 		}
+
 		err = samples[0].Only("sold_out")
 		for _, read := range samples[1:] {
 			err = errors.Join(err, read.Only("200"))
 		}
+
 		return samples, err
 	}
+
 	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		return measure(ctx, purchases.named(alone, limit))
 	}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		return measure(ctx, purchases.named(beside, limit), reads.named(lists, limit))
 	})
-	b.report.Add(report.Bar{What: "p99 of purchases beside 50 variants of the list a second / alone", Values: sec.Tails(beside, alone), Most: 2})
+
+	b.report.Add(report.Bar{
+		What:   "p99 of purchases beside 50 variants of the list a second / alone",
+		Values: sec.Tails(beside, alone),
+		Most:   2,
+	})
+
 	b.report.Add(report.Bar{What: "CPU time per purchase or list / per purchase alone", Values: sec.Costs(beside, alone)})
 	return err
 }
@@ -266,15 +367,18 @@ func (s *stack) addRules(ctx context.Context, p *process, sales []string) error 
 		return err
 	}
 	defer client.Close()
+
 	for _, id := range sales {
 		rules := make([]rune, 500)
 		for i := range rules {
 			rules[i] = '一' + rand.N[rune](500)
 		}
+
 		if err := client.ChangeVoucher(ctx, admin, id, map[string]any{"rules": string(rules)}); err != nil {
 			return fmt.Errorf("change the rules: %w", err)
 		}
 	}
+
 	return nil
 }
 

@@ -19,16 +19,24 @@ func (b *bench) orders(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	if b.opts.profile != "" {
 		if err := b.writeProfile(ctx, st, p[0]); err != nil {
 			return fmt.Errorf("profile: %w", err)
 		}
 	}
+
 	subject := laneName(b.anyLane())
 	err = b.rounds(ctx, sec, []*stack{st},
-		buyers(st, sale{subject: subject, servers: p[:1], load: loadgen.Load{Conns: b.opts.conns}}), b.bare(st, p[1], clicks{}))
+		buyers(st, sale{
+			subject: subject,
+			servers: p[:1],
+			load:    loadgen.Load{Conns: b.opts.conns},
+		}), b.bare(st, p[1], clicks{}))
+
 	b.report.AddRates(sec, fmt.Sprintf("%s, orders/s at %d connections / bare gin", subject, b.opts.conns),
 		subject, bareSubject, onlyFor(b.anyLane(), 0.45))
+
 	return err
 }
 
@@ -42,27 +50,37 @@ func onlyFor(lane string, least float64) float64 {
 
 // lanesCompared compares the lanes lock and batch at different numbers of connections.
 func (b *bench) lanesCompared(ctx context.Context, sec *report.Section) error {
-	lanes, counts := b.directLanes(), b.opts.sizes.latency
+	lanes := b.directLanes()
+	counts := b.opts.sizes.latency
 	st, p, err := b.servers(ctx, lanes...)
 	if err != nil {
 		return err
 	}
+
 	var contenders []contender
 	for i, lane := range lanes {
 		for _, conns := range counts {
 			contenders = append(contenders,
-				buyers(st, sale{subject: atConnections(lane, conns), servers: p[i : i+1], load: loadgen.Load{Conns: conns}}))
+				buyers(st, sale{
+					subject: atConnections(lane, conns),
+					servers: p[i : i+1],
+					load:    loadgen.Load{Conns: conns},
+				}))
 		}
 	}
+
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
+
 	if len(lanes) == 2 {
 		b.report.AddRates(sec, fmt.Sprintf("lock lane / batch lane, orders/s at %d connections", counts[1]),
 			atConnections("lock", counts[1]), atConnections("batch", counts[1]), 0.6)
 	}
+
 	for _, lane := range lanes {
 		b.report.AddRates(sec, fmt.Sprintf("%s, orders/s at %d connections / at %d", laneName(lane), counts[0], counts[1]),
 			atConnections(lane, counts[0]), atConnections(lane, counts[1]), onlyFor(lane, 0.85))
 	}
+
 	return err
 }
 
@@ -90,20 +108,30 @@ func (b *bench) clicksCompared(ctx context.Context, sec *report.Section, how cli
 	if err != nil {
 		return err
 	}
+
 	var contenders []contender
 	for i, lane := range lanes {
-		plain := sale{subject: laneName(lane), servers: p[i : i+1], load: loadgen.Load{Conns: b.opts.conns}}
+		plain := sale{
+			subject: laneName(lane),
+			servers: p[i : i+1],
+			load:    loadgen.Load{Conns: b.opts.conns},
+		}
+
 		changed := plain
-		changed.subject, changed.clicks = laneName(lane)+", "+what, how
+		changed.subject = laneName(lane) + ", " + what
+		changed.clicks = how
 		contenders = append(contenders, buyers(st, changed), buyers(st, plain))
 	}
+
 	err = b.rounds(ctx, sec, []*stack{st}, append(contenders, b.bare(st, p[len(lanes)], how))...)
+
 	for _, lane := range lanes {
 		plain := laneName(lane)
 		changed := plain + ", " + what
 		b.report.AddRates(sec, changed+" / without, orders/s", changed, plain, onlyFor(lane, least))
 		b.report.AddRates(sec, changed+", orders/s / bare gin with the same requests", changed, bareSubject, 0)
 	}
+
 	return err
 }
 
@@ -113,22 +141,33 @@ func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	const subject = "sold-out answers"
 	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		sales, err := st.sales(ctx, p[0], 1, 1)
 		if err != nil {
 			return nil, err
 		}
+
 		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "", "")); err != nil {
 			return nil, err
 		}
-		l := loadgen.Load{Conns: b.opts.conns, Requests: st.requests(sales, clicks{}, b.opts.conns), Endless: true, Limit: limit}
+
+		l := loadgen.Load{
+			Conns:    b.opts.conns,
+			Requests: st.requests(sales, clicks{}, b.opts.conns),
+			Endless:  true,
+			Limit:    limit,
+		}
+
 		samples, err := st.measure(ctx, part{subject, p[:1], l})
 		if err == nil {
 			err = samples[0].Only("sold_out")
 		}
+
 		return samples, err
 	}, b.bare(st, p[1], clicks{}))
+
 	b.report.AddRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
 	return err
 }
@@ -140,10 +179,12 @@ func buyOne(ctx context.Context, p *process, request []byte) error {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // only read from
+
 	a, err := c.Do(request)
 	if err == nil && a.Status/100 != 2 {
 		err = fmt.Errorf("%w: %d %s for the last unit", loadgen.ErrWrongAnswers, a.Status, a.Code)
 	}
+
 	return err
 }
 
@@ -153,25 +194,48 @@ func (b *bench) queue(ctx context.Context, sec *report.Section) error {
 	if err != nil {
 		return err
 	}
+
 	const subject, script = "queue lane", "gin + EVALSHA"
-	number := 100_000 // above the real IDs
+
+	// Above the real IDs.
+	number := 100_000
 	err = b.rounds(ctx, sec, []*stack{st},
-		buyers(st, sale{subject: subject, servers: p[:1], load: loadgen.Load{Conns: b.opts.conns}}),
+		buyers(st, sale{
+			subject: subject,
+			servers: p[:1],
+			load:    loadgen.Load{Conns: b.opts.conns},
+		}),
 		func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 			number++
-			name := strconv.Itoa(number)[6-min(len(st.newest), 6):] // the path is as long as that of a real sale
+			// The path is as long as that of a real sale.
+			name := strconv.Itoa(number)[6-min(len(st.newest), 6):]
 			if err := st.rdb.Set(ctx, reference.ReserveKeys(name)[0], 1<<40, 0).Err(); err != nil {
 				return nil, err
 			}
-			l := loadgen.Load{Conns: b.opts.conns, Requests: st.requests([]string{name}, clicks{}, b.opts.conns), Endless: true, Limit: limit}
+
+			l := loadgen.Load{
+				Conns:    b.opts.conns,
+				Requests: st.requests([]string{name}, clicks{}, b.opts.conns),
+				Endless:  true,
+				Limit:    limit,
+			}
+
 			samples, err := st.measure(ctx, part{script, p[1:], l})
 			if err != nil {
 				return nil, err
 			}
+
 			return samples, errors.Join(samples[0].Only(accepted), st.rdb.Unlink(ctx, reference.ReserveKeys(name)...).Err())
 		})
+
 	b.report.AddRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.3)
-	b.report.Add(report.Bar{What: "queue lane: seconds until the workers have committed all accepted orders", Values: sec.Drains(subject), Most: 5})
+
+	b.report.Add(report.Bar{
+		What:   "queue lane: seconds until the workers have committed all accepted orders",
+		Values: sec.Drains(subject),
+		Most:   5,
+	})
+
 	return err
 }
 
@@ -202,12 +266,19 @@ func (b *bench) growth(
 	var contenders []contender
 	for _, n := range numbers {
 		o := of(n)
-		o.subject, o.load.Conns = subject(n), b.opts.conns
+		o.subject = subject(n)
+		o.load.Conns = b.opts.conns
 		contenders = append(contenders, buyers(st, o))
 	}
+
 	err := b.rounds(ctx, sec, []*stack{st}, contenders...)
-	first, last := numbers[0], numbers[len(numbers)-1]
-	b.report.Add(report.Bar{What: fmt.Sprintf("CPU per order: %s %s / %d", report.Thousands(int64(last)), what, first),
-		Values: sec.Costs(subject(last), subject(first)), Most: most})
+	first := numbers[0]
+	last := numbers[len(numbers)-1]
+	b.report.Add(report.Bar{
+		What:   fmt.Sprintf("CPU per order: %s %s / %d", report.Thousands(int64(last)), what, first),
+		Values: sec.Costs(subject(last), subject(first)),
+		Most:   most,
+	})
+
 	return err
 }

@@ -18,10 +18,13 @@ import (
 
 // process is a server that this program started.
 type process struct {
-	addr string // host:port of the API
-	ops  string // host:port of metrics and profiles; empty if there is none
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has exited and was waited for
+	// Host:port of the API.
+	addr string
+	// Host:port of metrics and profiles; empty if there is none.
+	ops string
+	cmd *exec.Cmd
+	// Closed when the process has exited and was waited for.
+	done chan struct{}
 }
 
 const (
@@ -39,29 +42,40 @@ func startProcess(ctx context.Context, env []string, logPath, bin string, args .
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the process has its own descriptor
+
 	// No context: stop ends the server after its clients.
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // built by this program
-	cmd.Env, cmd.Stderr = environment(env), log
+	cmd.Env = environment(env)
+	cmd.Stderr = log
+
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
+
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	ready := make(chan struct{})
 	go func() {
 		defer close(p.done)
+
 		lines := bufio.NewScanner(out)
-		for lines.Scan() { // until it exits: a full pipe would block the server
+
+		// Until it exits: a full pipe would block the server.
+		for lines.Scan() {
 			if addr, ok := listenAddr(lines.Text()); ok && p.addr == "" {
 				p.addr = addr
 				close(ready)
 			}
 		}
-		_ = cmd.Wait() // the log has the reason
+
+		// The log has the reason.
+		_ = cmd.Wait()
 	}()
+
 	select {
 	case <-ready:
 		return p, nil
@@ -72,6 +86,7 @@ func startProcess(ctx context.Context, env []string, logPath, bin string, args .
 	case <-time.After(startTimeout):
 		err = fmt.Errorf("not ready after %s", startTimeout)
 	}
+
 	p.stop()
 	return nil, fmt.Errorf("start %s %s: %w; its log ends:\n%s", bin, strings.Join(args, " "), err, tail(logPath))
 }
@@ -104,7 +119,8 @@ func listenAddr(line string) (string, bool) {
 
 // stop interrupts the process, and kills it if it does not exit in time.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(os.Interrupt) // fails if it has exited
+	// Fails if it has exited.
+	_ = p.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):

@@ -13,8 +13,9 @@ import (
 // scenario is a group of measurements with its own section in the report.
 type scenario struct {
 	name, title string
-	lane        string // the lane that the scenario requires; empty for any
-	run         func(*bench, context.Context, *report.Section) error
+	// The lane that the scenario requires; empty for any.
+	lane string
+	run  func(*bench, context.Context, *report.Section) error
 }
 
 var scenarios = []scenario{
@@ -61,23 +62,28 @@ func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack
 			return err
 		}
 	}
+
 	for round := range b.opts.rounds {
 		for i := range contenders {
 			samples, err := contenders[(i+round)%len(contenders)](ctx, b.opts.seconds)
 			if err != nil {
 				return err
 			}
+
 			sec.Samples = append(sec.Samples, samples...)
+
 			for _, m := range samples {
 				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.Subject, m)
 			}
 		}
+
 		for _, st := range stacks {
 			if err := st.verify(ctx); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -88,6 +94,7 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 	if err != nil {
 		return nil, nil, err
 	}
+
 	servers := make([]*process, len(kinds))
 	for i, kind := range kinds {
 		if slices.Contains(allLanes, kind) {
@@ -95,10 +102,12 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 		} else {
 			servers[i], err = st.reference(ctx, kind)
 		}
+
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	return st, servers, nil
 }
 
@@ -116,12 +125,18 @@ const bareSubject = "bare gin"
 // time is over.
 func (b *bench) bare(st *stack, p *process, how clicks) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		l := loadgen.Load{Conns: b.opts.conns, Endless: true, Limit: limit}
+		l := loadgen.Load{
+			Conns:   b.opts.conns,
+			Endless: true,
+			Limit:   limit,
+		}
+
 		l.Requests = st.requests([]string{st.newest}, how, l.Conns)
 		samples, err := st.measure(ctx, part{bareSubject, []*process{p}, l})
 		if err == nil {
 			err = samples[0].Only(created)
 		}
+
 		return samples, err
 	}
 }

@@ -30,13 +30,19 @@ type stack struct {
 	dbPID   int
 	rdbPID  int
 
-	binary  string   // path of the seckill program
-	dir     string   // private directory
-	env     []string // settings of seckill for this stack
-	tokens  []string // access tokens, one per user
-	extra   string   // token of one more user
-	newest  string   // ID of the last published sale
-	passes  []string // of the users for the last sale that needs passes
+	// Path of the seckill program.
+	binary string
+	dir    string // private directory
+	// Settings of seckill for this stack.
+	env []string
+	// Access tokens, one per user.
+	tokens []string
+	// Token of one more user.
+	extra string
+	// ID of the last published sale.
+	newest string
+	// The passes of the users for the last sale that needs passes.
+	passes  []string
 	servers map[*process]bool
 }
 
@@ -52,40 +58,53 @@ func mariaDBArgs(bufferPool int64) []string {
 
 // newStack starts MariaDB and Redis and seeds the users. dir must not exist; it gets all files.
 func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
-	s := &stack{binary: binary, dir: dir, servers: map[*process]bool{}}
+	s := &stack{
+		binary:  binary,
+		dir:     dir,
+		servers: map[*process]bool{},
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
+
 	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a directory of this program
 		return nil, err
 	}
 	if s.mariadb, err = servers.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
 		return nil, err
 	}
+
 	dsn, err := s.mariadb.CreateDatabase(ctx, "seckill")
 	if err != nil {
 		return nil, err
 	}
+
 	if s.db, err = sql.Open("mysql", dsn); err != nil {
 		return nil, err
 	}
 	if s.redis, err = servers.RunRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
 		return nil, err
 	}
+
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
+
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // because the admin logs in often
+		// Because the admin logs in often.
+		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off",
 		"SECKILL_UNSAFE=demo,sandbox,rate_limit",
-		"SECKILL_PAY_TIMEOUT=24h", // unpaid orders must stay open for the whole run
+		// Unpaid orders must stay open for the whole run.
+		"SECKILL_PAY_TIMEOUT=24h",
 		"SECKILL_LOG_LEVEL=warn", "SECKILL_DRAIN=0s",
 	}
+
 	if err := s.findPIDs(ctx); err != nil {
 		return nil, err
 	}
+
 	return s, s.seed(ctx, users)
 }
 
@@ -105,6 +124,7 @@ func (s *stack) close() error {
 	if s.mariadb != nil {
 		errs = append(errs, s.mariadb.Stop())
 	}
+
 	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a directory of this program
 	return errors.Join(errs...)
 }
@@ -115,17 +135,21 @@ func (s *stack) findPIDs(ctx context.Context) error {
 	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
 		return err
 	}
+
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
+
 	if s.dbPID, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
 		return fmt.Errorf("process ID of the database: %w", err)
 	}
+
 	info, err := s.rdb.Info(ctx, "server").Result()
 	if err != nil {
 		return err
 	}
+
 	s.rdbPID, err = strconv.Atoi(infoField(info, "process_id"))
 	return err
 }
@@ -160,18 +184,23 @@ func (s *stack) seed(ctx context.Context, users int) error {
 	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
 		return err
 	}
+
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
+
 	for line := range strings.Lines(string(text)) {
 		_, token, _ := strings.Cut(strings.TrimSpace(line), ",")
 		s.tokens = append(s.tokens, token)
 	}
+
 	if len(s.tokens) != users+1 {
 		return fmt.Errorf("seckill seed wrote %d tokens for %d users", len(s.tokens), users+1)
 	}
-	s.tokens, s.extra = s.tokens[:users], s.tokens[users]
+
+	s.extra = s.tokens[users]
+	s.tokens = s.tokens[:users]
 	return nil
 }
 
@@ -181,12 +210,14 @@ func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*pr
 	if err != nil {
 		return nil, err
 	}
+
 	env := append([]string{"SECKILL_ORDER_LANE=" + lane, "SECKILL_OPS_ADDR=" + ops}, slices.Concat(s.env, settings)...)
 	log := filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", lane, time.Now().UnixNano()))
 	p, err := startProcess(ctx, env, log, s.binary, "serve")
 	if err != nil {
 		return nil, fmt.Errorf("lane %s: %w", lane, err)
 	}
+
 	p.ops = ops
 	s.servers[p] = true
 	return p, nil
@@ -198,11 +229,13 @@ func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	log := filepath.Join(s.dir, kind+".log")
 	p, err := startProcess(ctx, nil, log, self, referenceCommand, kind, s.redis.Addr)
 	if err == nil {
 		s.servers[p] = true
 	}
+
 	return p, err
 }
 
@@ -220,11 +253,13 @@ func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, er
 	if err != nil {
 		return nil, "", err
 	}
+
 	token, err := client.Login(ctx, adminPhone)
 	if err != nil {
 		client.Close()
 		return nil, "", fmt.Errorf("log the admin in: %w", err)
 	}
+
 	return client, token, nil
 }
 
@@ -234,30 +269,36 @@ func (s *stack) enter(ctx context.Context, p *process, sale string) error {
 	if _, err := s.db.ExecContext(ctx, "UPDATE voucher_orders SET status = 2, paid_at = created_at WHERE status = 1"); err != nil {
 		return fmt.Errorf("pay the orders: %w", err)
 	}
+
 	admins, admin, err := s.admin(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer admins.Close()
+
 	entry := map[string]any{"mode": "pass", "pass_ttl": 3600}
 	if err := admins.ChangeVoucher(ctx, admin, sale, map[string]any{"entry": entry}); err != nil {
 		return fmt.Errorf("require passes: %w", err)
 	}
+
 	const conns = 32
 	client, err := rush.NewClient("http://"+p.addr, conns)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+
 	s.passes = make([]string, len(s.tokens))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(conns)
+
 	for i, token := range s.tokens {
 		group.Go(func() (err error) {
 			s.passes[i], err = client.Enter(ctx, token, sale)
 			return err
 		})
 	}
+
 	return group.Wait()
 }
 
@@ -268,13 +309,16 @@ func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]st
 		return nil, err
 	}
 	defer client.Close()
+
 	ids := make([]string, n)
 	for i := range ids {
 		v, err := client.CreateSale(ctx, admin, stock)
 		if err != nil {
 			return nil, fmt.Errorf("create a sale: %w", err)
 		}
-		ids[i], s.newest = v.ID, v.ID
+		ids[i] = v.ID
+		s.newest = v.ID
 	}
+
 	return ids, nil
 }

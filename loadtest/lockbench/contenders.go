@@ -36,8 +36,9 @@ type contender struct {
 // A field is all contenders, with a client for each library.
 type field struct {
 	contenders []contender
-	requests   *atomic.Int64 // sent by all of them
-	closers    []func()
+	// Sent by all of them.
+	requests *atomic.Int64
+	closers  []func()
 }
 
 func (f *field) close() {
@@ -54,16 +55,27 @@ func newField(addr string) (*field, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return counted{c, f.requests}, err
 	}
+
 	goRedis := func() *redis.Client {
-		rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 2 * workers})
+		rdb := redis.NewClient(&redis.Options{
+			Addr:                  addr,
+			Dialer:                dial,
+			ContextTimeoutEnabled: true,
+			MaxRetries:            -1,
+			PoolSize:              2 * workers,
+		})
+
 		f.closers = append(f.closers, func() { _ = rdb.Close() })
 		return rdb
 	}
+
 	locks, err := lock.New(goRedis())
 	if err != nil {
 		return f, err
 	}
+
 	f.closers = append([]func(){func() { _ = locks.Close() }}, f.closers...)
+
 	internalLock := func(of func(name string) lock.Locker) func(context.Context, string) (func() error, error) {
 		return func(ctx context.Context, name string) (func() error, error) {
 			h, err := of(name).Lock(ctx)
@@ -82,12 +94,16 @@ func newField(addr string) (*field, error) {
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, DialCtxFn: func(ctx context.Context, dst string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return dial(ctx, "tcp", dst)
 		}},
-		KeyMajority: 1, NoLoopTracking: true, KeyValidity: lease,
+		KeyMajority:    1,
+		NoLoopTracking: true,
+		KeyValidity:    lease,
 	})
 	if err != nil {
 		return f, err
 	}
+
 	f.closers = append(f.closers, waiter.Close)
+
 	f.contenders = []contender{
 		{"two raw commands", raw(goRedis()), false},
 		{"Mutex", internalLock(func(name string) lock.Locker { return locks.Mutex(name) }), true},
@@ -101,6 +117,7 @@ func newField(addr string) (*field, error) {
 			return func() error { cancel(); return nil }, err
 		}, true},
 	}
+
 	return f, nil
 }
 

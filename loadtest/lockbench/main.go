@@ -29,9 +29,12 @@ func main() {
 	length := flag.Duration("length", 2*time.Second, "length of a run")
 	numbers := flag.String("json", "", "also write the results as JSON to this file")
 	flag.Parse()
+
 	if *quick {
-		*rounds, *length = 1, 200*time.Millisecond
+		*rounds = 1
+		*length = 200 * time.Millisecond
 	}
+
 	if err := compare(os.Stdout, *rounds, *length, *numbers); err != nil {
 		fmt.Fprintln(os.Stderr, "lockbench:", err)
 		os.Exit(1)
@@ -48,41 +51,51 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
+
 	f, err := newField(server.Addr)
 	defer f.close()
 	if err != nil {
 		return err
 	}
+
 	info := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer func() { _ = info.Close() }()
 
-	uncontended, contended := table{}, table{}
+	uncontended := table{}
+	contended := table{}
 	for round := range rounds {
 		for _, c := range f.contenders {
 			r, err := run(f, c, info, round, false, length)
 			if err != nil {
 				return err
 			}
+
 			uncontended[c.name] = append(uncontended[c.name], r)
+
 			if !c.canWait {
 				continue
 			}
 			if r, err = run(f, c, info, round, true, length); err != nil {
 				return err
 			}
+
 			contended[c.name] = append(contended[c.name], r)
 		}
 	}
+
 	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s. CPU time is that of the client and Redis.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
 	printUncontended(out, f, uncontended)
 	printContended(out, f, contended)
+
 	if numbers == "" {
 		return nil
 	}
+
 	text, err := json.Marshal(map[string]table{"uncontended": uncontended, "contended": contended})
 	if err != nil {
 		return err
 	}
+
 	return os.WriteFile(numbers, text, 0o600)
 }
 
@@ -103,6 +116,7 @@ func printContended(out io.Writer, f *field, results table) {
 	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests per cycle | server commands per cycle | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	base := median(results[f.contenders[1].name]).Cycles
+
 	for _, c := range f.contenders {
 		if !c.canWait {
 			continue

@@ -21,13 +21,18 @@ const (
 
 // A result describes one run of one contender.
 type result struct {
-	Cycles   float64       `json:"cycles"`   // per second
-	Requests float64       `json:"requests"` // per cycle, over the network
-	Commands float64       `json:"commands"` // per cycle, executed by the server, including those of scripts
-	CPU      float64       `json:"cpu"`      // per cycle, of this process and Redis, in microseconds
-	P50      time.Duration `json:"p50"`      // of the wait, ns
-	P99      time.Duration `json:"p99"`
-	Unfair   float64       `json:"unfair"` // ratio of the most to the fewest cycles of a worker, counting at least one
+	Cycles float64 `json:"cycles"` // per second
+	// Per cycle, over the network.
+	Requests float64 `json:"requests"`
+	// Per cycle, executed by the server, including those of scripts.
+	Commands float64 `json:"commands"`
+	// Per cycle, of this process and Redis, in microseconds.
+	CPU float64 `json:"cpu"`
+	// The p50 of the wait, ns.
+	P50 time.Duration `json:"p50"`
+	P99 time.Duration `json:"p99"`
+	// Ratio of the most to the fewest cycles of a worker, counting at least one.
+	Unfair float64 `json:"unfair"`
 }
 
 // run lets 64 workers acquire and release a lock for the given time: the same one if contended, otherwise one each.
@@ -38,20 +43,25 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 		}
 		return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
 	}
+
 	if release, err := c.acquire(context.Background(), "warm"); err != nil {
 		return result{}, err
 	} else if err := release(); err != nil {
 		return result{}, err
 	}
+
 	requests := f.requests.Load()
 	commands, cpu, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
-	waits, cycles := make([][]time.Duration, workers), make([]int, workers)
+
+	waits := make([][]time.Duration, workers)
+	cycles := make([]int, workers)
 	var failed atomic.Pointer[error]
 	ctx, cancel := context.WithTimeout(context.Background(), length)
 	defer cancel()
+
 	began := time.Now()
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -59,7 +69,10 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 			for ctx.Err() == nil {
 				requested := time.Now()
 				release, err := c.acquire(ctx, name(w))
-				waits[w] = append(waits[w], time.Since(requested)) // even a wait that failed: starvation counts
+
+				// Even a wait that failed: starvation counts.
+				waits[w] = append(waits[w], time.Since(requested))
+
 				if err == nil {
 					cycles[w]++
 					if contended {
@@ -67,6 +80,7 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 					}
 					err = release()
 				}
+
 				// Connections time out at the deadline too, perhaps slightly before ctx.
 				if err != nil && time.Since(began) < length*9/10 {
 					failed.Store(&err)
@@ -75,54 +89,69 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 			}
 		})
 	}
+
 	wg.Wait()
 	took := time.Since(began)
+
 	if err := failed.Load(); err != nil {
 		return result{}, fmt.Errorf("%s: %w", c.name, *err)
 	}
+
 	commandsAfter, cpuAfter, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
+
 	total := 0
 	for _, n := range cycles {
 		total += n
 	}
+
 	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
+
 	return result{
 		Cycles:   float64(total) / took.Seconds(),
 		Requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
 		Commands: float64(commandsAfter-commands) / float64(max(total, 1)),
 		CPU:      float64((cpuAfter - cpu).Microseconds()) / float64(max(total, 1)),
-		P50:      all[len(all)/2], P99: all[len(all)*99/100],
-		Unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
+		P50:      all[len(all)/2],
+		P99:      all[len(all)*99/100],
+		Unfair:   float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
 	}, nil
 }
 
 // spent returns the number of commands that the server has executed, and the CPU time used by it and this process.
-func spent(rdb *redis.Client) (commands int64, cpu time.Duration, err error) {
-	if commands, err = executed(rdb); err != nil {
+func spent(rdb *redis.Client) (int64, time.Duration, error) {
+	commands, err := executed(rdb)
+	if err != nil {
 		return 0, 0, err
 	}
+
 	info, err := rdb.Info(context.Background(), "cpu").Result()
 	if err != nil {
 		return 0, 0, err
 	}
+
+	var cpu time.Duration
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name != "used_cpu_user" && name != "used_cpu_sys" {
 			continue
 		}
+
 		d, err := time.ParseDuration(value + "s")
 		if err != nil {
 			return 0, 0, err
 		}
+
 		cpu += d
 	}
+
 	var self syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
 		return 0, 0, err
 	}
+
 	return commands, cpu + time.Duration(self.Utime.Nano()+self.Stime.Nano()), nil
 }
 
@@ -132,19 +161,23 @@ func executed(rdb *redis.Client) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	var sum int64
 	for line := range strings.Lines(stats) {
 		name, rest, found := strings.Cut(line, ":calls=")
 		if !found || name == "cmdstat_info" {
 			continue
 		}
+
 		count, _, _ := strings.Cut(rest, ",")
 		n, err := strconv.ParseInt(count, 10, 64)
 		if err != nil {
 			return 0, err
 		}
+
 		sum += n
 	}
+
 	return sum, nil
 }
 

@@ -22,9 +22,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: stack COMMAND [ARGUMENT...]")
 		os.Exit(2)
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
+
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -42,10 +44,12 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Stop()) }()
+
 	dsn, err := db.CreateDatabase(ctx, "seckill")
 	if err != nil {
 		return err
 	}
+
 	rds, err := servers.RunRedis(ctx, "--appendonly", "yes")
 	if err != nil {
 		return err
@@ -54,7 +58,10 @@ func run(ctx context.Context, args []string) (err error) {
 
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the command is the caller's
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "SECKILL_MYSQL_DSN="+dsn, "SECKILL_REDIS_ADDRS="+rds.Addr)
+
 	return cmd.Run()
 }

@@ -16,15 +16,17 @@ import (
 // Conn is a keep-alive HTTP/1.1 connection for one goroutine. It implements only the part of HTTP that is needed to
 // count answers: client and server share the machine, so CPU time of the client reduces the server's.
 type Conn struct {
-	net  net.Conn
-	buf  []byte
-	read int // bytes of buf that are filled
+	net net.Conn
+	buf []byte
+	// Bytes of buf that are filled.
+	read int
 }
 
 // Answer is the part of a response that is counted.
 type Answer struct {
 	Status int
-	Code   []byte // code of a problem document; valid until the next request
+	// Code of a problem document; valid until the next request.
+	Code []byte
 }
 
 // maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules. Most responses
@@ -61,28 +63,34 @@ func (c *Conn) Do(request []byte) (Answer, error) {
 	if _, err := c.net.Write(request); err != nil {
 		return Answer{}, fmt.Errorf("send: %w", err)
 	}
+
 	c.read = 0
 	for {
 		h, err := parseHead(c.buf[:c.read])
 		if err != nil {
 			return Answer{}, err
 		}
+
 		if h.chunked {
 			if h.length, err = chunksLength(c.buf[h.size:c.read]); err != nil {
 				return Answer{}, err
 			}
 		}
+
 		if h.size > 0 && h.length >= 0 && c.read >= h.size+h.length {
 			return c.finish(h)
 		}
+
 		for max(h.size+h.length, c.read+1) > len(c.buf) {
 			if len(c.buf) >= maxAnswer {
 				return Answer{}, errTooLong
 			}
 			c.buf = append(c.buf, make([]byte, len(c.buf))...)
 		}
+
 		n, err := c.net.Read(c.buf[c.read:])
 		c.read += n
+
 		if err != nil && n == 0 {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
@@ -106,10 +114,13 @@ func (c *Conn) finish(h head) (Answer, error) {
 
 // head holds the needed fields of a response's head. Its size is 0 while the head is incomplete.
 type head struct {
-	size    int // bytes of the head
-	status  int
-	length  int  // bytes of the body; -1 if it is chunked
-	chunked bool // the body is sent in chunks
+	// Bytes of the head.
+	size   int
+	status int
+	// Bytes of the body; -1 if it is chunked.
+	length int
+	// Whether the body is sent in chunks.
+	chunked bool
 }
 
 var (
@@ -127,16 +138,19 @@ func parseHead(b []byte) (head, error) {
 	if end < 0 {
 		return head{}, nil
 	}
+
 	size := end + len(endOfHead)
 	status, lines, _ := bytes.Cut(b[:end+len(endOfLine)], endOfLine)
 	code, ok := bytes.CutPrefix(status, protocol)
 	if !ok || len(code) < 3 {
 		return head{}, fmt.Errorf("%w: %q", errNotHTTP, status)
 	}
+
 	h := head{size: size, length: -1}
 	if h.status, ok = number(code[:3]); !ok {
 		return head{}, fmt.Errorf("%w: %q", errNotHTTP, status)
 	}
+
 	for len(lines) > 0 {
 		var line []byte
 		line, lines, _ = bytes.Cut(lines, endOfLine)
@@ -144,6 +158,7 @@ func parseHead(b []byte) (head, error) {
 			h.chunked = true
 			return h, nil
 		}
+
 		if len(line) < len(lengthName) || !bytes.EqualFold(line[:len(lengthName)], lengthName) {
 			continue
 		}
@@ -151,12 +166,14 @@ func parseHead(b []byte) (head, error) {
 			return head{}, fmt.Errorf("%w: %q", errNotHTTP, line)
 		}
 	}
+
 	if h.length < 0 {
 		if h.status != 204 && h.status != 304 {
 			return head{}, errNoLength
 		}
 		h.length = 0
 	}
+
 	return h, nil
 }
 
@@ -167,14 +184,17 @@ func chunksLength(b []byte) (int, error) {
 		if !ok {
 			return -1, nil
 		}
+
 		size, err := strconv.ParseUint(string(line), 16, 31)
 		if err != nil {
 			return 0, fmt.Errorf("%w: chunk of %q bytes", errNotHTTP, line)
 		}
+
 		at += len(line) + len(endOfLine) + int(size) + len(endOfLine) //nolint:gosec // 31 bits
 		if at > len(b) {
 			return -1, nil
 		}
+
 		if size == 0 {
 			return at, nil
 		}
@@ -182,7 +202,8 @@ func chunksLength(b []byte) (int, error) {
 }
 
 // number parses up to nine digits.
-func number(b []byte) (n int, ok bool) {
+func number(b []byte) (int, bool) {
+	var n int
 	for _, d := range b {
 		if d < '0' || d > '9' {
 			return 0, false
@@ -212,6 +233,7 @@ func problemCode(body []byte) []byte {
 func Request(method, path, token, key, pass string, more ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
+
 	if method != http.MethodGet {
 		b.WriteString("Content-Length: 0\r\n")
 	}
@@ -224,9 +246,11 @@ func Request(method, path, token, key, pass string, more ...string) []byte {
 	if pass != "" {
 		fmt.Fprintf(&b, "X-Entry-Pass: %s\r\n", pass)
 	}
+
 	for _, line := range more {
 		b.WriteString(line + "\r\n")
 	}
+
 	b.Write(endOfLine)
 	return b.Bytes()
 }

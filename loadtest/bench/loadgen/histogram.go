@@ -43,7 +43,8 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	rank := uint64(math.Ceil(float64(h.n) * p / 100))
 	var seen uint64
 	for i, n := range h.counts {
-		if seen += n; n > 0 && seen >= rank {
+		seen += n
+		if n > 0 && seen >= rank {
 			return min(upperBound(i), h.longest)
 		}
 	}

@@ -13,20 +13,26 @@ import (
 
 // Load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
 type Load struct {
-	Name     string   // for errors
-	Addrs    []string // host:port, used by the connections in turn
+	Name string // for errors
+	// Host:port, used by the connections in turn.
+	Addrs    []string
 	Conns    int
 	Requests [][]byte
-	Endless  bool          // start over when all requests have been sent, instead of ending
-	Limit    time.Duration // no request is sent after this time
-	Pace     time.Duration // interval between the starts of two requests of a connection; 0 means none
+	// Start over when all requests have been sent, instead of ending.
+	Endless bool
+	// No request is sent after this time.
+	Limit time.Duration
+	// Interval between the starts of two requests of a connection; 0 means none.
+	Pace time.Duration
 }
 
 // Result is the outcome of a load.
 type Result struct {
-	Answers map[string]int64 // count by status, or by code for problem documents
+	// Count by status, or by code for problem documents.
+	Answers map[string]int64
 	Latency Histogram
-	Elapsed time.Duration // time until the last answer
+	// Time until the last answer.
+	Elapsed time.Duration
 }
 
 // Total returns the number of answers.
@@ -44,6 +50,7 @@ func Run(ctx context.Context, loads ...Load) ([]*Result, error) {
 		errs    = make([]error, len(loads))
 		stop    atomic.Bool
 	)
+
 	for i, l := range loads {
 		wg.Go(func() {
 			if results[i], errs[i] = l.run(ctx, &stop); errs[i] != nil {
@@ -54,6 +61,7 @@ func Run(ctx context.Context, loads ...Load) ([]*Result, error) {
 			}
 		})
 	}
+
 	wg.Wait()
 	return results, firstOf(errs)
 }
@@ -66,6 +74,7 @@ func (l Load) run(ctx context.Context, stop *atomic.Bool) (*Result, error) {
 			_ = c.Close()
 		}
 	}()
+
 	for i := range l.Conns {
 		c, err := Dial(ctx, l.Addrs[i%len(l.Addrs)])
 		if err != nil {
@@ -73,17 +82,21 @@ func (l Load) run(ctx context.Context, stop *atomic.Bool) (*Result, error) {
 		}
 		conns = append(conns, c)
 	}
+
 	var (
 		wg    sync.WaitGroup
 		next  atomic.Int64
 		users = make([]client, len(conns))
 		start = time.Now()
 	)
+
 	interrupt := context.AfterFunc(ctx, func() { stop.Store(true) })
 	defer interrupt()
+
 	for i, c := range conns {
 		u := &users[i]
 		u.answers = map[string]*int64{}
+
 		wg.Go(func() {
 			if u.err = c.net.SetDeadline(start.Add(l.Limit + AnswerTimeout)); u.err == nil {
 				u.err = u.send(&l, c, &next, stop, start)
@@ -93,6 +106,7 @@ func (l Load) run(ctx context.Context, stop *atomic.Bool) (*Result, error) {
 			}
 		})
 	}
+
 	wg.Wait()
 	r := &Result{Answers: map[string]int64{}, Elapsed: time.Since(start)}
 	errs := []error{context.Cause(ctx)}
@@ -100,6 +114,7 @@ func (l Load) run(ctx context.Context, stop *atomic.Bool) (*Result, error) {
 		errs = append(errs, users[i].err)
 		users[i].addTo(r)
 	}
+
 	return r, firstOf(errs)
 }
 
@@ -119,19 +134,23 @@ func (u *client) send(l *Load, c *Conn, next *atomic.Int64, stop *atomic.Bool, s
 		if i >= n && !l.Endless {
 			return nil
 		}
+
 		if l.Pace > 0 {
 			time.Sleep(time.Until(start.Add(round * l.Pace)))
 			sent = time.Now()
 		}
+
 		a, err := c.Do(l.Requests[i%n])
 		if err != nil {
 			return err
 		}
+
 		now := time.Now()
 		u.latency.Add(now.Sub(sent))
 		sent = now
 		u.count(a)
 	}
+
 	return nil
 }
 
@@ -141,10 +160,12 @@ func (u *client) count(a Answer) {
 	if key == nil {
 		key = strconv.AppendInt(make([]byte, 0, 3), int64(a.Status), 10)
 	}
+
 	if n, ok := u.answers[string(key)]; ok {
 		*n++
 		return
 	}
+
 	n := int64(1)
 	u.answers[string(key)] = &n
 }
@@ -176,7 +197,8 @@ func (r *Result) Only(allowed ...string) error {
 }
 
 // Count returns the number of answers of the given kinds.
-func (r *Result) Count(kinds ...string) (n int64) {
+func (r *Result) Count(kinds ...string) int64 {
+	var n int64
 	for _, kind := range kinds {
 		n += r.Answers[kind]
 	}

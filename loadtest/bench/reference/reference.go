@@ -62,26 +62,32 @@ const jsonType = "application/json; charset=utf-8"
 // Serve answers requests on l until ctx ends: gin with fixed answers, or gin with one script call per order. It closes l.
 func Serve(ctx context.Context, l net.Listener, kind, redisAddr string) error {
 	defer l.Close() //nolint:errcheck // usually closed before
+
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
+
 	switch kind {
 	case Gin:
 		r.POST(OrderRoute, fixed(http.StatusCreated, []byte(orderBody)))
 		r.GET(VoucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
 		r.GET(VouchersRoute, fixed(http.StatusOK, vouchersBody()))
 	case GinWithScript:
-		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1}) // a larger pool than the default was not faster
+		// A larger pool than the default was not faster.
+		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1})
 		defer func() { _ = rdb.Close() }()
 		r.POST(OrderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
 	default:
 		return fmt.Errorf("%q is neither %s nor %s", kind, Gin, GinWithScript)
 	}
+
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
 	closed := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer closed()
+
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
 	return nil
 }
 
@@ -93,6 +99,7 @@ func fixed(status int, body []byte) gin.HandlerFunc {
 func reserve(rdb *redis.Client) gin.HandlerFunc {
 	var buyers atomic.Int64
 	body := []byte(queuedBody)
+
 	return func(c *gin.Context) {
 		id := strconv.FormatInt(buyers.Add(1), 10)
 		outcome, err := reserveScript.Run(c.Request.Context(), rdb, ReserveKeys(c.Param("id")), id, id).Int()

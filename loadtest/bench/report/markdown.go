@@ -12,9 +12,11 @@ func (r *Report) Markdown() string {
 	fmt.Fprintf(&w, "This run took %s. Compare the ratios, which are taken between two runs of one round on one machine, rather than the absolute numbers.\n\n", r.Took)
 	r.writeMethod(&w)
 	w.WriteString("\n## Machine\n\n| | |\n|---|---|\n")
+
 	for _, f := range append(r.Machine, r.Servers...) {
 		fmt.Fprintf(&w, "| %s | %s |\n", f.Name, f.Value)
 	}
+
 	w.WriteString(r.Summary())
 	r.writeRuns(&w)
 	return w.String()
@@ -42,12 +44,16 @@ func (r *Report) writeMethod(w *strings.Builder) {
 func (r *Report) writeRuns(w *strings.Builder) {
 	w.WriteString("\n## Individual runs\n\n| scenario | subject | connections | answers | seconds | answers/s | p50 ms | p99 ms | CPU µs per answer | backlog | drained after s |\n" +
 		strings.Repeat("|---", 11) + "|\n")
+
 	for _, s := range r.Sections {
 		for _, m := range s.Samples {
-			backlog, drained := "", ""
+			backlog := ""
+			drained := ""
 			if m.Queued {
-				backlog, drained = Thousands(m.Backlog), short(m.Drained.Seconds())
+				backlog = Thousands(m.Backlog)
+				drained = short(m.Drained.Seconds())
 			}
+
 			fmt.Fprintf(w, "| %s | %s | %d | %s | %.2f | %s | %s | %s | %s | %s | %s |\n", s.Name, m.Subject, m.Conns, Thousands(m.Counts),
 				m.Elapsed.Seconds(), short(m.rate()), short(m.millis(50)), short(m.millis(99)), short(m.perAnswer(m.CPU.all())), backlog, drained)
 		}

@@ -11,15 +11,19 @@ import (
 
 // Report holds all results of a run.
 type Report struct {
-	Quick    bool          // the runs are too short for verdicts
-	Rounds   int           // per scenario
-	RunTime  time.Duration // maximum length of a run
-	Users    int           // each orders once per run
+	// Whether the runs are too short for verdicts.
+	Quick  bool
+	Rounds int // per scenario
+	// Maximum length of a run.
+	RunTime time.Duration
+	// Each orders once per run.
+	Users    int
 	Machine  []Fact
 	Servers  []Fact
 	Sections []*Section
-	Took     time.Duration // length of the benchmark
-	bars     []Bar
+	// Length of the benchmark.
+	Took time.Duration
+	bars []Bar
 }
 
 // Fact is a property of the machine or of a server.
@@ -28,17 +32,22 @@ type Fact struct{ Name, Value string }
 // Section holds the results of a scenario.
 type Section struct {
 	Name, Title string
-	Samples     []*Sample // in chronological order
-	Failed      error     // nil if the scenario succeeded
-	notes       []string
+	// In chronological order.
+	Samples []*Sample
+	// Nil if the scenario succeeded.
+	Failed error
+	notes  []string
 }
 
 // Bar is a ratio with its target.
 type Bar struct {
-	What        string
-	Values      []float64 // one per round
-	ByCPU       []float64 // the same ratio of answers per second of CPU time; may be empty
-	Least, Most float64   // the target; at most one is set, and without either the ratio is only reported
+	What string
+	// One per round.
+	Values []float64
+	// The same ratio of answers per second of CPU time; may be empty.
+	ByCPU []float64
+	// The target; at most one is set, and without either the ratio is only reported.
+	Least, Most float64
 }
 
 // Add adds a ratio to the report.
@@ -47,7 +56,12 @@ func (r *Report) Add(b Bar) { r.bars = append(r.bars, b) }
 // AddRates adds the ratio of the answers/s of two subjects, and the same by the CPU time of all processes. On an
 // otherwise idle machine the two are equal.
 func (r *Report) AddRates(sec *Section, what, subject, reference string, least float64) {
-	r.Add(Bar{What: what, Values: sec.Ratios(subject, reference), ByCPU: sec.perCPU(subject, reference), Least: least})
+	r.Add(Bar{
+		What:   what,
+		Values: sec.Ratios(subject, reference),
+		ByCPU:  sec.perCPU(subject, reference),
+		Least:  least,
+	})
 }
 
 // wanted returns the target as text.
@@ -72,6 +86,7 @@ func (b Bar) verdict() string {
 	case b.Least > 0 && m >= b.Least, b.Most > 0 && m <= b.Most:
 		return "met"
 	}
+
 	return "**missed**"
 }
 
@@ -153,13 +168,17 @@ func (r *Report) writeBars(w *strings.Builder, title string, is func(Bar) bool) 
 		if i == 0 {
 			fmt.Fprintf(w, "\n## %s\n\n| what | ratio: median (min – max) | by CPU time | target | |\n|---|---|---|---|---|\n", title)
 		}
-		verdict, byCPU := b.verdict(), ""
+
+		verdict := b.verdict()
+		byCPU := ""
+
 		if r.Quick && verdict != "" {
 			verdict = "not judged (-quick)"
 		}
 		if len(b.ByCPU) > 0 {
 			byCPU = short(median(b.ByCPU))
 		}
+
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", b.What, spread(b.Values), byCPU, b.wanted(), verdict)
 	}
 }
@@ -168,14 +187,18 @@ func (s *Section) write(w *strings.Builder) {
 	for _, n := range s.notes {
 		fmt.Fprintf(w, "%s\n\n", n)
 	}
+
 	if s.Failed != nil {
 		fmt.Fprintf(w, "**Failed:**\n\n```\n%v\n```\n\n", s.Failed)
 	}
+
 	if len(s.Samples) == 0 {
 		return
 	}
+
 	w.WriteString("| | answers/s | p50 ms | p95 ms | p99 ms | max ms | CPU µs per answer: server | MariaDB | Redis | client | all |" +
 		" Go allocations | orders per batch |\n" + strings.Repeat("|---", 13) + "|\n")
+
 	for _, subject := range s.subjects() {
 		cells := []string{subject, spread(s.each(subject, (*Sample).rate))}
 		for _, column := range columns {
@@ -183,6 +206,7 @@ func (s *Section) write(w *strings.Builder) {
 		}
 		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 	}
+
 	s.writeQueues(w)
 }
 

@@ -14,15 +14,22 @@ type Sample struct {
 	Subject string
 	Conns   int
 	*loadgen.Result
-	Counts  int64 // answers that the rate counts: all, or only the stored orders
-	CPU     Usage
-	Shared  int64   // answers of all loads, if others ran at the same time; else 0
-	Allocs  float64 // Go allocations of the servers per answer; NaN if unknown
-	Batched float64 // mean number of orders per group commit; NaN if unknown
+	// Answers that the rate counts: all, or only the stored orders.
+	Counts int64
+	CPU    Usage
+	// Answers of all loads, if others ran at the same time; else 0.
+	Shared int64
+	// Go allocations of the servers per answer; NaN if unknown.
+	Allocs float64
+	// Mean number of orders per group commit; NaN if unknown.
+	Batched float64
 
-	Queued  bool          // the answers came before the commits
-	Backlog int64         // accepted orders that were not committed at the last answer
-	Drained time.Duration // time from the last answer until all were committed
+	// The answers came before the commits.
+	Queued bool
+	// Accepted orders that were not committed at the last answer.
+	Backlog int64
+	// Time from the last answer until all were committed.
+	Drained time.Duration
 }
 
 // rate returns the counted answers per second.

@@ -28,7 +28,8 @@ func spread(values []float64) string {
 
 // short formats a number with about three digits, and whole or large numbers in full with thousands separators.
 func short(v float64) string {
-	switch a := math.Abs(v); {
+	a := math.Abs(v)
+	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case a >= 1000 || v == math.Trunc(v):
@@ -38,6 +39,7 @@ func short(v float64) string {
 	case a >= 10:
 		return fmt.Sprintf("%.1f", v)
 	}
+
 	return fmt.Sprintf("%.2f", v)
 }
 

@@ -17,6 +17,7 @@ func FileSystem(dir string) (kind, device string) {
 	if err != nil {
 		return "", ""
 	}
+
 	mounts, _ := os.ReadFile("/proc/mounts")
 	longest := ""
 	for line := range strings.Lines(string(mounts)) {
@@ -24,10 +25,14 @@ func FileSystem(dir string) (kind, device string) {
 		if len(f) < 3 || len(f[1]) < len(longest) {
 			continue
 		}
+
 		if rel, err := filepath.Rel(f[1], dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			longest, device, kind = f[1], f[0], f[2]
+			longest = f[1]
+			device = f[0]
+			kind = f[2]
 		}
 	}
+
 	return kind, device
 }
 
@@ -60,11 +65,13 @@ func UseDisk() error {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dirs = append(dirs, cache)
 	}
+
 	for _, dir := range dirs {
 		if kind, _ := FileSystem(dir); kind != "tmpfs" && writable(dir) {
 			return os.Setenv("TMPDIR", dir)
 		}
 	}
+
 	return nil
 }
 
@@ -84,6 +91,7 @@ func FsyncTime() string {
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // a temporary file
 	defer f.Close()           //nolint:errcheck // a temporary file
+
 	page := make([]byte, 4096)
 	var took []time.Duration
 	for range 100 {
@@ -94,8 +102,10 @@ func FsyncTime() string {
 		if err := f.Sync(); err != nil {
 			return "unknown"
 		}
+
 		took = append(took, time.Since(start))
 	}
+
 	slices.Sort(took)
 	return took[len(took)/2].Round(time.Microsecond).String()
 }

@@ -31,39 +31,47 @@ const (
 )
 
 // Start starts a Chromium without a window. The context that it returns is the browser, for the other functions of this
-// package; stop ends it.
-func Start(ctx context.Context) (browser context.Context, stop func(), err error) {
+// package; the function ends it.
+func Start(ctx context.Context) (context.Context, func(), error) {
 	path, err := servers.FindChromium()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
-		chromedp.NoSandbox, // required for root in containers; it loads only pages of this server
+		// Required for root in containers; it loads only pages of this server.
+		chromedp.NoSandbox,
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-component-update", true))
+
 	allocator, stopAllocator := chromedp.NewExecAllocator(ctx, options...)
 	browser, closeBrowser := chromedp.NewContext(allocator)
-	stop = func() { closeBrowser(); stopAllocator() }
+	stop := func() { closeBrowser(); stopAllocator() }
+
 	if err := chromedp.Do(browser); err != nil {
 		stop()
 		return nil, nil, fmt.Errorf("start %s: %w", path, err)
 	}
+
 	return browser, stop, nil
 }
 
 // newTab opens a tab in a profile of its own, with an empty cache.
-func newTab(browser context.Context, options ...chromedp.ContextOption) (tab context.Context, closeTab func(), err error) {
+func newTab(browser context.Context, options ...chromedp.ContextOption) (context.Context, func(), error) {
 	tab, stop := chromedp.NewContext(browser, append(options, chromedp.WithNewBrowserContext())...)
 	tab, cancel := context.WithTimeout(tab, visitTimeout)
-	closeTab = func() { cancel(); stop() }
+	closeTab := func() { cancel(); stop() }
+
 	// Without focus Chromium throttles a tab.
-	_, err = chromedp.Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, err := chromedp.Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	if err == nil {
 		_, err = chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: findFirstSale})
 	}
+
 	if err != nil {
 		closeTab()
 		return nil, nil, err
 	}
+
 	return tab, closeTab, nil
 }
 
@@ -80,11 +88,13 @@ func visit(tab context.Context, url string) (time.Duration, error) {
 	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
 		return 0, err
 	}
+
 	for {
 		millis, err := chromedp.Run(tab, chromedp.Evaluate[float64](`window.firstSale ?? 0`))
 		if err != nil || millis > 0 {
 			return time.Duration(millis * float64(time.Millisecond)), err
 		}
+
 		select {
 		case <-tab.Done():
 			return 0, errors.New("the page shows no sale")
@@ -100,6 +110,7 @@ func FirstSale(browser context.Context, url string) (time.Duration, error) {
 		return 0, err
 	}
 	defer closeTab()
+
 	_, err = chromedp.Call(tab, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{
 			Latency: float64(slowDelay.Milliseconds()), DownloadThroughput: slowBytes, UploadThroughput: slowBytes,
@@ -108,11 +119,12 @@ func FirstSale(browser context.Context, url string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	return visit(tab, url)
 }
 
 // Idle returns the bytes that an untouched page receives within a time, and the CPU time of its process.
-func Idle(browser context.Context, url string, watch time.Duration) (received int64, cpu time.Duration, err error) {
+func Idle(browser context.Context, url string, watch time.Duration) (int64, time.Duration, error) {
 	var bytes atomic.Int64
 	tab, closeTab, err := newTab(browser, chromedp.WithListener(func(event any) {
 		if e, ok := event.(*network.EventLoadingFinished); ok {
@@ -123,26 +135,32 @@ func Idle(browser context.Context, url string, watch time.Duration) (received in
 		return 0, 0, err
 	}
 	defer closeTab()
+
 	if _, err := visit(tab, url); err != nil {
 		return 0, 0, err
 	}
+
 	pause := func(d time.Duration) {
 		select {
 		case <-tab.Done():
 		case <-time.After(d):
 		}
 	}
+
 	pause(settleTime)
+
 	if bytes.Load() == 0 {
 		return 0, 0, errors.New("the browser reported no response")
 	}
 	if _, err := chromedp.Call(tab, performance.Enable, performance.EnableParams{}); err != nil {
 		return 0, 0, err
 	}
+
 	before, err := processTime(tab)
 	if err != nil {
 		return 0, 0, err
 	}
+
 	loaded := bytes.Load()
 	pause(watch)
 	after, err := processTime(tab)
