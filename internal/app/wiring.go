@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/loop"
 	"seckill/internal/payment"
-
 	"seckill/internal/picture"
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
@@ -43,28 +43,27 @@ type backends struct {
 	tracer  *tracing.Tracer
 }
 
+// wiring is what the parts of a server are built from. Its methods build them; they start nothing.
+type wiring struct {
+	backends
+
+	env     *Env
+	cfg     Config
+	log     *slog.Logger
+	now     func() time.Time
+	zone    *time.Location
+	metrics *metrics
+	ids     *idgen.Generator
+}
+
 // newServer wires the server. It starts nothing: run does.
 func newServer(e *Env, b backends) (*server, error) {
-	cfg := e.Config
-	log := e.Log
-	now := time.Now
-	if e.Tuning.Now != nil {
-		now = e.Tuning.Now
-	}
-
-	zone, err := time.LoadLocation(cfg.Timezone)
-	if err != nil {
-		return nil, fmt.Errorf("--timezone: %w", err)
-	}
-
-	m := newMetrics(cfg.OrderLane, b.store, b.rdb)
-	m.exemplars = b.tracer != nil
-	ids, err := idgen.New(b.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
+	w, err := newWiring(e, b)
 	if err != nil {
 		return nil, err
 	}
 
-	tokens, err := newTokens(cfg, b.secrets, now)
+	people, err := w.newPeople()
 	if err != nil {
 		return nil, err
 	}
@@ -236,19 +235,7 @@ func newServer(e *Env, b backends) (*server, error) {
 
 	draining := new(drain)
 
-	// Offered by the login dialog.
-	var accounts []demo.Account
-	if cfg.IsDemo() {
-		accounts = demo.Accounts(cfg.AdminPhones[0], cfg.SMSCountries)
-	}
-
-	site, missing, err := newPages(pagesConfig{
-		Vouchers:     vouchers,
-		Shops:        b.store,
-		Zone:         zone,
-		DemoAccounts: accounts,
-		Sandbox:      cfg.PaymentURL == "",
-	})
+	api, err := w.newAPI(people, t, lanes, shop, money, keys, draining)
 	if err != nil {
 		return nil, err
 	}
@@ -340,31 +327,475 @@ func newServer(e *Env, b backends) (*server, error) {
 
 	// Elsewhere the rest of Redis fails with the counter.
 	if _, cluster := b.rdb.(*redis.ClusterClient); cluster {
-		if err := ids.Reserve(e.Ctx); err != nil {
-			return nil, fmt.Errorf("reserve order ids: %w", err)
+		reserve, err := w.idReserve()
+		if err != nil {
+			return nil, err
 		}
-
-		background = append(background, loop.Task{
-			Name:  "reserve order ids",
-			Every: time.Second,
-			Log:   log,
-			Run:   ids.Reserve,
-		}.Loop)
+		background = append(background, reserve)
 	}
 
 	return &server{
-		cfg:         cfg,
-		log:         log,
-		public:      draining.handler(public),
-		ops:         m.opsHandler(),
-		sales:       sales,
-		sandbox:     provider.sandbox,
+		cfg:         w.cfg,
+		log:         w.log,
+		public:      draining.handler(api.public),
+		ops:         w.metrics.opsHandler(),
+		sales:       lanes.sales,
+		sandbox:     money.provider.sandbox,
 		drain:       draining,
-		metrics:     m.registry,
-		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers},
-		rushes:      rushes,
+		metrics:     w.metrics.registry,
+		subscribers: []*salestats.Subscribers{t.orderSubscribers, t.saleSubscribers, t.roomSubscribers},
+		rushes:      api.rushes,
 		background:  background,
 	}, nil
+}
+
+func newWiring(e *Env, b backends) (*wiring, error) {
+	w := &wiring{
+		backends: b,
+		env:      e,
+		cfg:      e.Config,
+		log:      e.Log,
+		now:      time.Now,
+		metrics:  newMetrics(e.Config.OrderLane, b.store, b.rdb),
+	}
+	w.metrics.exemplars = b.tracer != nil
+	if e.Tuning.Now != nil {
+		w.now = e.Tuning.Now
+	}
+
+	var err error
+	if w.zone, err = time.LoadLocation(w.cfg.Timezone); err != nil {
+		return nil, fmt.Errorf("--timezone: %w", err)
+	}
+	if w.ids, err = idgen.New(b.rdb, "order", idgen.WithClock(w.now), idgen.WithGuard()); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// people are the users and their sessions.
+type people struct {
+	users   *auth.Service
+	tokens  *auth.Tokens
+	revoked *auth.Revocations
+	phones  *auth.Phones
+	// Nil if no other server uses the Redis.
+	limits *ratelimit.Shared
+}
+
+func (w *wiring) newPeople() (*people, error) {
+	p := &people{revoked: auth.NewRevocations(w.store, w.now, w.log)}
+	var err error
+	if p.tokens, err = newTokens(w.cfg, w.secrets, w.now); err != nil {
+		return nil, err
+	}
+	if err := p.revoked.Load(w.env.Ctx); err != nil {
+		return nil, fmt.Errorf("load the revoked sessions: %w", err)
+	}
+	if p.phones, err = auth.NewPhones(w.cfg.SMSCountries); err != nil {
+		return nil, fmt.Errorf("--sms-countries: %w", err)
+	}
+
+	if !w.cfg.EmbeddedRedis() {
+		p.limits = &ratelimit.Shared{
+			Redis:   w.rdb,
+			Timeout: sharedLimitTimeout,
+			Secret:  domain.DeriveSecret(w.secrets.Signer(), "rate limits"),
+			Log:     w.log,
+		}
+	}
+
+	// Demo mode has roles by phone instead of second factors.
+	var factors *auth.SecondFactors
+	var roles map[string]domain.Role
+	if w.cfg.IsDemo() {
+		roles = demo.Roles()
+	} else if factors, err = NewSecondFactors(w.secrets); err != nil {
+		return nil, err
+	}
+
+	p.users = auth.New(auth.Config{
+		Store:         w.store,
+		Phones:        p.phones,
+		Tokens:        p.tokens,
+		Revoked:       p.revoked,
+		Sender:        w.newSender(),
+		AdminPhones:   w.cfg.AdminPhones,
+		DemoRoles:     roles,
+		Quota:         w.newQuota(p.limits),
+		Now:           w.now,
+		SecondFactors: factors,
+		Log:           w.log,
+	})
+
+	return p, nil
+}
+
+// newQuota returns the quota of logins and codes, or nil without limits.
+func (w *wiring) newQuota(shared *ratelimit.Shared) *ratelimit.Quota {
+	if w.cfg.RateLimit != "on" {
+		return nil
+	}
+	return ratelimit.NewQuota("logins", w.now, shared)
+}
+
+func (w *wiring) newSender() auth.CodeSender {
+	return newCodeSender(codeSenderConfig{
+		URL:     w.cfg.CodeURL,
+		Secrets: domain.ParseKeyring(w.cfg.EventsSecret),
+		Demo:    w.cfg.IsDemo(),
+		Now:     w.now,
+		Log:     w.log,
+	})
+}
+
+// topics are the changes that all servers publish to each other, and the streams of clients that wait for changes.
+type topics struct {
+	changedVouchers, movedOrders                       *invalidationBus
+	orderSubscribers, saleSubscribers, roomSubscribers *salestats.Subscribers
+}
+
+func newTopics(rdb redis.UniversalClient, log *slog.Logger) *topics {
+	return &topics{
+		changedVouchers:  newInvalidationBus(rdb, log, VouchersChannel),
+		movedOrders:      newInvalidationBus(rdb, log, OrdersChannel),
+		orderSubscribers: salestats.NewSubscribers(),
+		saleSubscribers:  salestats.NewSubscribers(),
+		roomSubscribers:  salestats.NewSubscribers(),
+	}
+}
+
+// lanes are the way of a purchase to a committed order, and its statistics.
+type lanes struct {
+	sales   *service.Sales
+	gate    Gate
+	stats   *saleStats
+	monitor *salestats.Monitor
+	mode    orderLane
+}
+
+func (w *wiring) newLanes(t *topics) *lanes {
+	l := &lanes{sales: service.NewSales(service.SalesConfig{Loader: w.store, Changed: t.changedVouchers.publish})}
+
+	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
+	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, l.sales.Get, w.log)
+	l.stats = newSaleStats(w.rdb, w.log, w.cfg.OrderLane, l.gate.Instance())
+
+	committer := &lane.Committer{
+		Orders:     w.tracer.Orders(w.store),
+		IDs:        w.ids,
+		Now:        w.now,
+		PayTimeout: w.cfg.PayTimeout,
+	}
+
+	workers := newWorkers(w.env, w.rdb, l.gate, w.store, committer.Commit, w.metrics, l.stats, t.movedOrders.publish)
+	w.metrics.registry.MustRegister(queue.NewLagCollector(workers))
+	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, t.saleSubscribers, w.store, l.gate, workers)
+	l.mode = newLane(w.env, w.backends, w.ids, l.gate, workers, w.metrics, l.stats)
+
+	if w.cfg.OrderLane != "queue" {
+		warnOfQueuedOrders(w.env.Ctx, workers, w.cfg.OrderLane, w.log)
+	}
+
+	return l
+}
+
+// shop is what buyers and merchants do with vouchers and orders.
+type shop struct {
+	rooms    *entry.Rooms
+	entries  *entry.Service
+	orders   *service.Orders
+	codes    domain.RedeemCodes
+	vouchers *service.Vouchers
+}
+
+func (w *wiring) newShop(t *topics, l *lanes) *shop {
+	s := &shop{codes: domain.NewRedeemCodes(w.secrets)}
+	unpaid := entry.NewUnpaid(w.store)
+
+	s.rooms = entry.NewRooms(entry.RoomsConfig{
+		Store:    w.store,
+		Sales:    l.sales,
+		Peers:    roomPeers{w.rdb, l.gate.Instance()},
+		Stock:    l.mode.stock,
+		Changed:  t.roomSubscribers.Notify,
+		Admitted: w.metrics.roomAdmitted,
+		Log:      w.log,
+	})
+	w.metrics.registry.MustRegister(roomBuyers{s.rooms})
+
+	s.entries = &entry.Service{
+		Sales:     l.sales,
+		Rooms:     s.rooms,
+		Limits:    unpaid,
+		Solutions: usedSolutions{w.rdb},
+		Now:       w.now,
+		Human:     entry.NewWork(w.secrets.Derive("entry challenges"), w.now),
+		Passes:    entry.NewPasses(w.secrets.Derive("entry passes")),
+		Tickets:   entry.NewTickets(w.secrets.Derive("entry tickets")),
+	}
+	if l.mode.queue != nil {
+		s.entries.Queued = l.mode.queue
+	}
+
+	s.orders = service.NewOrders(service.OrdersConfig{
+		Store:       w.store,
+		Sales:       l.sales,
+		Lane:        w.tracer.Lane(l.mode.orders),
+		Passes:      s.entries,
+		Unpaid:      unpaid,
+		Queue:       l.mode.queue,
+		Now:         w.now,
+		PayTimeout:  w.cfg.PayTimeout,
+		MaxInFlight: maxInFlight,
+		Codes:       s.codes,
+		Moved:       t.movedOrders.publish,
+		Observe:     w.metrics.order,
+		ObserveKey:  w.metrics.keyed,
+	})
+
+	s.vouchers = service.NewVouchers(service.VouchersConfig{
+		Store: w.store,
+		Sales: l.sales,
+		Queue: l.mode.queue,
+		Now:   w.now,
+	})
+
+	return s
+}
+
+// money is what becomes of orders after the purchase: their payment, or their end, and the checks of both.
+type money struct {
+	provider   provider
+	payments   *service.Payments
+	closer     *service.Closer
+	reconciler *reconcile.Reconciler
+}
+
+func (w *wiring) newMoney(t *topics, l *lanes) *money {
+	returns := service.UnitReleaser{
+		Sales: l.sales,
+		Queue: l.mode.queue,
+		Moved: t.movedOrders.publish,
+	}
+
+	m := &money{provider: newProvider(w.cfg, paymentSecrets(w.cfg, w.secrets), w.now, w.log)}
+	m.payments = service.NewPayments(service.PaymentsConfig{
+		Store:     w.store,
+		Providers: map[string]domain.PaymentProvider{m.provider.name: m.provider},
+		Default:   m.provider.name,
+		Returns:   returns,
+		Now:       w.now,
+		Log:       w.log,
+		Observe:   w.metrics.payment,
+	})
+
+	m.closer = &service.Closer{
+		Store:   w.store,
+		Returns: returns,
+		Log:     w.log,
+		Closed:  w.metrics.closed,
+	}
+
+	m.reconciler = NewReconciler(w.env, l.gate, w.store, reconcile.Config{
+		Queue:   w.cfg.OrderLane == "queue",
+		InUse:   l.mode.inUse,
+		Now:     w.now,
+		Observe: w.metrics.reconciled,
+	})
+
+	return m
+}
+
+// api is the handler of the public port, and the load simulations that it starts.
+type api struct {
+	public http.Handler
+	// Nil outside demo mode.
+	rushes *rushRunner
+}
+
+func (w *wiring) newAPI(
+	p *people, t *topics, l *lanes, s *shop, m *money, keys *service.Idempotency, draining *drain,
+) (*api, error) {
+	// Offered by the login dialog.
+	var accounts []demo.Account
+	if w.cfg.IsDemo() {
+		accounts = demo.Accounts(w.cfg.AdminPhones[0], w.cfg.SMSCountries)
+	}
+
+	site, missing, err := newPages(pagesConfig{
+		Vouchers:     s.vouchers,
+		Shops:        w.store,
+		Zone:         w.zone,
+		DemoAccounts: accounts,
+		Sandbox:      w.cfg.PaymentURL == "",
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	cfg := handler.Config{
+		Auth:            p.users,
+		Orders:          s.orders,
+		Search:          w.newSearch(p, s),
+		Entry:           s.entries,
+		Payments:        m.payments,
+		Vouchers:        s.vouchers,
+		Subscribers:     t.orderSubscribers,
+		RoomSubscribers: t.roomSubscribers,
+		DeadLetters:     w.newDeadLetters(l),
+		Failures:        w.store,
+		Notices:         w.store,
+		Reconciler:      m.reconciler,
+		Aggregator:      l.stats.aggregator,
+		Monitor:         l.monitor,
+		SaleSubscribers: t.saleSubscribers,
+		AuditLog:        w.store,
+		Events:          w.store,
+		Personal:        w.store,
+		PaymentList:     w.store,
+		Keys:            keys,
+		Shops:           w.store,
+		Pictures:        picture.New(w.store, w.now),
+		Drafts:          w.newPublishing(s),
+		Zone:            w.zone,
+		Pages:           site,
+		MissingPage:     missing,
+		CursorKeys:      w.secrets.Derive("cursors"),
+		Ready:           readyChecks(w.cfg, w.backends, draining),
+		Metrics:         w.metrics.registry,
+		Log:             w.log,
+		Now:             w.now,
+		Tracer:          w.tracer.Requests(),
+		Demo:            w.cfg.IsDemo(),
+		LocalHosts:      w.cfg.onlyLocal(),
+		RateLimit:       w.cfg.RateLimit == "on",
+		TrustedProxies:  w.cfg.Proxies,
+		SharedLimits:    p.limits,
+		SecurityContact: w.cfg.Contact,
+	}
+
+	a := &api{}
+	if w.cfg.IsDemo() {
+		a.rushes = newRushRunner(w.store, p.tokens, s.vouchers)
+		cfg.Rush = a.rushes
+	}
+
+	a.public, err = handler.New(cfg)
+	return a, err
+}
+
+func (w *wiring) newSearch(p *people, s *shop) *service.Search {
+	return &service.Search{
+		Store:   w.store,
+		Live:    s.orders,
+		Phones:  p.phones,
+		Codes:   s.codes,
+		FirstID: idgen.First,
+	}
+}
+
+func (w *wiring) newDeadLetters(l *lanes) *service.DeadLetters {
+	return &service.DeadLetters{
+		Store: l.gate,
+		Notes: w.store,
+		Log:   w.store,
+		Sales: w.store,
+		Now:   w.now,
+	}
+}
+
+func (w *wiring) newPublishing(s *shop) *service.Publishing {
+	return &service.Publishing{
+		Store:      w.store,
+		Changed:    s.vouchers.Changed,
+		Now:        w.now,
+		PayTimeout: w.cfg.PayTimeout,
+	}
+}
+
+// background returns what runs while the server does.
+func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) []func(context.Context) {
+	retention := auth.Retention{
+		Users: p.users,
+		Keep:  w.cfg.Retention,
+		Log:   w.log,
+	}
+
+	purgeNotices := loop.Task{
+		Name:  "purge payment notices",
+		Every: time.Hour,
+		Log:   w.log,
+		Run: func(ctx context.Context) error {
+			return w.store.PurgeNotices(ctx, w.now().Add(-domain.ClosedNoticeLife))
+		},
+	}
+
+	all := slices.Concat(l.mode.background, []func(context.Context){
+		p.revoked.Run,
+		retention.Run,
+		m.reconciler.Run,
+		m.closer.Run,
+		m.payments.Run,
+		s.rooms.Run,
+		t.changedVouchers.send,
+		func(ctx context.Context) { t.changedVouchers.receive(ctx, l.sales.Forget) },
+		t.movedOrders.send,
+		func(ctx context.Context) { t.movedOrders.receive(ctx, t.orderSubscribers.Notify) },
+		l.stats.send,
+		l.stats.receive,
+		l.monitor.Run,
+		purgeNotices.Loop,
+		func(ctx context.Context) { <-ctx.Done(); l.gate.Close() },
+	})
+
+	if m.provider.remote != nil {
+		w.store.QueryBeforeClosing(m.provider.name)
+
+		inquiry := payment.Inquiry{
+			Store:  w.store,
+			Query:  m.provider.remote.Query,
+			Settle: m.payments.Settle,
+			Log:    w.log,
+		}
+		all = append(all, inquiry.Run)
+	}
+
+	if w.cfg.EventsURL != "" {
+		all = append(all, newOutbox(w.cfg, w.store, w.now, w.log).Run)
+	}
+
+	return all
+}
+
+// renewal moves the sales of the demo when they have ended.
+func (w *wiring) renewal(s *shop) func(context.Context) {
+	renewal := demo.Renewal{
+		Store:   w.store,
+		Changed: s.vouchers.Changed,
+		Now:     w.now,
+	}
+
+	return loop.Task{
+		Name:  "renew the sales of the demo",
+		Every: 5 * time.Second,
+		Log:   w.log,
+		Run:   renewal.Run,
+	}.Loop
+}
+
+// idReserve reserves order ids, for the time in which the part of Redis with their counter fails.
+func (w *wiring) idReserve() (func(context.Context), error) {
+	if err := w.ids.Reserve(w.env.Ctx); err != nil {
+		return nil, fmt.Errorf("reserve order ids: %w", err)
+	}
+
+	return loop.Task{
+		Name:  "reserve order ids",
+		Every: time.Second,
+		Log:   w.log,
+		Run:   w.ids.Reserve,
+	}.Loop, nil
 }
 
 // orderLane is the configured order mode with what it needs beside the requests.
