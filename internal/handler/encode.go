@@ -13,8 +13,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// Orders, problems and vouchers are encoded by hand, because the reflection of encoding/json would dominate the CPU
-// time of a sale. TestHandWrittenJSONMatchesEncodingJSON compares the output with encoding/json.
+// Orders and problems are encoded by hand, because the reflection of encoding/json would dominate the CPU time of a sale.
+// TestHandWrittenJSONMatchesEncodingJSON compares the output with encoding/json.
 
 var (
 	jsonType    = []string{"application/json; charset=utf-8"}
@@ -99,85 +99,6 @@ func appendTime(b []byte, name string, t *time.Time) []byte {
 	b = append(b, `":"`...)
 	b = t.AppendFormat(b, time.RFC3339Nano)
 	return append(b, '"')
-}
-
-// voucherEnd is the JSON of a voucher after the value of server_time, its last field.
-const voucherEnd = `"}`
-
-// appendVoucher appends the JSON form of voucherOut in its state at now, up to the value of server_time.
-func appendVoucher(b []byte, v *domain.Voucher, now time.Time) []byte {
-	b = append(b, `{"id":"`...)
-	b = strconv.AppendInt(b, v.ID, 10)
-	b = append(b, `","shop_id":"`...)
-	b = strconv.AppendInt(b, v.ShopID, 10)
-	b = append(b, `","title":`...)
-	b = appendString(b, v.Title)
-	b = append(b, `,"sub_title":`...)
-	b = appendString(b, v.SubTitle)
-	b = append(b, `,"rules":`...)
-	b = appendString(b, v.Rules)
-	b = appendNumber(b, "pay_value", v.PayValue)
-	b = appendNumber(b, "actual_value", v.ActualValue)
-	b = append(b, `,"currency":`...)
-	b = appendString(b, v.Currency)
-	b = append(b, `,"type":`...)
-	b = appendString(b, v.Type.String())
-	b = append(b, `,"status":`...)
-	b = appendString(b, v.Status.String())
-	b = append(b, `,"state":`...)
-	b = appendString(b, string(v.State(now)))
-
-	if v.ImageID != "" {
-		b = append(b, `,"image_id":`...)
-		b = appendString(b, v.ImageID)
-		b = append(b, `,"image_url":`...)
-		b = appendString(b, ImageURL(v.ImageID))
-	}
-
-	if s := v.Sale; s != nil {
-		b = appendNumber(b, "initial_stock", s.InitialStock)
-		if s.Added != 0 {
-			b = appendNumber(b, "added_stock", s.Added)
-		}
-
-		b = appendNumber(b, "stock", s.Stock)
-		b = appendTime(b, "begin_at", &s.BeginAt)
-		b = appendTime(b, "end_at", &s.EndAt)
-		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
-		b = append(b, `,"entry":`...)
-		b = appendEntry(b, s)
-
-		if s.PayTimeout != 0 {
-			b = appendNumber(b, "pay_timeout", int64(s.PayTimeout/time.Second))
-		}
-		if s.UnpaidLimit != nil {
-			b = appendNumber(b, "unpaid_limit", int64(*s.UnpaidLimit))
-		}
-		if s.Segments > 1 {
-			b = appendNumber(b, "segments", int64(s.Segments))
-		}
-	}
-
-	b = appendTime(b, "created_at", &v.CreatedAt)
-	b = appendTime(b, "updated_at", &v.UpdatedAt)
-	return append(b, `,"server_time":"`...)
-}
-
-// appendEntry appends the entry of a sale. An open sale, which is most of them, needs no reflection.
-func appendEntry(b []byte, s *domain.Sale) []byte {
-	if s.Entry.Mode == domain.EntryOpen {
-		return append(b, `{"mode":"open"}`...)
-	}
-	// Numbers, texts and times always have a JSON form.
-	entry, _ := json.Marshal(newEntryOut(s))
-	return append(b, entry...)
-}
-
-func appendNumber(b []byte, name string, n int64) []byte {
-	b = append(b, `,"`...)
-	b = append(b, name...)
-	b = append(b, `":`...)
-	return strconv.AppendInt(b, n, 10)
 }
 
 // appendProblem appends the JSON form of p, preceded by its type.

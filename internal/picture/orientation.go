@@ -30,13 +30,18 @@ func tiffTag(tiff []byte, tag uint16) int {
 	}
 
 	entries := tiff[start+2:]
-	for n := int(order.Uint16(tiff[start:])); n > 0 && len(entries) >= 12; n, entries = n-1, entries[12:] {
+	for range order.Uint16(tiff[start:]) {
+		if len(entries) < 12 {
+			break
+		}
+
 		if order.Uint16(entries) == tag {
 			if value := int(order.Uint16(entries[8:])); value >= 1 && value <= 8 {
 				return value
 			}
 			return 1
 		}
+		entries = entries[12:]
 	}
 
 	return 1
