@@ -30,7 +30,6 @@ const (
 // embeddedTick is the interval at which the clock of the embedded Redis is advanced. It has no clock of its own.
 const embeddedTick = 100 * time.Millisecond
 
-// embeddedRedis is a Redis inside this process. Its data is lost when the process ends.
 type embeddedRedis struct {
 	server *miniredis.Miniredis
 	lock   *flock.Flock

@@ -49,7 +49,6 @@ func (b *invalidationBus) publish(id int64) {
 	}
 }
 
-// send sends queued ids until ctx ends, several in one message if they are waiting.
 func (b *invalidationBus) send(ctx context.Context) {
 	for {
 		select {

@@ -17,7 +17,6 @@ import (
 // OrderLockPrefix is the name of a user's lock up to the user id.
 const OrderLockPrefix = "order:"
 
-// userLocks adapts package lock to lane.UserLocks.
 type userLocks struct {
 	of func(name string) lock.Locker
 	// Returns nil if locks can be acquired.

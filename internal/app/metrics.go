@@ -149,7 +149,6 @@ func (m *metrics) roomAdmitted(n int) { m.admitted.Add(float64(n)) }
 
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
 
-// opsHandler serves metrics and profiles, for the private port.
 func (m *metrics) opsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: m.exemplars}))

@@ -14,7 +14,6 @@ import (
 	"seckill/internal/web"
 )
 
-// pagesConfig is the content of the pages that the API and the store supply.
 type pagesConfig struct {
 	Vouchers *service.Vouchers
 	Shops    domain.ShopStore
@@ -54,7 +53,6 @@ func newPages(cfg pagesConfig) (map[string]http.Handler, http.Handler, error) {
 	})
 }
 
-// salePreviews finds the sales whose pages are previewed.
 type salePreviews struct {
 	vouchers *service.Vouchers
 	shops    func(ctx context.Context, id int64) string

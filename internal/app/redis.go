@@ -122,7 +122,6 @@ func (c Config) redisServers() []string {
 	return servers
 }
 
-// isTLSAddr reports whether an address of a valid configuration has TLS.
 func isTLSAddr(addr string) bool { return strings.HasPrefix(addr, "rediss://") }
 
 // RedisSecrets returns the passwords for Redis, Sentinels and lock nodes.

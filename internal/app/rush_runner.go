@@ -133,7 +133,6 @@ func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (contex
 	return ctx, cancel, nil
 }
 
-// update changes the state that Last returns.
 func (r *rushRunner) update(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -64,7 +64,6 @@ func (s *saleStats) transaction(n int, outcome func(i int) (voucherID int64, err
 	}
 }
 
-// settled counts the final outcomes of a settled stream entry. Admissions that are retried are not counted.
 func (s *saleStats) settled(p domain.StreamEntry) {
 	for i, end := range p.Ends {
 		switch {

@@ -243,7 +243,6 @@ func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.RefundFor)
 }
 
-// returnOutside records that the money of a payment was returned without the provider.
 func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {

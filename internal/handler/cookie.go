@@ -91,7 +91,6 @@ func (k cookies) cookieName(c *gin.Context, name string) string {
 	return name
 }
 
-// cookie returns the value of a cookie, or "" if it is missing.
 func (k cookies) cookie(c *gin.Context, name string) string {
 	cookie, err := c.Request.Cookie(k.cookieName(c, name))
 	if err != nil {

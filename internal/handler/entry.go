@@ -117,7 +117,6 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	return writeAdmission(c, &a)
 }
 
-// ask answers from memory.
 func (h *entryHandler) ask(c *gin.Context) error {
 	voucherID, err := pathID(c)
 	if err != nil {

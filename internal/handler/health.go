@@ -37,7 +37,6 @@ func health(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, livenessOut{"ok", version.String()})
 }
 
-// notReadyError holds the errors of the failed checks by dependency.
 type notReadyError struct{ reasons map[string]error }
 
 func (e *notReadyError) Error() string { return fmt.Sprintf("not ready: %v", e.reasons) }

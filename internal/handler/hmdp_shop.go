@@ -183,7 +183,6 @@ func position(c *gin.Context) (*domain.Place, error) {
 	return &domain.Place{X: x, Y: y}, nil
 }
 
-// degrees parses a number between -most and most.
 func degrees(s string, most float64) (float64, bool) {
 	d, err := strconv.ParseFloat(s, 64)
 	// False for NaN.

@@ -12,7 +12,6 @@ import (
 	"seckill/internal/picture"
 )
 
-// imageHandler takes and serves the pictures of vouchers.
 type imageHandler struct {
 	pictures *picture.Service
 	// Limits the reads of the database by visitors.

@@ -176,11 +176,11 @@ const (
 	maxDelayed   = 1000
 )
 
-// refusedKey is the context key of requests that spend refused.
+// refusedKey is the context key of requests that takeSlowly refused.
 const refusedKey = "refused"
 
-// spend is take with a refusal that delay holds back.
-func (l *limits) spend(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
+// takeSlowly is take with a refusal that delay holds back.
+func (l *limits) takeSlowly(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	err := take(c, limit, key, n)
 	if err != nil {
 		c.Set(refusedKey, true)
@@ -214,23 +214,23 @@ func (l *limits) charge(c *gin.Context) error {
 		return nil
 	}
 
-	price, ok := costs[[2]string{c.Request.Method, c.FullPath()}]
+	due, ok := costs[[2]string{c.Request.Method, c.FullPath()}]
 	if !ok && !strings.HasPrefix(c.FullPath(), "/api/v1/admin/") {
-		price = defaultCost
+		due = defaultCost
 	}
 
-	if price == (cost{}) {
+	if due == (cost{}) {
 		return nil
 	}
 
 	user := strconv.FormatInt(caller(c).UserID, 10)
-	if price.tokens > 0 {
-		if err := l.spend(c, l.users, user, price.tokens); err != nil {
+	if due.tokens > 0 {
+		if err := l.takeSlowly(c, l.users, user, due.tokens); err != nil {
 			return err
 		}
 	}
 
-	if price.row {
+	if due.row {
 		return take(c, l.rows, user+" "+c.FullPath(), 1)
 	}
 
@@ -242,7 +242,7 @@ func (l *limits) visit(c *gin.Context) error {
 	if l.addresses == nil {
 		return nil
 	}
-	return l.spend(c, l.addresses, byAddress(c), 1)
+	return l.takeSlowly(c, l.addresses, byAddress(c), 1)
 }
 
 func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
@@ -292,7 +292,6 @@ func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	return nil
 }
 
-// byAddress returns the key of a client that is not logged in.
 func byAddress(c *gin.Context) string { return auth.Customer(address(c)) }
 
 // address returns the client's address. The zero Addr stands for all clients without one.

@@ -15,7 +15,6 @@ const (
 	knownCookieAge = deviceCookieAge
 )
 
-// asker returns the origin of a request for a code or of a login.
 func (k cookies) asker(c *gin.Context) auth.Asker {
 	return auth.Asker{Address: address(c), Proof: k.cookie(c, knownCookie)}
 }

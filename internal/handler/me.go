@@ -12,7 +12,6 @@ import (
 	"seckill/internal/service"
 )
 
-// meHandler serves the caller's own data as a whole: its export and its erasure.
 type meHandler struct {
 	errors   *errorWriter
 	auth     *authHandler
@@ -180,7 +179,6 @@ func (w *exportWriter) field(name string, v any) {
 	w.value(v)
 }
 
-// writeArray writes records as a JSON array.
 func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]) {
 	w.name(name)
 	w.write([]byte("["))
@@ -330,7 +328,6 @@ func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, er
 	}, newAuditOut)
 }
 
-// requests returns the requests that the user made as an admin.
 func (h *meHandler) requests(c *gin.Context, userID int64) iter.Seq2[requestOut, error] {
 	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
 		f := domain.RequestFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}

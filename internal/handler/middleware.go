@@ -54,7 +54,6 @@ var (
 // answerTimeout bounds the waits of a request, so that the answer arrives within 5 s even if a dependency hangs.
 const answerTimeout = 4 * time.Second
 
-// withTimeout returns a middleware that sets a deadline on the context of the request.
 func withTimeout(d time.Duration) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), d)

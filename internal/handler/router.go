@@ -499,7 +499,6 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	}
 }
 
-// permit returns the middleware of routes that need a permission.
 func (h *handlers) permit(p domain.Permission, e *errorWriter) gin.HandlerFunc {
 	return h.staff.require(p, h.auth.require, e.write)
 }

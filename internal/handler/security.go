@@ -128,7 +128,6 @@ func (s *securityLog) observe(c *gin.Context, err error) {
 // loginPhoneKey is the context key of the phone in the request, as typed.
 const loginPhoneKey = "login_phone"
 
-// record counts an event of a request and logs it.
 func (s *securityLog) record(c *gin.Context, e securityEvent) {
 	s.counts.WithLabelValues(string(e)).Inc()
 	if !s.lines[e].Allow() {
@@ -162,7 +161,6 @@ var strictForAYear = []string{"max-age=31536000"}
 // securityTxtLife is how long a copy of security.txt is valid. RFC 9116 recommends less than a year.
 const securityTxtLife = 180 * 24 * time.Hour
 
-// securityTxt serves the contact for reports of vulnerabilities (RFC 9116).
 func securityTxt(contact string, now func() time.Time) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		expires := now().UTC().Truncate(24 * time.Hour).Add(securityTxtLife)

@@ -148,7 +148,6 @@ func (h *shopHandler) change(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newShopOut(&s))
 }
 
-// adminOf returns the caller of an admin route as an actor.
 func adminOf(c *gin.Context) domain.Actor {
 	return domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}
 }

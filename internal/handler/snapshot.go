@@ -112,7 +112,6 @@ func (d *snapshot) write(c *gin.Context, now time.Time) {
 	buffers.Put(buf)
 }
 
-// appendTo appends the snapshot as of now.
 func (d *snapshot) appendTo(b []byte, now time.Time) []byte {
 	for i, p := range d.parts {
 		if i > 0 {

@@ -162,7 +162,6 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 	s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
 }
 
-// request describes a request whose answer is not known yet.
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
 	return domain.AdminRequest{
 		At:        domain.Moment(s.now()),

@@ -10,7 +10,6 @@ import (
 	"seckill/internal/domain"
 )
 
-// unreadNoticeHandler serves what providers reported and the server could not process.
 type unreadNoticeHandler struct {
 	notices domain.NoticeStore
 	now     func() time.Time

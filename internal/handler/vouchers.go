@@ -349,7 +349,6 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
-// voucherFields are the fields common to the bodies that create and change a voucher.
 type voucherFields struct {
 	ShopID       *ID     `json:"shop_id"`
 	Title        *string `json:"title"`
@@ -470,7 +469,6 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-// changeRoom changes the waiting room of a sale or revokes its passes.
 func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {
@@ -495,7 +493,6 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-// changeStock adds units to a sale or removes units that are not sold.
 func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {
@@ -525,7 +522,6 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error 
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-// checklist returns what a draft needs before it can be published.
 func (h *voucherHandler) checklist(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {
