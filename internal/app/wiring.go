@@ -68,171 +68,11 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	revoked := auth.NewRevocations(b.store, now, log)
-	if err := revoked.Load(e.Ctx); err != nil {
-		return nil, fmt.Errorf("load the revoked sessions: %w", err)
-	}
-
-	// Nil in demo mode.
-	var factors *auth.SecondFactors
-	var roles map[string]domain.Role
-	if cfg.IsDemo() {
-		roles = demo.Roles()
-	} else if factors, err = NewSecondFactors(b.secrets); err != nil {
-		return nil, err
-	}
-
-	phones, err := auth.NewPhones(cfg.SMSCountries)
-	if err != nil {
-		return nil, fmt.Errorf("--sms-countries: %w", err)
-	}
-
-	// Nil: no other server uses the Redis.
-	var shared *ratelimit.Shared
-	if !cfg.EmbeddedRedis() {
-		shared = &ratelimit.Shared{
-			Redis:   b.rdb,
-			Timeout: sharedLimitTimeout,
-			Secret:  domain.DeriveSecret(b.secrets.Signer(), "rate limits"),
-			Log:     log,
-		}
-	}
-
-	var quota *ratelimit.Quota
-	if cfg.RateLimit == "on" {
-		quota = ratelimit.NewQuota("logins", now, shared)
-	}
-
-	sender := newCodeSender(codeSenderConfig{
-		URL:     cfg.CodeURL,
-		Secrets: domain.ParseKeyring(cfg.EventsSecret),
-		Demo:    cfg.IsDemo(),
-		Now:     now,
-		Log:     log,
-	})
-
-	users := auth.New(auth.Config{
-		Store:         b.store,
-		Phones:        phones,
-		Tokens:        tokens,
-		Revoked:       revoked,
-		Sender:        sender,
-		AdminPhones:   cfg.AdminPhones,
-		DemoRoles:     roles,
-		Quota:         quota,
-		Now:           now,
-		SecondFactors: factors,
-		Log:           log,
-	})
-
-	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
-	movedOrders := newInvalidationBus(b.rdb, log, OrdersChannel)
-	orderSubscribers := salestats.NewSubscribers()
-	saleSubscribers := salestats.NewSubscribers()
-	sales := service.NewSales(service.SalesConfig{Loader: b.store, Changed: changedVouchers.publish})
-	keys := newIdempotency(e, b.store, m)
-
-	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
-	gate := NewGate(b.rdb, cfg.QueueBacklog, sales.Get, log)
-	stats := &saleStats{salestats.NewCounters(cfg.OrderLane != "queue")}
-	committer := &lane.Committer{Orders: b.tracer.Orders(b.store), IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
-	workers := newWorkers(e, b.rdb, gate, b.store, committer.Commit, m, stats, movedOrders.publish)
-	m.registry.MustRegister(queue.NewLagCollector(workers))
-	history := &salestats.RedisHistory{Redis: b.rdb, Instance: gate.Instance()}
-	monitor := newSaleMonitor(cfg.OrderLane, stats, history, saleSubscribers, b.store, gate, workers, log)
-
-	mode := newLane(e, b, ids, gate, workers, m, stats)
-
-	if cfg.OrderLane != "queue" {
-		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
-	}
-
-	unpaid := entry.NewUnpaid(b.store)
-	roomSubscribers := salestats.NewSubscribers()
-	rooms := entry.NewRooms(entry.RoomsConfig{
-		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Sells: sells(cfg, b),
-		Changed: roomSubscribers.Notify, Admitted: m.roomAdmitted, Log: log,
-	})
-
-	m.registry.MustRegister(roomBuyers{rooms})
-
-	entries := &entry.Service{
-		Sales:     sales,
-		Rooms:     rooms,
-		Limits:    unpaid,
-		Solutions: usedSolutions{b.rdb},
-		Now:       now,
-		Human:     entry.NewWork(b.secrets.Derive("entry challenges"), now),
-		Passes:    entry.NewPasses(b.secrets.Derive("entry passes")),
-		Tickets:   entry.NewTickets(b.secrets.Derive("entry tickets")),
-	}
-
-	if mode.queue != nil {
-		entries.Queued = mode.queue
-	}
-
-	codes := domain.NewRedeemCodes(b.secrets)
-	orders := service.NewOrders(service.OrdersConfig{
-		Store:       b.store,
-		Sales:       sales,
-		Lane:        b.tracer.Lane(mode.orders),
-		Passes:      entries,
-		Unpaid:      unpaid,
-		Queue:       mode.queue,
-		Now:         now,
-		PayTimeout:  cfg.PayTimeout,
-		MaxInFlight: maxInFlight,
-		Codes:       codes,
-		Moved:       movedOrders.publish,
-		Observe:     m.order,
-		ObserveKey:  m.keyed,
-	})
-
-	vouchers := service.NewVouchers(service.VouchersConfig{
-		Store: b.store,
-		Sales: sales,
-		Queue: mode.queue,
-		Now:   now,
-	})
-
-	drafts := &service.Publishing{
-		Store:      b.store,
-		Changed:    vouchers.Changed,
-		Now:        now,
-		PayTimeout: cfg.PayTimeout,
-	}
-
-	reconciler := NewReconciler(e, gate, b.store, reconcile.Config{
-		Queue:   cfg.OrderLane == "queue",
-		InUse:   mode.inUse,
-		Now:     now,
-		Observe: m.reconciled,
-	})
-
-	returns := service.UnitReleaser{
-		Sales: sales,
-		Queue: mode.queue,
-		Moved: movedOrders.publish,
-	}
-
-	closer := &service.Closer{
-		Store:   b.store,
-		Returns: returns,
-		Log:     log,
-		Closed:  m.closed,
-	}
-
-	provider := newProvider(cfg, paymentSecrets(cfg, b.secrets), now, log)
-	payments := service.NewPayments(service.PaymentsConfig{
-		Store:     b.store,
-		Providers: map[string]domain.PaymentProvider{provider.name: provider},
-		Default:   provider.name,
-		Returns:   returns,
-		Now:       now,
-		Log:       log,
-		Observe:   m.payment,
-	})
-
+	t := newTopics(b.rdb, e.Log)
+	lanes := w.newLanes(t)
+	shop := w.newShop(t, lanes)
+	money := w.newMoney(t, lanes)
+	keys := newIdempotency(e, b.store, w.metrics)
 	draining := new(drain)
 
 	api, err := w.newAPI(people, t, lanes, shop, money, keys, draining)
@@ -240,89 +80,10 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	api := handler.Config{
-		Auth:   users,
-		Orders: orders,
-		Search: &service.Search{
-			Store:   b.store,
-			Live:    orders,
-			Phones:  phones,
-			Codes:   codes,
-			FirstID: idgen.First,
-		},
-		Entry:           entries,
-		Payments:        payments,
-		Vouchers:        vouchers,
-		Subscribers:     orderSubscribers,
-		RoomSubscribers: roomSubscribers,
-		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Log: b.store, Sales: b.store, Now: now}, Failures: b.store, Notices: b.store, Reconciler: reconciler,
-		Counters: stats.counters, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Events: b.store, Personal: b.store, PaymentList: b.store, Keys: keys, Shops: b.store, Pictures: picture.New(b.store, now), Drafts: drafts, Zone: zone, Pages: site, MissingPage: missing,
-		CursorKeys: b.secrets.Derive("cursors"),
-		Ready:      readyChecks(cfg, b, draining), Metrics: m.registry, Log: log, Now: now, Tracer: b.tracer.Requests(),
-		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
-		SharedLimits: shared, SecurityContact: cfg.Contact,
-	}
-
-	var rushes *rushRunner
-	if cfg.IsDemo() {
-		rushes = newRushRunner(b.store, tokens, vouchers)
-		api.Rush = rushes
-	}
-
-	public, err := handler.New(api)
-	if err != nil {
-		return nil, err
-	}
-
-	purgeNotices := func(ctx context.Context) error {
-		return b.store.PurgeNotices(ctx, now().Add(-domain.ClosedNoticeLife))
-	}
-
-	retention := auth.Retention{
-		Users: users,
-		Keep:  cfg.Retention,
-		Log:   log,
-	}
-
-	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, retention.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
-		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
-		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
-		monitor.Run, loop.Task{Name: "purge payment notices", Every: time.Hour, Log: log, Run: purgeNotices}.Loop,
-		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
-	})
-
-	if provider.remote != nil {
-		b.store.QueryBeforeClosing(provider.name)
-
-		inquiry := payment.Inquiry{
-			Store:  b.store,
-			Query:  provider.remote.Query,
-			Settle: payments.Settle,
-			Log:    log,
-		}
-
-		background = append(background, inquiry.Run)
-	}
-
-	if cfg.IsDemo() {
-		renewal := demo.Renewal{
-			Store:   b.store,
-			Changed: vouchers.Changed,
-			Now:     now,
-		}
-
-		background = append(background, loop.Task{
-			Name:  "renew the sales of the demo",
-			Every: 5 * time.Second,
-			Log:   log,
-			Run:   renewal.Run,
-		}.Loop)
-	}
-
-	if cfg.EventsURL != "" {
-		background = append(background, newOutbox(cfg, b.store, now, log).Run)
+	background := w.background(people, t, lanes, shop, money)
+	background = append(background, keys.Run)
+	if w.cfg.IsDemo() {
+		background = append(background, w.renewal(shop))
 	}
 
 	// Elsewhere the rest of Redis fails with the counter.
@@ -479,7 +240,7 @@ func (w *wiring) newLanes(t *topics) *lanes {
 
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, l.sales.Get, w.log)
-	l.stats = newSaleStats(w.rdb, w.log, w.cfg.OrderLane, l.gate.Instance())
+	l.stats = &saleStats{salestats.NewCounters(w.cfg.OrderLane != "queue")}
 
 	committer := &lane.Committer{
 		Orders:     w.tracer.Orders(w.store),
@@ -490,7 +251,8 @@ func (w *wiring) newLanes(t *topics) *lanes {
 
 	workers := newWorkers(w.env, w.rdb, l.gate, w.store, committer.Commit, w.metrics, l.stats, t.movedOrders.publish)
 	w.metrics.registry.MustRegister(queue.NewLagCollector(workers))
-	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, t.saleSubscribers, w.store, l.gate, workers)
+	history := &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()}
+	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, history, t.saleSubscribers, w.store, l.gate, workers, w.log)
 	l.mode = newLane(w.env, w.backends, w.ids, l.gate, workers, w.metrics, l.stats)
 
 	if w.cfg.OrderLane != "queue" {
@@ -518,6 +280,7 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 		Sales:    l.sales,
 		Peers:    roomPeers{w.rdb, l.gate.Instance()},
 		Stock:    l.mode.stock,
+		Sells:    sells(w.cfg, w.backends),
 		Changed:  t.roomSubscribers.Notify,
 		Admitted: w.metrics.roomAdmitted,
 		Log:      w.log,
@@ -647,7 +410,7 @@ func (w *wiring) newAPI(
 		Failures:        w.store,
 		Notices:         w.store,
 		Reconciler:      m.reconciler,
-		Aggregator:      l.stats.aggregator,
+		Counters:        l.stats.counters,
 		Monitor:         l.monitor,
 		SaleSubscribers: t.saleSubscribers,
 		AuditLog:        w.store,
@@ -742,8 +505,6 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 		func(ctx context.Context) { t.changedVouchers.receive(ctx, l.sales.Forget) },
 		t.movedOrders.send,
 		func(ctx context.Context) { t.movedOrders.receive(ctx, t.orderSubscribers.Notify) },
-		l.stats.send,
-		l.stats.receive,
 		l.monitor.Run,
 		purgeNotices.Loop,
 		func(ctx context.Context) { <-ctx.Done(); l.gate.Close() },

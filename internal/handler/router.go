@@ -26,27 +26,29 @@ import (
 
 // Config holds the dependencies and settings of the HTTP layer.
 type Config struct {
-	Auth            *auth.Service
-	Vouchers        *service.Vouchers
-	Orders          *service.Orders
-	Search          *service.Search
-	Entry           *entry.Service
-	Payments        *service.Payments
-	Subscribers     *salestats.Subscribers
-	DeadLetters     *service.DeadLetters
-	Events          domain.EventStore
-	Failures        Failures
-	Notices         domain.NoticeStore
-	Shops           domain.ShopStore
-	Pictures        *picture.Service
-	Drafts          *service.Publishing
-	AuditLog        domain.AuditStore
-	Personal        domain.PersonalStore
-	PaymentList     PaymentLister
-	Keys            *service.Idempotency
-	Reconciler      *reconcile.Reconciler
-	Counters        *salestats.Counters    // counts the answers to buyers; nil: no counts
-	Monitor         *salestats.Monitor     // live statistics of sales
+	Auth        *auth.Service
+	Vouchers    *service.Vouchers
+	Orders      *service.Orders
+	Search      *service.Search
+	Entry       *entry.Service
+	Payments    *service.Payments
+	Subscribers *salestats.Subscribers
+	DeadLetters *service.DeadLetters
+	Events      domain.EventStore
+	Failures    Failures
+	Notices     domain.NoticeStore
+	Shops       domain.ShopStore
+	Pictures    *picture.Service
+	Drafts      *service.Publishing
+	AuditLog    domain.AuditStore
+	Personal    domain.PersonalStore
+	PaymentList PaymentLister
+	Keys        *service.Idempotency
+	Reconciler  *reconcile.Reconciler
+	// Counts the answers to buyers; nil: no counts.
+	Counters *salestats.Counters
+	// Live statistics of sales.
+	Monitor         *salestats.Monitor
 	SaleSubscribers *salestats.Subscribers // of sales
 	// Of the waiting rooms of sales.
 	RoomSubscribers *salestats.Subscribers
@@ -100,10 +102,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
-	press := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Counters)}
-	h := newHandlers(cfg, e, limits)
+
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func New(cfg Config) (http.Handler, error) {
 		engine.Use(e.wrap(localHosts))
 	}
 
-	purchases := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Aggregator)}
+	purchases := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Counters)}
 	r := newRoutes(engine, e, limits, h)
 	r.pages(cfg)
 	r.sales(purchases)
