@@ -349,6 +349,5 @@ func TestPublish(t *testing.T) {
 	off := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
 	require.Equal(t, list, off, "the same as before it was published")
 	operator.post("/api/v1/admin/vouchers/99/publish", nil).problem(http.StatusNotFound, "not_found")
-	log := decode[listView[struct{ Detail string }]](operator.get("/api/v1/admin/audit?voucher_id=" + draft.ID).want(http.StatusOK)).Items
-	require.Contains(t, log[1].Detail, "status: draft -> on")
+	require.Contains(t, operator.audit("voucher_id=" + draft.ID)[1].Detail, "status: draft -> on")
 }

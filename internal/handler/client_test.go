@@ -367,6 +367,19 @@ type orderView struct {
 
 func (o orderView) path() string { return "/api/v1/orders/" + o.ID }
 
+// auditEntry is a change in the audit log.
+type auditEntry struct {
+	Actor, Action, Detail string
+	ActorID               string `json:"actor_id"`
+	VoucherID             string `json:"voucher_id"`
+}
+
+// audit returns the changes in the audit log that a query selects, newest first.
+func (c client) audit(query string) []auditEntry {
+	c.t.Helper()
+	return decode[listView[auditEntry]](c.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
+}
+
 type listView[T any] struct {
 	Items      []T
 	NextCursor *string `json:"next_cursor"`

@@ -189,10 +189,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	e.buyer(1)
 	long := func(b map[string]any) { b["end_at"] = e.clock.now().Add(24 * time.Hour).Format(time.RFC3339) }
 	cancelled, refunded, unpaid := e.sale(500, long), e.sale(500, long), e.sale(500, long)
-	room := e.sale(500, func(b map[string]any) {
-		b["entry"] = map[string]any{"mode": "room"}
-		b["begin_at"], b["end_at"] = time.Now().Add(-time.Hour), time.Now().Add(time.Hour) // rooms have the database's clock
-	})
+	room := e.roomSale(500, -time.Hour)
 	before, began := e.countRows(), time.Now()
 	const steps, step = 2, 20 * time.Minute
 	for range steps {

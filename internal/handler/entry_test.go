@@ -57,9 +57,7 @@ func TestPurchaseNeedsPass(t *testing.T) {
 	}
 	assert.EqualValues(t, 9, e.stock(v.ID))
 	e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
-	room := e.sale(9, func(b map[string]any) { // which is open by the clock of the database
-		b["entry"], b["begin_at"], b["end_at"] = map[string]any{"mode": "room"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	})
+	room := e.roomSale(9, -time.Hour)
 	e.pageOf("13800000001").post("/voucher-order/seckill/"+room.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
 
 	buyer.withPass(v).place(v)
@@ -107,7 +105,7 @@ func TestRevokedPasses(t *testing.T) {
 		p := admin.bad().post(v.adminPath()+"/room", body).problem(http.StatusBadRequest, "invalid_request")
 		assert.Equal(t, []string{field}, p.fields())
 	}
-	log := decode[listView[struct{ Action, Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	log := admin.audit("voucher_id=" + v.ID)
 	assert.Equal(t, "revoke_passes", log[0].Action)
 	assert.Equal(t, "entry_epoch: 0 -> 1", log[0].Detail)
 	assert.Len(t, log, 2)
@@ -208,7 +206,7 @@ func TestEntryOfVoucher(t *testing.T) {
 	assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
 	assert.Equal(t, map[string]any{"mode": "open"}, entryOf()) // waits for the read that a purchase waits for only briefly
 	buyer.place(v)
-	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+	log := admin.audit("voucher_id=" + v.ID)
 	assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[len(log)-2].Detail)
 
 	for body, field := range map[string]string{ // package domain has the values that are out of range

@@ -78,10 +78,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	at := func(begin, end time.Duration) string {
-		return e.sale(5, func(b map[string]any) {
-			b["begin_at"] = e.clock.now().Add(begin).Format(time.RFC3339)
-			b["end_at"] = e.clock.now().Add(end).Format(time.RFC3339)
-		}).ID
+		return e.sale(5, with("begin_at", e.clock.now().Add(begin)), with("end_at", e.clock.now().Add(end))).ID
 	}
 	normal := e.normal().ID
 	off := e.sale(5)

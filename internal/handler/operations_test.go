@@ -75,17 +75,9 @@ func TestReplayDeadLetter(t *testing.T) {
 		require.NoError(t, e.gate.Unload(t.Context(), v.number())) // the replay loads the gate
 
 		admin := e.admin()
-		type entry struct {
-			Actor, Action, Detail string
-			ActorID               string `json:"actor_id"`
-			VoucherID             string `json:"voucher_id"`
-		}
-		log := func() []entry {
-			return decode[listView[entry]](admin.get("/api/v1/admin/audit?order_id=" + id).want(http.StatusOK)).Items
-		}
-		assert.Empty(t, log(), "nothing was done")
+		assert.Empty(t, admin.audit("order_id="+id), "nothing was done")
 		assert.Equal(t, queuedView{OrderID: id, Status: "queued"}, decode[queuedView](replay().want(http.StatusAccepted)))
-		assert.Equal(t, []entry{{"admin", "replay_dead_letter", letter.ID, admin.login.User.ID, v.ID}}, log())
+		assert.Equal(t, []auditEntry{{"admin", "replay_dead_letter", letter.ID, admin.login.User.ID, v.ID}}, admin.audit("order_id="+id))
 		replay().problem(http.StatusNotFound, "not_found")
 		e.work()
 		assert.Equal(t, "pending_payment", buyer.status(orderView{ID: id}))

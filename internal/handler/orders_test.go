@@ -230,8 +230,7 @@ func TestPayTimeoutOfSale(t *testing.T) {
 	hour, off := 3600, 0
 	assert.Equal(t, view{&hour, &off}, decode[view](changed))
 	assert.Equal(t, "2026-11-11T13:00:00Z", e.buyer(2).place(v).ExpiresAt)
-	log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", log[0].Detail)
+	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", admin.audit("voucher_id=" + v.ID)[0].Detail)
 	admin.refusedRequest("PATCH", v.adminPath(), `{"pay_timeout":"90","unpaid_limit":3}`, "pay_timeout")
 	admin.refusedRequest("PATCH", v.adminPath(), `{"unpaid_limit":101}`, "unpaid_limit")
 }

@@ -477,10 +477,7 @@ func TestMoneyOfLostOrderIsReturned(t *testing.T) {
 	require.NoError(t, e.payments.RefundDue(t.Context()))
 	assert.ElementsMatch(t, []string{"lost-1", short.Payment.Ref}, e.bank.refunded)
 	assert.Equal(t, "pending_payment", buyer.status(short.Order))
-	log := decode[listView[struct {
-		Action    string
-		VoucherID string `json:"voucher_id"`
-	}]](e.admin().get("/api/v1/admin/audit?order_id=12345").want(http.StatusOK)).Items
+	log := e.admin().audit("order_id=12345")
 	require.Len(t, log, 2)
 	assert.Equal(t, "return_money", log[1].Action)
 	assert.Empty(t, log[1].VoucherID, "the voucher of a lost order is unknown")
@@ -568,17 +565,14 @@ func TestAudit(t *testing.T) {
 	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
 	admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
 	admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
-	type entry struct{ Actor, Action, Detail string }
-	of := func(query string) []entry {
-		t.Helper()
-		return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
-	}
-	assert.Equal(t, []entry{
-		{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
-		{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
-	}, of("voucher_id="+v.ID))
-	assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
-	assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
+	id := admin.login.User.ID
+	paid := auditEntry{"provider", "pay", p.Payment.Ref, "", v.ID}
+	assert.Equal(t, []auditEntry{
+		{"admin", "change_voucher", `title: "100 for 80" -> "new"`, id, v.ID}, {"admin", "change_stock", "+3: more came", id, v.ID},
+		paid, {"admin", "create_voucher", "", id, v.ID},
+	}, admin.audit("voucher_id="+v.ID))
+	assert.Equal(t, []auditEntry{paid}, admin.audit("order_id="+p.Order.ID))
+	assert.Len(t, admin.audit("actor_id="+id+"&limit=2"), 2)
 	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
 	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
 }
@@ -588,10 +582,7 @@ func TestAudit(t *testing.T) {
 func TestAuditStoresLongestDetails(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *env) {
 		v, admin := e.sale(2), e.admin()
-		last := func() string {
-			t.Helper()
-			return decode[struct{ Items []struct{ Detail string } }](admin.get("/api/v1/admin/audit?limit=1&voucher_id=" + v.ID).want(http.StatusOK)).Items[0].Detail
-		}
+		last := func() string { return admin.audit("limit=1&voucher_id=" + v.ID)[0].Detail }
 		hidden := "\U000e0001" // an invisible character, which the log escapes
 		for _, letter := range []string{hidden, "🎟", "\n"} {
 			long := map[string]any{

@@ -254,10 +254,7 @@ func newStreamRig(t *testing.T) *streamRig {
 	c := r.one.login(r.phone)
 	r.userID = c.login.User.ID
 	r.sale = r.one.sale(5)
-	r.room = r.one.sale(5, func(b map[string]any) { // rooms have the clock of the database
-		b["begin_at"], b["end_at"] = time.Now().Add(5*time.Minute).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
-		b["entry"] = map[string]any{"mode": "room"}
-	})
+	r.room = r.one.roomSale(5, 5*time.Minute)
 	p := c.pay(c.place(r.sale))
 	r.order, r.payment = p.Order, p.Payment
 	r.ticket = decode[struct{ Ticket string }](c.post(r.room.path()+"/entry", nil).want(http.StatusAccepted)).Ticket
