@@ -127,6 +127,23 @@ func TestCostsHaveRoutes(t *testing.T) {
 	}
 }
 
+// TestRoutesThatStoreRowsAreLimited: a route with which a buyer changes something stores rows, unless it is named here with the
+// reason.
+func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
+	h, err := New(Config{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	others := regexp.MustCompile(`/admin/|/auth/|^(/api)?/user/|/webhook/` + // roles, logins with limits of their own, and the provider
+		`|^(/api)?/voucher(/seckill)?$` + // of admins
+		`|/vouchers/:id/(orders|entry)$|/voucher-order/` + // an account has one order or place at a time
+		`|^/api/v1/me$`) // once
+	for _, r := range h.(server).router.Routes() {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !others.MatchString(r.Path) {
+			assert.True(t, costs[[2]string{r.Method, r.Path}].row, "%s %s", r.Method, r.Path)
+		}
+	}
+	assert.True(t, costs[[2]string{http.MethodDelete, "/api/v1/vouchers/:id/entry"}].row, "a place can be left and taken again")
+}
+
 // TestForwardedAddresses: gateways write ports (goauthentik/authentik#25679, un33k/django-ipware#87, rack/rack#1227),
 // brackets, quotes, several lines and RFC 7239's header. What a client itself sends stands in front, whatever it is. 127.0.0.1
 // and 10.0.0.0/8 are trusted.
