@@ -111,21 +111,14 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 		a := c.get("/api/v1/me/export").want(http.StatusOK)
 		assert.Equal(t, `attachment; filename="seckill-data.json"`, a.header.Get("Content-Disposition"))
 		all := decode[exportView](a)
-		require.Len(t, all.Orders, 1)
+		require.Equal(t, []int{1, 1, 1}, []int{len(all.Orders), len(all.IdempotencyKeys), len(all.WaitingRooms)})
 		for table, records := range exported {
 			assert.Positive(t, records(all), table)
 		}
 		assert.Equal(t, c.login.User, all.User)
-		assert.Len(t, all.LoginCodes, 2)
-		require.Len(t, all.AdminRequests, 3, "a change and two logins")
-		assert.Equal(t, "/api/v1/admin/vouchers/:id/stock", all.AdminRequests[0].Route)
-		assert.Equal(t, "order.created", all.Orders[0].Events[0].Type)
-		assert.Len(t, all.Sessions, 2)
+		assert.Equal(t, []int{2, 2, 3}, []int{len(all.LoginCodes), len(all.Sessions), len(all.AdminRequests)}, "two logins and a change")
 		assert.Equal(t, paid.ID, all.Orders[0].ID)
-		assert.Len(t, all.Orders[0].Payments, 1)
-		require.Len(t, all.IdempotencyKeys, 1)
 		assert.Equal(t, "the-key", all.IdempotencyKeys[0].Key)
-		require.Len(t, all.WaitingRooms, 1)
 		assert.Equal(t, 1, all.WaitingRooms[0].Number)
 
 		for what, secret := range map[string]string{
@@ -197,7 +190,6 @@ func TestDeletedAccount(t *testing.T) {
 		unpaid := decode[orderView](c.post(second.orders(), nil).want(http.StatusCreated))
 		e.sendCode(phone).want(http.StatusOK)
 		code := e.outbox.code(phone)
-		require.EqualValues(t, 9, e.stock(second.ID))
 		require.Contains(t, e.dump(), phone)
 		require.Contains(t, e.dumpOf("idempotency_keys"), "the-key")
 
