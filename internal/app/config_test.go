@@ -157,16 +157,6 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	require.Empty(t, log)
 }
 
-func TestUnknownUnsafeNameIsRefused(t *testing.T) {
-	t.Parallel()
-	cfg := safeConfig()
-	cfg.Unsafe = []string{"sandbox", "sandbx", "addr"}
-	_, err := cfg.Finish()
-	require.ErrorContains(t, err, `--unsafe: "sandbx"`)
-	require.ErrorContains(t, err, `--unsafe: "addr"`)
-	require.NotContains(t, err.Error(), `--unsafe: "sandbox"`)
-}
-
 // TestDoctorAgreesWithServe: the doctor fails exactly the settings that the server refuses, and warns of accepted ones.
 func TestDoctorAgreesWithServe(t *testing.T) {
 	t.Parallel()

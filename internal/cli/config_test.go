@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +19,14 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run runs the program.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(t.Context(), args, &out, &errs, app.Tuning{})
+	return code, out.String(), errs.String()
+}
 
 // TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the flag and
 // the variable.
@@ -84,13 +91,12 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--unsafe=all", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			args := append([]string{"serve", "--data-dir", t.TempDir()}, tc.args...)
-			require.Equal(t, 1, Run(context.Background(), args, &stdout, &stderr, app.Tuning{}))
+			code, stdout, stderr := run(t, append([]string{"serve", "--data-dir", t.TempDir()}, tc.args...)...)
+			require.Equal(t, 1, code)
 			for _, want := range tc.want {
-				require.Contains(t, stderr.String(), want)
+				require.Contains(t, stderr, want)
 			}
-			require.Empty(t, stdout.String())
+			require.Empty(t, stdout)
 		})
 	}
 }
@@ -105,30 +111,29 @@ func TestSizesAreBounded(t *testing.T) {
 		"rush --parallel 10001":                 "--parallel between 1 and 10000",
 		"dead-letters list --limit 501":         "--limit must be between 1 and 500",
 	} {
-		var stdout, stderr bytes.Buffer
-		args := append(strings.Fields(text), "--data-dir", t.TempDir())
-		require.NotZero(t, Run(t.Context(), args, &stdout, &stderr, app.Tuning{}), text)
-		require.Contains(t, stderr.String(), want, text)
+		code, _, stderr := run(t, append(strings.Fields(text), "--data-dir", t.TempDir())...)
+		require.NotZero(t, code, text)
+		require.Contains(t, stderr, want, text)
 	}
 }
 
 func TestHelpListsEverySetting(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, Run(context.Background(), []string{"--help"}, &stdout, &stderr, app.Tuning{}))
+	code, stdout, _ := run(t, "--help")
+	require.Zero(t, code)
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
-		require.Contains(t, stdout.String(), "$"+fields.Field(i).Tag.Get("env"))
+		require.Contains(t, stdout, "$"+fields.Field(i).Tag.Get("env"))
 	}
 	for _, command := range []string{"serve", "migrate", "seed", "verify", "rush"} {
-		require.Contains(t, stdout.String(), "  "+command)
+		require.Contains(t, stdout, "  "+command)
 	}
 }
 
 func TestInvalidVariableIsNamed(t *testing.T) {
 	t.Setenv("SECKILL_DEMO", "maybe")
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, 1, Run(t.Context(), nil, &stdout, &stderr, app.Tuning{}))
-	require.Contains(t, stderr.String(), `seckill: --demo (SECKILL_DEMO): bool value must be true, 1, yes, false, 0 or no but got "maybe"`)
+	code, _, stderr := run(t)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, `seckill: --demo (SECKILL_DEMO): bool value must be true, 1, yes, false, 0 or no but got "maybe"`)
 }
 
 // TestUnusablePortChangesNothing starts a server on a port in use. It must not create the data directory.
@@ -138,10 +143,9 @@ func TestUnusablePortChangesNothing(t *testing.T) {
 	defer other.Close()
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, flag := range []string{"--addr", "--ops-addr"} {
-		var stdout, stderr bytes.Buffer
-		args := []string{"serve", "--addr", "127.0.0.1:0", flag, other.Addr().String(), "--data-dir", dir}
-		require.Equal(t, 1, Run(t.Context(), args, &stdout, &stderr, app.Tuning{}))
-		require.Contains(t, stderr.String(), flag+" (SECKILL_"+strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))+"): cannot listen at "+other.Addr().String()+"; another program")
+		code, _, stderr := run(t, "serve", "--addr", "127.0.0.1:0", flag, other.Addr().String(), "--data-dir", dir)
+		require.Equal(t, 1, code)
+		require.Contains(t, stderr, flag+" (SECKILL_"+strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))+"): cannot listen at "+other.Addr().String()+"; another program")
 		require.NoDirExists(t, dir)
 	}
 }
@@ -150,9 +154,9 @@ func TestHelpBeginsWithOwnFlags(t *testing.T) {
 	for command, own := range map[string]string{
 		"rush": "--buyers", "seed": "--users", "doctor": "--instances", "reconcile": "--apply", "room verify": "--number", "admin enroll": "--phone",
 	} {
-		var stdout, stderr bytes.Buffer
-		require.Zero(t, Run(t.Context(), append(strings.Fields(command), "--help"), &stdout, &stderr, app.Tuning{}))
-		flags, settings, ok := strings.Cut(stdout.String(), "Settings of the server:")
+		code, stdout, _ := run(t, append(strings.Fields(command), "--help")...)
+		require.Zero(t, code)
+		flags, settings, ok := strings.Cut(stdout, "Settings of the server:")
 		require.True(t, ok, command)
 		require.Contains(t, flags, own)
 		require.NotContains(t, flags, "($SECKILL_", command)
@@ -199,8 +203,8 @@ func TestDrainDefaultsToFiveSecondsOutsideTheEmbeddedDatabase(t *testing.T) {
 // TestVerifyReportsOnlyViolationsWithCode1 checks that verify exits with ExitUnchecked for any other failure.
 func TestVerifyReportsOnlyViolationsWithCode1(t *testing.T) {
 	for _, args := range [][]string{{"verify", "--bogus"}, {"verify", "--addr", "x"}, {"verify", "--data-dir", t.TempDir()}} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, ExitUnchecked, Run(context.Background(), args, &stdout, &stderr, app.Tuning{}), stderr.String())
+		code, _, stderr := run(t, args...)
+		require.Equal(t, ExitUnchecked, code, stderr)
 	}
 }
 
@@ -242,10 +246,10 @@ func TestUnusableSecretFilesAreRefused(t *testing.T) {
 			for variable, value := range tc.env {
 				t.Setenv(variable, value)
 			}
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, 1, Run(context.Background(), []string{"serve", "--data-dir", dir}, &stdout, &stderr, app.Tuning{}))
+			code, _, stderr := run(t, "serve", "--data-dir", dir)
+			require.Equal(t, 1, code)
 			for _, want := range tc.want {
-				require.Contains(t, strings.Join(strings.Fields(stderr.String()), " "), want)
+				require.Contains(t, strings.Join(strings.Fields(stderr), " "), want)
 			}
 		})
 	}
@@ -254,9 +258,7 @@ func TestUnusableSecretFilesAreRefused(t *testing.T) {
 func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 	t.Setenv("SECKILL_ORDER_LANE", "nonsense")
 	for _, arg := range []string{"version", "--version"} {
-		var out, errs bytes.Buffer
-		require.Zero(t, Run(t.Context(), []string{arg}, &out, &errs, app.Tuning{}))
-		require.Equal(t, version.String()+"\n", out.String())
-		require.Empty(t, errs.String())
+		code, stdout, stderr := run(t, arg)
+		require.Equal(t, []any{0, version.String() + "\n", ""}, []any{code, stdout, stderr})
 	}
 }
