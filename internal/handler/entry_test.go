@@ -156,33 +156,27 @@ func (a answer) solved() map[string]any {
 	return map[string]any{"solution": solution}
 }
 
-// A buyer solves a challenge before the start and enters with it after the start, once.
+// A buyer solves a challenge before the start and enters with it after the start, once. Package entry has the cases.
 func TestEntryWithChallenge(t *testing.T) {
 	t.Parallel()
 	testenv.Full(t)
 	e := newEnv(t)
-	challenged := func(b map[string]any) {
-		b["entry"] = map[string]any{"mode": "pass", "challenge": "on"}
-		b["begin_at"] = e.clock.now().Add(time.Minute).Format(time.RFC3339)
-	}
-	v, other := e.sale(9, challenged), e.sale(9, challenged)
-	buyer, borrower := e.buyer(1), e.buyer(2)
-	enter := func(c client, v voucherView, body any) answer { return c.post(v.path()+"/entry", body) }
+	begin := e.clock.now().Add(time.Minute)
+	v := e.sale(9, with("entry", map[string]any{"mode": "pass", "challenge": "on"}), with("begin_at", begin))
+	buyer := e.buyer(1)
+	enter := func(c client, body any) answer { return c.post(v.path()+"/entry", body) }
 
-	solution := enter(buyer, v, nil).demanded("the request has no solution").solved()
-	enter(buyer, v, solution).problem(http.StatusConflict, "sale_not_started")
+	solution := enter(buyer, nil).demanded("the request has no solution").solved()
+	enter(buyer, solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)
-	enter(borrower, v, solution).demanded("the solution belongs to another user")
-	enter(buyer, other, solution).demanded("the solution belongs to another sale")
+	enter(e.buyer(2), solution).demanded("the solution belongs to another user")
 	e.used.fail(domain.ErrUnavailable)
-	enter(buyer, v, solution).problem(http.StatusServiceUnavailable, "unavailable")
+	enter(buyer, solution).problem(http.StatusServiceUnavailable, "unavailable")
 	e.used.fail(nil)
-	pass := decode[admissionView](enter(buyer, v, solution).want(http.StatusOK)).Pass
+	pass := decode[admissionView](enter(buyer, solution).want(http.StatusOK)).Pass
 	buyer.with("X-Entry-Pass", pass).place(v)
-	next := enter(buyer, v, solution).demanded("the solution was used before").solved()
-	e.clock.advance(2 * time.Minute)
-	enter(buyer, v, next).demanded("the solution has expired")
-	enter(buyer.bad(), v, map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")
+	enter(buyer, solution).demanded("the solution was used before")
+	enter(buyer.bad(), map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")
 }
 
 // The entry of a sale is stored and returned. A change keeps what it does not name, unless it changes the mode.
