@@ -205,21 +205,28 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 		}
 		away := redis.NewClient(rdb.Options())
 		defer func() { _ = away.Close() }()
-		renewals := &failingScripts{left: 3}
-		away.AddHook(renewals)
+		left := 3 // scripts that fail as if Redis were away
+		away.AddHook(commandHook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			if left == 0 || cmd.Name() != "evalsha" {
+				return next(ctx, cmd)
+			}
+			left--
+			cmd.SetErr(io.ErrUnexpectedEOF)
+			return io.ErrUnexpectedEOF
+		}))
 
 		a := readerOf(r, "a")
 		a.w.cfg.Redis, a.w.cfg.MinIdle = away, time.Nanosecond
 		a.w.cfg.Commit = func(ctx context.Context, as []domain.Admission) []error {
-			require.Zero(t, renewals.left, "a commit while Redis is away")
+			require.Zero(t, left, "a commit while Redis is away")
 			if r.commitCalls(1) == 0 {
-				renewals.left = 3
+				left = 3
 				return r.refuse(as, domain.ErrUnavailable)
 			}
 			return r.commit(ctx, as)
 		}
 		a.handle(t.Context(), entries, false, time.Now())
-		require.Zero(t, renewals.left)
+		require.Zero(t, left)
 		r.requireOrders(1, 20)
 	})
 }
@@ -230,7 +237,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	late := map[string]func(r *rig, a *reader, lose func()){
 		"after a read": func(r *rig, a *reader, lose func()) {
 			a.claimAt = time.Now().Add(time.Hour)
-			a.w.cfg.Redis.(*redis.Client).AddHook(&afterReply{name: "xreadgroup", do: lose})
+			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("xreadgroup", lose))
 			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
 		},
 		"after a claim": func(r *rig, a *reader, lose func()) {
@@ -240,7 +247,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 					"IDLE", time.Hour.Milliseconds()).Err())
 			}
 			require.NoError(r.t, claimScript.Load(r.t.Context(), r.rdb).Err())
-			a.w.cfg.Redis.(*redis.Client).AddHook(&afterReply{name: "evalsha", do: lose})
+			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("evalsha", lose))
 			require.True(r.t, noGroup(a.cycle(r.t.Context(), r.t.Context())), "the read after the claim")
 		},
 		"after a dead letter": func(r *rig, a *reader, lose func()) {
@@ -276,24 +283,26 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	}
 }
 
-// afterReply is a hook that calls a function once, after the first reply to a command with this name.
-type afterReply struct {
-	name string
-	do   func()
-}
+// commandHook is a hook of single commands.
+type commandHook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
 
-func (*afterReply) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*afterReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (h *afterReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
+}
+
+// afterReply calls a function once, after the first reply to a command with this name.
+func afterReply(name string, do func()) commandHook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		err := next(ctx, cmd)
-		if cmd.Name() == h.name && h.do != nil {
-			h.do()
-			h.do = nil
+		if cmd.Name() == name && do != nil {
+			do()
+			do = nil
 		}
 		return err
 	}
@@ -325,26 +334,6 @@ func TestRenewNeedsNoWrite(t *testing.T) {
 		admission.Group, "a", entries[0].Entry, entries[1].Entry).StringSlice()
 	require.NoError(t, err)
 	require.Equal(t, []string{entries[1].Entry}, gone)
-}
-
-// failingScripts is a hook that lets some scripts fail as if Redis were away.
-type failingScripts struct{ left int }
-
-func (f *failingScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f *failingScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (f *failingScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if f.left == 0 || cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
-		}
-		f.left--
-		cmd.SetErr(io.ErrUnexpectedEOF)
-		return io.ErrUnexpectedEOF
-	}
 }
 
 // Redis is killed and restarts empty.
