@@ -171,7 +171,7 @@ var mutants = []mutant{
 	{"mutex", "no release frees", freeing, `redis.call('DEL', LOCK)`, ``},
 	{"mutex", "the lease is shorter than requested", acquiring, `'PX', LEASE)`, `'PX', 20)`},
 	{"fair", "a try ignores the holder", acquiring, `not holder and`, ``},
-	{"fair", "no waiter leaves the queue", all, `if redis.call('ZREM', QUEUE, id) == 1 then`, `if id ~= ID and redis.call('ZREM', QUEUE, id) == 1 then`},
+	{"fair", "no waiter leaves the queue", acquiring, `if first then dequeue(ID) end`, ``},
 	{"reentrant", "any owner will do", acquiring, `owner ~= OWNER`, `false`},
 	{"reentrant", "each entry has a token of its own", acquiring, `if not owner then token = new_token() end`, `token = new_token()`},
 	{"reentrant", "one release frees all", freeing, `if next(holds) then`, `if false then`},
