@@ -18,6 +18,7 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	if ctx.Done() == nil {
 		return work(), true
 	}
+
 	var result T // set when done is closed
 	done := make(chan struct{})
 	go func() {
@@ -27,12 +28,14 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	if waitWithGrace(ctx, done) {
 		return result, true
 	}
+
 	if late != nil {
 		go func() {
 			<-done
 			late(result)
 		}()
 	}
+
 	var zero T
 	return zero, false
 }
@@ -44,6 +47,7 @@ func waitWithGrace(ctx context.Context, done <-chan struct{}) bool {
 		return true
 	case <-ctx.Done():
 	}
+
 	grace := time.NewTimer(cancelGrace)
 	defer grace.Stop()
 	select {

@@ -9,11 +9,14 @@ import (
 
 // A kind is a kind of lock, defined by its scripts. lua/common.lua describes their arguments and replies.
 type kind struct {
-	name    string // in keys and events
+	// name is a part of keys and events.
+	name    string
 	acquire *script
 	renew   *script
-	release *script // ends everything an id has: its hold and its place in the queue
-	refusal error   // the error for the reply {-1, 0} of an acquire: a refusal that waiting does not change
+	// release ends everything an id has: its hold and its place in the queue.
+	release *script
+	// refusal is the error for the reply {-1, 0} of an acquire: a refusal that waiting does not change.
+	refusal error
 }
 
 // A claim is one attempt to acquire a lock, from the first command until it is granted or given up. Its id also
@@ -24,13 +27,17 @@ type claim struct {
 	keys  []string
 	id    string
 	lease time.Duration
-	extra []any // the kind's own arguments, which follow those of common.lua
+	// extra are the kind's own arguments, which follow those of common.lua.
+	extra []any
 
-	deferrable bool // the next acquire may be delayed to share a round trip
-	joined     bool // joined the hub
+	// deferrable means that the next acquire may be delayed to share a round trip.
+	deferrable bool
+	// joined means that the claim is one of the hub's waiters.
+	joined bool
 
 	presence presence
-	pending  *call // an acquire whose outcome was not awaited
+	// pending is an acquire whose outcome was not awaited.
+	pending *call
 }
 
 // presence is what a claim has on the server, as far as the replies tell.
@@ -46,10 +53,14 @@ const (
 
 // A verdict is the outcome of one acquire.
 type verdict struct {
-	ok         bool
-	token      uint64        // if ok; 0 for kinds without tokens
-	validUntil time.Time     // if ok
-	retry      time.Duration // if not ok: when to try again unless woken
+	ok bool
+
+	// Of a grant. The token is 0 for kinds without tokens.
+	token      uint64
+	validUntil time.Time
+
+	// retry is when to try again after a refusal, unless woken.
+	retry time.Duration
 }
 
 // Modes of an acquire, the values of MODE in common.lua.
@@ -61,7 +72,14 @@ const (
 var errTooLate = errors.New("the server answered too late for the lease")
 
 func (c *Client) newClaim(k *kind, keys []string, lease time.Duration, extra ...any) *claim {
-	return &claim{c: c, kind: k, keys: keys, id: c.newID(), lease: lease, extra: extra}
+	return &claim{
+		c:     c,
+		kind:  k,
+		keys:  keys,
+		id:    c.newID(),
+		lease: lease,
+		extra: extra,
+	}
 }
 
 // scriptArgs returns the arguments of a script in the order of common.lua.
@@ -87,8 +105,14 @@ func (cl *claim) owned() bool {
 // acquireOnce sends one acquire. After an error the claim's presence records what may have been executed.
 func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) {
 	began := time.Now()
-	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), deferrable: cl.deferrable}
+	call := &call{
+		script:     cl.kind.acquire,
+		keys:       cl.keys,
+		args:       cl.args(cl.lease, mode),
+		deferrable: cl.deferrable,
+	}
 	cl.deferrable = false
+
 	if !cl.c.exec.submitAndWait(ctx, call) {
 		cl.pending = call
 		cl.presence = perhapsHolding
@@ -101,6 +125,7 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 		}
 		return verdict{}, call.err
 	}
+
 	reply, err := ints(call.value, 2)
 	if err != nil {
 		cl.presence = perhapsHolding
@@ -138,7 +163,11 @@ func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 	}
 
 	cl.presence = holding
-	return verdict{ok: true, token: uint64(token), validUntil: validUntil}, nil //nolint:gosec // not negative
+	return verdict{
+		ok:         true,
+		token:      uint64(token), //nolint:gosec // not negative
+		validUntil: validUntil,
+	}, nil
 }
 
 // withdraw ends everything that the claim may have on the server after an acquire failed with err, and returns the
@@ -149,7 +178,8 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 		return err
 	}
 
-	last := cl.pending // the release must not overtake it
+	// The release must not overtake an acquire that is still in flight.
+	last := cl.pending
 	if last == nil {
 		last = cl.sendRelease()
 		if last.wait(ctx) && last.err == nil {
@@ -172,35 +202,46 @@ func (cl *claim) sendRelease() *call { return cl.c.exec.submit(cl.releaseOf(cl.i
 func (cl *claim) releaseOf(id string) *call {
 	began := time.Now()
 	return &call{
-		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
+		script: cl.kind.release,
+		keys:   cl.keys,
+		args:   cl.c.scriptArgs(id, 0, "", cl.extra...),
 		onReply: func(value any, err error) {
-			_, successor, token := readRelease(value)
+			reply := readRelease(value)
 			switch {
 			case err != nil && !notExecuted(err):
 				cl.c.hub.wakeAll()
-			case successor != "" && !cl.c.hub.handOver(successor, handoff{since: began, token: token}):
-				cl.c.exec.submit(cl.releaseOf(successor))
+			case reply.successor != "" && !cl.c.hub.handOver(reply.successor, handoff{since: began, token: reply.token}):
+				cl.c.exec.submit(cl.releaseOf(reply.successor))
 			}
 		},
 	}
 }
 
-// readRelease parses the reply of a release: whether it ended a hold, and the successor's id and token if the lock was
+// A releaseReply is the reply to a release: whether it ended a hold, and the successor's id and token if the lock was
 // handed over.
-func readRelease(value any) (held bool, successor string, token int64) {
-	if list, ok := value.([]any); ok && len(list) == 3 {
-		successor, _ = list[1].(string)
-		token, _ = list[2].(int64)
-		value = list[0]
-	}
-	return value == int64(1), successor, token
+type releaseReply struct {
+	held      bool
+	successor string
+	token     int64
 }
 
-// renew implements keeper.
+func readRelease(value any) releaseReply {
+	list, ok := value.([]any)
+	if !ok || len(list) != 3 {
+		return releaseReply{held: value == int64(1)}
+	}
+
+	reply := releaseReply{held: list[0] == int64(1)}
+	reply.successor, _ = list[1].(string)
+	reply.token, _ = list[2].(int64)
+	return reply
+}
+
 func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) {
 	// A third leaves time to use the lock, or to renew it once more.
 	ctx, cancel := context.WithTimeout(ctx, min(2*commandTimeout, d/3))
 	defer cancel()
+
 	began := time.Now()
 	v, err := cl.c.exec.run(ctx, cl.kind.renew, cl.keys, cl.args(d, ""))
 	if err != nil {
@@ -212,13 +253,13 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 	return began.Add(d - drift(d)), nil
 }
 
-// release implements keeper.
 func (cl *claim) release(ctx context.Context) error {
 	c := cl.releaseOf(cl.id)
 	if !cl.c.exec.submitAndWait(ctx, c) {
 		cl.presence = perhapsReleased
 		return waitEnded(ctx)
 	}
+
 	if c.err != nil {
 		if !notExecuted(c.err) {
 			cl.presence = perhapsReleased
@@ -226,11 +267,11 @@ func (cl *claim) release(ctx context.Context) error {
 		return c.err
 	}
 
-	held, _, _ := readRelease(c.value)
-	if !held && cl.presence != perhapsReleased {
+	// If nothing was there, an earlier release, whose reply was lost, may have freed it.
+	if !readRelease(c.value).held && cl.presence != perhapsReleased {
 		return ErrNotHeld
 	}
-	return nil // if nothing was there, an earlier release, whose reply was lost, has freed it
+	return nil
 }
 
 // ints parses a script's reply of at least n integers.
@@ -266,11 +307,14 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	if ctx.Err() != nil {
 		return verdict{}, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
+
+	// The claim leaves the hub last, because Close waits for that.
 	a, err := cl.attempts(ctx, wait)
-	defer func() { cl.leaveHub(err == nil) }() // last, because Close waits for it
+	defer func() { cl.leaveHub(err == nil) }()
 	if err == nil {
 		return a, nil
 	}
+
 	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
 		err = fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
@@ -299,35 +343,42 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
+
 	cl.joined = true
+
 	// Behind other waiters of this client, being queued is not urgent, except for an owner, which may pass them.
 	cl.deferrable = cl.c.hub.waitersFor(cl.keys[0]) > 1 && !cl.owned()
+
 	if !isClosed(confirmed) {
 		if err := cl.sleep(ctx, confirmed, confirmTimeout); err != nil {
 			return verdict{}, err
 		}
 	}
-	lastReply := time.Time{} // time of the last reply
+
+	// A fault of the very first attempt is final, because there was no reply before.
+	lastReply := time.Time{}
 	for try := 0; ; {
 		a, err := cl.acquireOnce(ctx, modeWait)
 		switch {
 		case err == nil && a.ok:
 			return a, nil
 		case err == nil:
-			lastReply, try = time.Now(), 0
-		case errors.Is(err, cl.kind.refusal), ctx.Err() != nil,
-			time.Since(lastReply) > faultWindow: // includes the first attempt
+			lastReply = time.Now()
+			try = 0
+		case errors.Is(err, cl.kind.refusal), ctx.Err() != nil, time.Since(lastReply) > faultWindow:
 			return verdict{}, err
 		default:
 			a.retry = backoff(try)
 			try++
 		}
+
 		if err := cl.sleep(ctx, woken, a.retry); err != nil {
 			return verdict{}, err
 		}
-		if i := cl.c.hub.takeHandoff(cl.id); i != nil {
-			// If it arrived too late for a short lease, the lock is still this claim's: the next acquire confirms that.
-			if a, err := cl.granted(i.since, i.token); err == nil {
+
+		// If a handoff arrived too late for a short lease, the lock is still this claim's: the next acquire confirms that.
+		if given := cl.c.hub.takeHandoff(cl.id); given != nil {
+			if a, err := cl.granted(given.since, given.token); err == nil {
 				return a, nil
 			}
 		}
@@ -345,6 +396,7 @@ func (cl *claim) leaveHub(got bool) {
 func (cl *claim) sleep(ctx context.Context, woken <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	select {
 	case <-woken:
 		return nil
@@ -374,8 +426,10 @@ func (cl *claim) undoLater(last *call) {
 	default:
 		return
 	}
+
 	go func() {
 		defer func() { <-undoSlots }()
+
 		deadline := time.Now().Add(undoWindow)
 		for try := 0; ; try++ {
 			<-last.done

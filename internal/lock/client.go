@@ -19,15 +19,18 @@ const DefaultPrefix = "lock"
 // connection, and only while there are waiters. A process needs one Client per Redis. A Client is safe for concurrent
 // use.
 type Client struct {
-	id      string // in the ids of its holds and waiters
+	// id is a part of the ids of the client's holds and waiters.
+	id      string
 	prefix  string
 	lease   time.Duration
 	observe func(Event)
 	exec    *executor
 	hub     *hub
 	seq     atomic.Uint64
-	life    context.Context // ends at Close, with ErrClosed
-	end     context.CancelCauseFunc
+
+	// life ends at Close, with ErrClosed.
+	life context.Context
+	end  context.CancelCauseFunc
 }
 
 // A ClientOption configures [New].
@@ -55,16 +58,22 @@ func WithObserver(fn func(Event)) ClientOption {
 // New returns a Client. It sends no command. It returns an error if rdb is nil or an option is out of range. rdb stays
 // the caller's and must outlive the Client; see the package documentation for its configuration.
 func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
-	c := &Client{id: rand.Text(), prefix: DefaultPrefix, lease: DefaultLease}
+	c := &Client{
+		id:     rand.Text(),
+		prefix: DefaultPrefix,
+		lease:  DefaultLease,
+	}
 	for _, opt := range opts {
 		opt(c)
 	}
+
 	if isNil(rdb) {
 		return nil, errors.New("lock: the Redis client is nil")
 	}
 	if err := errors.Join(checkPrefix(c.prefix), checkLease(c.lease)); err != nil {
 		return nil, err
 	}
+
 	c.exec = newExecutor(rdb)
 	c.hub = newHub(rdb, wakePrefix(c.prefix)+c.id)
 	c.life, c.end = context.WithCancelCause(context.Background())
@@ -94,9 +103,13 @@ type named struct {
 	keys []string
 }
 
-// newNamed returns the lock with that name, with a fencing token.
 func (c *Client) newNamed(k *kind, name string) named {
-	return named{c: c, kind: k, name: name, keys: keysOf(c.prefix, k.name, name, fenceKey)}
+	return named{
+		c:    c,
+		kind: k,
+		name: name,
+		keys: keysOf(c.prefix, k.name, name, fenceKey),
+	}
 }
 
 // lock acquires the lock and returns the hold. extra are the kind's own arguments.
@@ -108,6 +121,7 @@ func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any
 	if n.name == "" {
 		return nil, errors.New("lock: a lock needs a name")
 	}
+
 	began := time.Now()
 	cl := n.c.newClaim(n.kind, n.keys, o.lease, extra...)
 	a, err := cl.acquire(ctx, wait)
@@ -120,8 +134,16 @@ func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any
 	if err != nil {
 		return nil, err
 	}
+
 	return newHold(ctx, grant{
-		keeper: cl, kind: n.kind.name, name: n.name, token: a.token, lease: o.lease, fixed: o.fixed,
-		validUntil: a.validUntil, observe: n.c.observe, life: n.c.life,
+		keeper:     cl,
+		kind:       n.kind.name,
+		name:       n.name,
+		token:      a.token,
+		lease:      o.lease,
+		fixed:      o.fixed,
+		validUntil: a.validUntil,
+		observe:    n.c.observe,
+		life:       n.c.life,
 	}), nil
 }

@@ -53,7 +53,8 @@ func (e *UnlockError) Unwrap() error { return e.Err }
 // waitEnded returns the reason why ctx ended. It matches both ctx.Err() and the cause, which may be an error of the
 // caller's own.
 func waitEnded(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+	err := ctx.Err()
+	cause := context.Cause(ctx)
 	if errors.Is(cause, err) {
 		return cause
 	}
@@ -78,16 +79,33 @@ const (
 // An Event is one report to an observer.
 type Event struct {
 	Kind EventKind
-	Lock string        // the kind of lock: mutex, fair, redlock and so on
-	Name string        // the lock's name; unbounded, so unfit as a metric's label
-	Wait time.Duration // since Lock or TryLock was called, on events of acquiring
-	Held time.Duration // since the hold began, on events of a hold
-	Err  error         // the reason, on every kind except acquired and released
+
+	// Lock is the kind of lock: mutex, fair, redlock and so on.
+	Lock string
+
+	// Name is the lock's name. Names are unbounded, so unfit as a metric's label.
+	Name string
+
+	// Wait is the time since Lock or TryLock was called, on events of acquiring.
+	Wait time.Duration
+
+	// Held is the time since the hold began, on events of a hold.
+	Held time.Duration
+
+	// Err is the reason, on every kind except acquired and released.
+	Err error
 }
 
 // acquireEvent returns the event of a Lock or TryLock that ended in err.
 func acquireEvent(lock, name string, began time.Time, err error) Event {
-	e := Event{Kind: EventFailed, Lock: lock, Name: name, Wait: time.Since(began), Err: err}
+	e := Event{
+		Kind: EventFailed,
+		Lock: lock,
+		Name: name,
+		Wait: time.Since(began),
+		Err:  err,
+	}
+
 	switch {
 	case err == nil:
 		e.Kind = EventAcquired

@@ -14,8 +14,11 @@ const (
 	// commandTimeout bounds the time that a command is queued, and then its round trip.
 	commandTimeout = time.Second
 
-	// maxBatch is the most commands that share a round trip, maxQueued the most that are queued.
-	maxBatch, maxQueued = 256, 1 << 14
+	// maxBatch is the most commands that share a round trip.
+	maxBatch = 256
+
+	// maxQueued is the most commands that are queued.
+	maxQueued = 1 << 14
 
 	// maxInFlight is the most batches in flight: more than one, so that a connection that hangs does not stop the rest,
 	// and few, so that batches fill under load.
@@ -39,8 +42,8 @@ var errBusy = errors.New("too many commands are waiting for Redis")
 // It replaces go-redis's AutoPipeline, which is experimental and retries.
 type executor struct {
 	rdb         redis.UniversalClient
-	timeout     time.Duration // commandTimeout, except in tests
-	batch       int           // the most commands in a round trip
+	timeout     time.Duration
+	batch       int // the most commands in a round trip
 	maxInFlight int
 
 	mu       sync.Mutex
@@ -48,36 +51,48 @@ type executor struct {
 	inFlight int
 	closed   bool
 	senders  sync.WaitGroup
-	delayed  *time.Timer // runs while only deferrable calls are queued
+	// delayed runs while only deferrable calls are queued.
+	delayed *time.Timer
 }
 
 func newExecutor(rdb redis.UniversalClient) *executor {
-	e := &executor{rdb: bounded(rdb, commandTimeout), timeout: commandTimeout, batch: 1, maxInFlight: maxInFlightSolo}
+	e := &executor{
+		rdb:         bounded(rdb, commandTimeout),
+		timeout:     commandTimeout,
+		batch:       1,
+		maxInFlight: maxInFlightSolo,
+	}
 	e.delayed = time.AfterFunc(time.Hour, e.sendDelayed)
 	e.delayed.Stop()
+
 	// A pipeline over several nodes would be as slow as the slowest of them.
 	if _, ok := rdb.(*redis.Client); ok {
-		e.batch, e.maxInFlight = maxBatch, maxInFlight
+		e.batch = maxBatch
+		e.maxInFlight = maxInFlight
 	}
 	return e
 }
 
 // A call is one command from its submission to its reply.
 type call struct {
-	script   *script // nil for a plain command
-	keys     []string
-	args     []any
-	plain    []any // a command that is not a script
+	// Either a script or the words of a plain command.
+	script *script
+	keys   []string
+	args   []any
+	plain  []any
+
+	// deferrable means that the call may be delayed by batchDelay to share a round trip.
+	deferrable bool
+	// onReply, if it is not nil, is called before done is closed. It must not block.
+	onReply func(value any, err error)
+
 	queuedAt time.Time
-
-	deferrable bool // it may be delayed by batchDelay to share a round trip
-
-	onReply func(value any, err error) // called before done is closed; may be nil, and must not block
-	done    chan struct{}              // closed when value and err are set
-	value   any
-	err     error
-
-	state callState // guarded by the executor's mu
+	// state is guarded by the executor's mu.
+	state callState
+	// done is closed when value and err are set.
+	done  chan struct{}
+	value any
+	err   error
 }
 
 // callState is how far a call got.
@@ -89,9 +104,9 @@ const (
 	callDropped // it will not be sent
 )
 
-// finish sets the outcome.
 func (c *call) finish(value any, err error) {
-	c.value, c.err = value, err
+	c.value = value
+	c.err = err
 	if c.onReply != nil {
 		c.onReply(value, err)
 	}
@@ -103,12 +118,14 @@ func (c *call) command(byHash bool) []any {
 	if c.script == nil {
 		return c.plain
 	}
+
 	command := make([]any, 0, 3+len(c.keys)+len(c.args))
 	if byHash {
 		command = append(command, "evalsha", c.script.sha)
 	} else {
 		command = append(command, "eval", c.script.source)
 	}
+
 	command = append(command, len(c.keys))
 	for _, key := range c.keys {
 		command = append(command, key)
@@ -116,9 +133,12 @@ func (c *call) command(byHash bool) []any {
 	return append(command, c.args...)
 }
 
-// send submits a script call.
 func (e *executor) send(s *script, keys []string, args []any) *call {
-	return e.submit(&call{script: s, keys: keys, args: args})
+	return e.submit(&call{
+		script: s,
+		keys:   keys,
+		args:   args,
+	})
 }
 
 // submit queues a call and returns it at once.
@@ -135,41 +155,48 @@ func (e *executor) submitAndWait(ctx context.Context, c *call) bool {
 	if ctx.Done() != nil {
 		return e.wait(ctx, e.submit(c))
 	}
+
 	if e.enqueue(c) {
+		// Another sender may have taken the call, and the batch is empty then.
 		batch := e.nextBatch()
-		if len(batch) > 0 { // otherwise another sender has taken the call
+		if len(batch) > 0 {
 			e.sendBatch(batch)
 			batch = e.nextBatch()
 		}
+
 		if len(batch) > 0 {
 			go e.sendFrom(batch)
 		} else {
 			e.senders.Done()
 		}
 	}
+
 	<-c.done
 	return true
 }
 
 // enqueue queues a call. If it returns true, the caller has to run a sender.
 func (e *executor) enqueue(c *call) bool {
-	c.queuedAt, c.done = time.Now(), make(chan struct{})
+	c.queuedAt = time.Now()
+	c.done = make(chan struct{})
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.closed:
+	if e.closed {
 		c.finish(nil, ErrClosed)
-	case len(e.queue) >= maxQueued:
+		return false
+	}
+	if len(e.queue) >= maxQueued {
 		c.finish(nil, errBusy)
-	default:
-		e.queue = append(e.queue, c)
-		if c.deferrable && e.batch > 1 {
-			if len(e.queue) == 1 {
-				e.delayed.Reset(batchDelay)
-			}
-			return false
-		}
+		return false
+	}
+
+	e.queue = append(e.queue, c)
+	if !c.deferrable || e.batch == 1 {
 		return e.addSender()
+	}
+	if len(e.queue) == 1 {
+		e.delayed.Reset(batchDelay)
 	}
 	return false
 }
@@ -209,7 +236,11 @@ func (c *call) wait(ctx context.Context) bool { return waitWithGrace(ctx, c.done
 
 // run submits a script call and waits, for callers that need not distinguish how far an unanswered command got.
 func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
-	c := &call{script: s, keys: keys, args: args}
+	c := &call{
+		script: s,
+		keys:   keys,
+		args:   args,
+	}
 	if !e.submitAndWait(ctx, c) {
 		return nil, waitEnded(ctx)
 	}
@@ -223,18 +254,17 @@ func (e *executor) dropUnsent(c *call) bool {
 	if c.state != callQueued {
 		return false
 	}
-	select {
-	case <-c.done: // refused by enqueue
-	default:
+
+	if !isClosed(c.done) { // otherwise enqueue has refused it
 		c.state = callDropped
 		c.finish(nil, fmt.Errorf("%w: its caller gave up", errNotSent))
 	}
 	return true
 }
 
-// sendQueued sends batches until the queue is empty.
 func (e *executor) sendQueued() { e.sendFrom(e.nextBatch()) }
 
+// sendFrom sends a batch, and then others until the queue is empty.
 func (e *executor) sendFrom(batch []*call) {
 	for ; len(batch) > 0; batch = e.nextBatch() {
 		e.sendBatch(batch)
@@ -258,12 +288,14 @@ func (e *executor) sendBatch(batch []*call) {
 func (e *executor) nextBatch() []*call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	batch := make([]*call, 0, min(len(e.queue), e.batch))
 	taken := 0
 	for _, c := range e.queue {
 		if len(batch) == e.batch {
 			break
 		}
+
 		taken++
 		switch {
 		case c.state == callDropped:
@@ -275,6 +307,7 @@ func (e *executor) nextBatch() []*call {
 			batch = append(batch, c)
 		}
 	}
+
 	rest := copy(e.queue, e.queue[taken:])
 	clear(e.queue[rest:])
 	e.queue = e.queue[:rest]
@@ -289,21 +322,25 @@ func (e *executor) nextBatch() []*call {
 
 // roundTrip sends a batch and finishes its calls, except those that name a script by a hash unknown to the server,
 // which it returns.
-func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
+func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []*call {
 	groups := group(batch)
 	cmds := make([]noRetry, len(groups))
 	for i, calls := range groups {
 		cmds[i] = noRetry{redis.NewCmd(ctx, command(calls, byHash)...)}
 	}
+
+	// The commands have the errors that these methods return.
 	if len(cmds) == 1 {
-		_ = e.rdb.Process(ctx, cmds[0]) // the same error as in the command
+		_ = e.rdb.Process(ctx, cmds[0])
 	} else {
 		pipe := e.rdb.Pipeline()
 		for _, cmd := range cmds {
-			_ = pipe.Process(ctx, cmd) // only queues
+			_ = pipe.Process(ctx, cmd)
 		}
-		_, _ = pipe.Exec(ctx) // the first of the commands' errors
+		_, _ = pipe.Exec(ctx)
 	}
+
+	var missing []*call
 	for i, calls := range groups {
 		value, err := cmds[i].Result()
 		if byHash && noScript(err) {
@@ -318,12 +355,14 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) (m
 // group groups the calls that one command can execute: those of one script that has a joint form. The order of the
 // others is kept.
 func group(batch []*call) [][]*call {
-	groups, of := make([][]*call, 0, len(batch)), map[*script]int{}
+	groups := make([][]*call, 0, len(batch))
+	of := map[*script]int{}
 	for _, c := range batch {
 		if c.script == nil || c.script.joint == nil {
 			groups = append(groups, []*call{c})
 			continue
 		}
+
 		i, begun := of[c.script]
 		if !begun {
 			i = len(groups)
@@ -341,9 +380,11 @@ func command(calls []*call, byHash bool) []any {
 	if len(calls) == 1 {
 		return first.command(byHash)
 	}
+
 	joint := call{script: first.script.joint, args: []any{len(first.args)}}
 	for _, c := range calls {
-		joint.keys, joint.args = append(joint.keys, c.keys[0]), append(joint.args, c.args...)
+		joint.keys = append(joint.keys, c.keys[0])
+		joint.args = append(joint.args, c.args...)
 	}
 	return joint.command(byHash)
 }
@@ -354,20 +395,22 @@ func finish(calls []*call, value any, err error) {
 		calls[0].finish(value, err)
 		return
 	}
+
 	replies, _ := value.([]any)
 	for i, c := range calls {
-		switch {
-		case err != nil:
+		if err != nil {
 			c.finish(nil, err)
-		case i >= len(replies):
+			continue
+		}
+		if i >= len(replies) {
 			c.finish(nil, fmt.Errorf("lock: unexpected reply %v", value))
-		default:
-			text, failed := replies[i].(string)
-			if failed {
-				c.finish(nil, scriptError(text))
-			} else {
-				c.finish(replies[i], nil)
-			}
+			continue
+		}
+
+		if text, failed := replies[i].(string); failed {
+			c.finish(nil, scriptError(text))
+		} else {
+			c.finish(replies[i], nil)
 		}
 	}
 }
@@ -385,6 +428,8 @@ func (e *executor) close() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.sendDelayed() // including deferrable calls
+
+	// Deferrable calls are sent as well.
+	e.sendDelayed()
 	e.senders.Wait()
 }

@@ -28,14 +28,16 @@ type keeper interface {
 // A grant describes a successful acquire to newHold.
 type grant struct {
 	keeper     keeper
-	kind       string // of lock
+	kind       string
 	name       string
 	token      uint64
 	lease      time.Duration
 	fixed      bool // no watchdog
 	validUntil time.Time
 	observe    func(Event)
-	life       context.Context // the hold is lost when it ends; nil if that never happens
+
+	// life, if it is not nil, is a context with which the hold is lost.
+	life context.Context
 }
 
 // holdState changes from held to releasing or lost, and from both to ended.
@@ -62,27 +64,38 @@ type Hold struct {
 	// the server. It is acquired before mu.
 	op sync.Mutex
 
-	mu            sync.Mutex // guards the fields below; never held during a command
-	state         holdState
-	lease         time.Duration
-	validUntil    time.Time
-	contextEnd    time.Time   // before validUntil
-	expiry        *time.Timer // fires at contextEnd
-	renewal       *time.Timer // nil without watchdog
-	stopLifeWatch func() bool // stops the AfterFunc on g.life
+	// mu guards the fields below. It is never held during a command.
+	mu         sync.Mutex
+	state      holdState
+	lease      time.Duration
+	validUntil time.Time
+	contextEnd time.Time // before validUntil
+
+	// expiry fires at contextEnd. renewal is nil without a watchdog, stopLifeWatch is nil without a life in the grant.
+	expiry        *time.Timer
+	renewal       *time.Timer
+	stopLifeWatch func() bool
 }
 
 // newHold starts a hold. It uses only the values of ctx.
 func newHold(ctx context.Context, g grant) *Hold {
-	h := &Hold{g: g, began: time.Now(), lease: g.lease}
+	h := &Hold{
+		g:     g,
+		began: time.Now(),
+		lease: g.lease,
+	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	h.mu.Lock() // a timer may fire before its field is set
+
+	// A timer may fire before its field is set.
+	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.validUntil, h.contextEnd = g.validUntil, g.validUntil.Add(-margin(g.lease))
+	h.validUntil = g.validUntil
+	h.contextEnd = g.validUntil.Add(-margin(g.lease))
 	h.expiry = time.AfterFunc(time.Until(h.contextEnd), h.expire)
 	if !g.fixed {
 		h.renewal = time.AfterFunc(renewIn(g.lease, time.Until(h.contextEnd)), h.renew)
 	}
+
 	if g.life != nil {
 		//nolint:contextcheck // the hold ends with the client, regardless of the caller's context
 		h.stopLifeWatch = context.AfterFunc(g.life, func() { h.lose(context.Cause(g.life)) })
@@ -156,7 +169,8 @@ func (h *Hold) release(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 
-	h.op.Lock() // waits for a renewal in flight
+	// Wait for a renewal in flight.
+	h.op.Lock()
 	defer h.op.Unlock()
 	h.mu.Lock()
 	state := h.state
@@ -172,6 +186,7 @@ func (h *Hold) release(ctx context.Context) error {
 		h.setState(ended)
 		return h.notHeldError()
 	}
+
 	err := h.releaseUntilConfirmed(ctx)
 	switch {
 	case err == nil:
@@ -192,10 +207,13 @@ func (h *Hold) release(ctx context.Context) error {
 // releaseUntilConfirmed releases, with retries, until the server answers or releaseWindow is over.
 func (h *Hold) releaseUntilConfirmed(ctx context.Context) error {
 	deadline := time.Now().Add(releaseWindow)
-	err := h.g.keeper.release(ctx) // nearly always sufficient, so it needs no timer
+
+	// The first attempt nearly always suffices, so it needs no timer.
+	err := h.g.keeper.release(ctx)
 	if err == nil || errors.Is(err, ErrNotHeld) {
 		return err
 	}
+
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for try := 0; sleep(ctx, backoff(try)); try++ {
@@ -250,14 +268,19 @@ func (h *Hold) setState(s holdState) {
 	h.state = s
 }
 
-// notHeldError returns the error for a call on a hold that has ended.
 func (h *Hold) notHeldError() error {
 	return fmt.Errorf("lock: %q: %w: %w", h.g.name, ErrNotHeld, context.Cause(h.ctx))
 }
 
 func (h *Hold) emit(kind EventKind, err error) {
 	if h.g.observe != nil {
-		h.g.observe(Event{Kind: kind, Lock: h.g.kind, Name: h.g.name, Held: time.Since(h.began), Err: err})
+		h.g.observe(Event{
+			Kind: kind,
+			Lock: h.g.kind,
+			Name: h.g.name,
+			Held: time.Since(h.began),
+			Err:  err,
+		})
 	}
 }
 
@@ -282,26 +305,32 @@ func margin(lease time.Duration) time.Duration { return min(lease/20, time.Secon
 // backoff returns the wait before the next attempt to acquire or to release: 20 to 40 ms at first, 20 to 200 ms later,
 // at random so that waiters do not synchronize.
 func backoff(try int) time.Duration {
-	const shortest, longest = 20 * time.Millisecond, 200 * time.Millisecond
+	const (
+		shortest = 20 * time.Millisecond
+		longest  = 200 * time.Millisecond
+	)
 	limit := min(longest, shortest<<min(try+1, 4))
 	return shortest + rand.N(limit-shortest)
 }
 
 // setValid sets the end of the hold. The caller holds mu.
 func (h *Hold) setValid(until time.Time, lease time.Duration) {
-	h.validUntil, h.contextEnd = until, until.Add(-margin(lease))
+	h.validUntil = until
+	h.contextEnd = until.Add(-margin(lease))
 	h.expiry.Reset(time.Until(h.contextEnd))
 }
 
 // expire is the function of the expiry timer.
 func (h *Hold) expire() {
 	h.mu.Lock()
+
+	// A renewal may have moved the end while the timer fired.
 	if left := time.Until(h.contextEnd); left > 0 && h.state == held {
-		// A renewal moved the end while the timer fired.
 		h.expiry.Reset(left)
 		h.mu.Unlock()
 		return
 	}
+
 	wasHeld := h.loseLocked()
 	h.mu.Unlock()
 	if wasHeld {
@@ -313,30 +342,37 @@ func (h *Hold) expire() {
 func (h *Hold) renew() {
 	h.op.Lock()
 	defer h.op.Unlock()
+
 	h.mu.Lock()
-	lease, stillHeld := h.lease, h.state == held
+	lease := h.lease
+	stillHeld := h.state == held
 	h.mu.Unlock()
 	if !stillHeld {
 		return
 	}
+
+	// An error has reached the observer and, if it is a loss, the context.
 	validUntil, err := h.g.keeper.renew(h.ctx, lease)
-	_ = h.applyRenewal(lease, validUntil, err) // applyRenewal has notified the observer and ended the context
+	_ = h.applyRenewal(lease, validUntil, err)
 }
 
 // extend is Extend for a ctx that has no end.
 func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	h.op.Lock()
 	defer h.op.Unlock()
+
 	h.mu.Lock()
 	if h.state != held {
 		h.mu.Unlock()
 		return h.notHeldError()
 	}
+
 	// Once the command is sent, the server may have shortened the lease even if the reply is lost.
 	if soonest := time.Now().Add(d - drift(d)); soonest.Before(h.validUntil) {
 		h.setValid(soonest, d)
 	}
 	h.mu.Unlock()
+
 	validUntil, err := h.g.keeper.renew(ctx, d)
 	return h.applyRenewal(d, validUntil, err)
 }
@@ -347,21 +383,26 @@ func (h *Hold) applyRenewal(lease time.Duration, validUntil time.Time, err error
 		h.lose(err)
 		return h.notHeldError()
 	}
+
+	// A hold that has ended meanwhile is not revived.
 	h.mu.Lock()
-	if h.state != held { // it ended meanwhile and is not revived
+	if h.state != held {
 		h.mu.Unlock()
 		return h.notHeldError()
 	}
+
 	next := renewRetryInterval(h.lease)
 	if err == nil {
 		h.lease = lease
 		h.setValid(validUntil, lease)
 		next = renewIn(lease, time.Until(h.contextEnd))
 	}
+
 	if h.renewal != nil {
 		h.renewal.Reset(next)
 	}
 	h.mu.Unlock()
+
 	if err == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ type hub struct {
 	mu       sync.Mutex
 	waiters  map[string]*waiter // by id
 	perLock  map[string]int     // number of waiters by the key of their lock
-	departed []departed         // waiters that left recently, oldest first
+	departed []departed         // oldest first
 	sub      *subscription
 	closed   bool
 
@@ -60,13 +60,22 @@ type departed struct {
 
 // A subscription lasts from the first waiter until idleTimeout after the last.
 type subscription struct {
-	stop      context.CancelFunc
-	confirmed chan struct{} // closed when the server has confirmed it
-	idle      *time.Timer   // ends it; nil while there are waiters
+	stop context.CancelFunc
+
+	// confirmed is closed when the server has confirmed the subscription.
+	confirmed chan struct{}
+
+	// idle ends the subscription. It is nil while there are waiters.
+	idle *time.Timer
 }
 
 func newHub(rdb redis.UniversalClient, channel string) *hub {
-	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}, perLock: map[string]int{}}
+	return &hub{
+		rdb:     rdb,
+		channel: channel,
+		waiters: map[string]*waiter{},
+		perLock: map[string]int{},
+	}
 }
 
 // subscribed reports whether a waiter that joins now is certain to receive its wake messages.
@@ -85,6 +94,7 @@ func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error
 	if h.closed {
 		return nil, nil, ErrClosed
 	}
+
 	if h.sub == nil {
 		h.sub = h.subscribe()
 	}
@@ -92,6 +102,7 @@ func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error
 		h.sub.idle.Stop()
 		h.sub.idle = nil
 	}
+
 	w := &waiter{lock: lock, woken: make(chan struct{}, 1)}
 	h.waiters[id] = w
 	h.perLock[lock]++
@@ -99,7 +110,6 @@ func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error
 	return w.woken, h.sub.confirmed, nil
 }
 
-// waitersFor returns the number of waiters for the lock with that key.
 func (h *hub) waitersFor(lock string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,18 +118,23 @@ func (h *hub) waitersFor(lock string) int {
 
 // leave removes a waiter; got reports whether it has the lock. It returns true if a lock was handed over to a waiter
 // that departs without using it.
-func (h *hub) leave(id string, got bool) (unwanted bool) {
+func (h *hub) leave(id string, got bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	w := h.waiters[id]
-	if h.perLock[w.lock]--; h.perLock[w.lock] == 0 {
+	h.perLock[w.lock]--
+	if h.perLock[w.lock] == 0 {
 		delete(h.perLock, w.lock)
 	}
+
+	unwanted := false
 	if !got {
 		unwanted = w.handoff != nil
 		h.forgetDeparted()
 		h.departed = append(h.departed, departed{id: id, at: time.Now()})
 	}
+
 	delete(h.waiters, id)
 	h.waiting.Done()
 	if sub := h.sub; len(h.waiters) == 0 && sub != nil {
@@ -145,6 +160,7 @@ func (h *hub) retire(sub *subscription) {
 		h.sub = nil
 	}
 	h.mu.Unlock()
+
 	if !wanted {
 		sub.stop()
 	}
@@ -162,26 +178,32 @@ func (h *hub) subscribe() *subscription {
 func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
 	pubsub := h.rdb.Subscribe(ctx, h.channel)
 	defer func() { _ = pubsub.Close() }()
+
 	messages := pubsub.ChannelWithSubscriptions()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case msg, ok := <-messages:
-			if !ok { // the Redis client was closed too early
-				return
+			if !ok {
+				return // the Redis client was closed too early
 			}
-			switch msg := msg.(type) {
-			case *redis.Message:
-				h.wake(msg.Payload)
-			case *redis.Subscription:
-				if isClosed(confirmed) {
-					h.wakeAll() // messages may have been lost with the connection
-				} else {
-					close(confirmed)
-				}
-			}
+			h.receive(msg, confirmed)
 		}
+	}
+}
+
+func (h *hub) receive(msg any, confirmed chan struct{}) {
+	switch msg := msg.(type) {
+	case *redis.Message:
+		h.wake(msg.Payload)
+	case *redis.Subscription:
+		if !isClosed(confirmed) {
+			close(confirmed)
+			return
+		}
+		// Messages may have been lost with the connection before this one.
+		h.wakeAll()
 	}
 }
 
@@ -195,11 +217,11 @@ func (h *hub) wake(id string) {
 
 // handOver gives a waiter the lock. It returns false if the waiter has departed without the lock. It returns true for
 // an id that is neither waiting nor departed, because that waiter may have acquired the lock itself.
-func (h *hub) handOver(id string, i handoff) bool {
+func (h *hub) handOver(id string, given handoff) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, ok := h.waiters[id]; ok {
-		w.handoff = &i
+		w.handoff = &given
 		notify(w.woken)
 	}
 	return !slices.ContainsFunc(h.departed, func(g departed) bool { return g.id == id })
@@ -210,9 +232,9 @@ func (h *hub) takeHandoff(id string) *handoff {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.waiters[id]
-	i := w.handoff
+	given := w.handoff
 	w.handoff = nil
-	return i
+	return given
 }
 
 func (h *hub) wakeAll() {
@@ -228,7 +250,9 @@ func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+
 	h.waiting.Wait()
+
 	h.mu.Lock()
 	sub := h.sub
 	h.sub = nil

@@ -18,7 +18,11 @@ var (
 	latchCount string
 )
 
-var latchKind = &kind{name: "latch", acquire: newScript(latchAcquire), release: newScript(latchLeave)}
+var latchKind = &kind{
+	name:    "latch",
+	acquire: newScript(latchAcquire),
+	release: newScript(latchLeave),
+}
 
 var (
 	latchSetScript   = newScript(requestSource + latchSet)
@@ -35,7 +39,12 @@ type Latch struct{ named }
 
 // Latch returns the latch with that name, which must not be empty. It sends no command.
 func (c *Client) Latch(name string) *Latch {
-	return &Latch{named{c: c, kind: latchKind, name: name, keys: keysOf(c.prefix, latchKind.name, name)}}
+	return &Latch{named{
+		c:    c,
+		kind: latchKind,
+		name: name,
+		keys: keysOf(c.prefix, latchKind.name, name),
+	}}
 }
 
 // TrySetCount sets the count to n, from 1 to MaxPermits. It returns false and changes nothing if the count is above

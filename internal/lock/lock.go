@@ -35,7 +35,10 @@ type options struct {
 // WithLease fixes the lease to d, from MinLease to MaxLease, and switches the watchdog off: the hold ends with the
 // lease, or at its release. [Hold.Extend] still works.
 func WithLease(d time.Duration) Option {
-	return func(o *options) { o.lease, o.fixed = d, true }
+	return func(o *options) {
+		o.lease = d
+		o.fixed = true
+	}
 }
 
 // newOptions applies opts to a watchdog lease of d.
@@ -44,6 +47,7 @@ func newOptions(d time.Duration, opts []Option) (options, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+
 	// Redis counts leases in milliseconds.
 	o.lease = o.lease.Truncate(time.Millisecond)
 	return o, checkLease(o.lease)
@@ -88,14 +92,15 @@ func TryDo(ctx context.Context, l Locker, fn func(context.Context) error, opts .
 	return h.do(ctx, fn)
 }
 
-// do runs fn under h and releases h.
 func (h *Hold) do(ctx context.Context, fn func(context.Context) error) (err error) {
 	fnCtx, cancel := context.WithCancelCause(ctx)
 	//nolint:contextcheck // fn's context ends with ctx or the hold's, whichever is first
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+
 	defer func() {
 		stop()
 		cancel(ErrReleased)
+
 		unlockErr := h.release(context.WithoutCancel(ctx))
 		switch {
 		case unlockErr == nil:
@@ -105,5 +110,6 @@ func (h *Hold) do(ctx context.Context, fn func(context.Context) error) (err erro
 			err = errors.Join(err, unlockErr)
 		}
 	}()
+
 	return fn(fnCtx)
 }

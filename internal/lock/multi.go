@@ -40,6 +40,7 @@ func Multi(ls ...Locker) Locker {
 	if err != nil {
 		return &multi{err: err}
 	}
+
 	locks := inOrder(flat)
 	return &multi{locks: locks, name: namesOf(locks)}
 }
@@ -68,6 +69,7 @@ func (m *multi) lock(ctx context.Context, opts []Option, wait bool) (*Hold, erro
 	if m.err != nil {
 		return nil, m.err
 	}
+
 	p, err := m.take(ctx, opts, wait)
 	lease := p.lease()
 	if err == nil {
@@ -76,16 +78,24 @@ func (m *multi) lock(ctx context.Context, opts []Option, wait bool) (*Hold, erro
 	if err != nil {
 		return nil, errors.Join(err, p.releaseAll(ctx))
 	}
+
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
 	h := newHold(ctx, grant{
-		keeper: p, kind: multiKind, name: m.name, lease: lease, fixed: o.fixed, validUntil: p.validUntil(),
+		keeper:     p,
+		kind:       multiKind,
+		name:       m.name,
+		lease:      lease,
+		fixed:      o.fixed,
+		validUntil: p.validUntil(),
 	})
+
+	// The loss of a part after the release does nothing.
 	for _, part := range p.holds {
 		//nolint:contextcheck // a part can be lost after the caller's context has ended
-		context.AfterFunc(part.ctx, func() { h.lose(context.Cause(part.ctx)) }) // does nothing after the release
+		context.AfterFunc(part.ctx, func() { h.lose(context.Cause(part.ctx)) })
 	}
 	return h, nil
 }
@@ -98,16 +108,19 @@ func (m *multi) take(ctx context.Context, opts []Option, wait bool) (*parts, err
 	opts = append(opts[:len(opts):len(opts)], func(o *options) { o.fixed = false })
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+
 	p := &parts{}
 	for _, l := range m.locks {
 		lock := l.TryLock
 		if wait {
 			lock = l.Lock
 		}
+
 		h, err := lock(ctx, opts...)
 		if context.Cause(ctx) == errPartLost { //nolint:errorlint // identity is meant
 			err = errPartLost
 		}
+
 		if h != nil {
 			p.holds = append(p.holds, h)
 			// If this part is lost, waiting for the others is pointless.
@@ -138,7 +151,8 @@ func (p *parts) each(fn func(*Hold) error) []error {
 }
 
 // lease returns the shortest of the parts', 0 if there are none.
-func (p *parts) lease() (shortest time.Duration) {
+func (p *parts) lease() time.Duration {
+	shortest := time.Duration(0)
 	for i, h := range p.holds {
 		h.mu.Lock()
 		if i == 0 || h.lease < shortest {
@@ -150,9 +164,11 @@ func (p *parts) lease() (shortest time.Duration) {
 }
 
 // validUntil returns the earliest of the parts'.
-func (p *parts) validUntil() (earliest time.Time) {
+func (p *parts) validUntil() time.Time {
+	earliest := time.Time{}
 	for i, h := range p.holds {
-		if until := h.ValidUntil(); i == 0 || until.Before(earliest) {
+		until := h.ValidUntil()
+		if i == 0 || until.Before(earliest) {
 			earliest = until
 		}
 	}
@@ -200,7 +216,6 @@ func (p *parts) releaseAll(ctx context.Context) error {
 	})...)
 }
 
-// renew implements keeper.
 func (p *parts) renew(ctx context.Context, d time.Duration) (time.Time, error) {
 	err := errors.Join(p.each(func(h *Hold) error { return h.extend(ctx, d) })...)
 	if err != nil {
@@ -219,6 +234,7 @@ func (p *parts) release(ctx context.Context) error {
 			uncertain = errors.Join(uncertain, err)
 		}
 	}
+
 	if uncertain != nil {
 		return uncertain
 	}
@@ -242,7 +258,9 @@ func (n *named) identity() identity {
 
 func (s *rwSide) identity() identity {
 	return identity{
-		key: keysOf(s.c.prefix, s.kind.name, s.name)[0], server: serverOf(s.c.hub.rdb), shared: s.kind == rwReadKind,
+		key:    keysOf(s.c.prefix, s.kind.name, s.name)[0],
+		server: serverOf(s.c.hub.rdb),
+		shared: s.kind == rwReadKind,
 	}
 }
 
@@ -278,8 +296,10 @@ func serverOf(rdb redis.UniversalClient) string {
 		if o := c.Options(); o.Addr != "FailoverClient" {
 			return fmt.Sprintf("%s/%d", o.Addr, o.DB)
 		}
+
 	case *redis.ClusterClient:
 		return joinSorted(c.Options().Addrs)
+
 	case *redis.Ring:
 		var addrs []string
 		for _, addr := range c.Options().Addrs {
@@ -287,6 +307,7 @@ func serverOf(rdb redis.UniversalClient) string {
 		}
 		return joinSorted(addrs)
 	}
+
 	return fmt.Sprintf("%p", rdb)
 }
 
@@ -294,13 +315,13 @@ func joinSorted(addrs []string) string {
 	return strings.Join(slices.Sorted(slices.Values(addrs)), ",")
 }
 
-// flatten replaces Multis by their parts.
 func flatten(ls []Locker) ([]Locker, error) {
 	var flat []Locker
 	for i, l := range ls {
 		if v := reflect.ValueOf(l); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 			return nil, fmt.Errorf("lock: lock %d of a Multi is nil", i)
 		}
+
 		inner, ok := l.(*multi)
 		switch {
 		case !ok:
@@ -316,7 +337,8 @@ func flatten(ls []Locker) ([]Locker, error) {
 
 // inOrder returns the locks in the order of their identities, each identity once, followed by those that have none.
 func inOrder(ls []Locker) []Locker {
-	var known, foreign []Locker
+	var known []Locker
+	var foreign []Locker
 	for _, l := range ls {
 		if _, ok := l.(identified); ok {
 			known = append(known, l)
@@ -324,13 +346,13 @@ func inOrder(ls []Locker) []Locker {
 			foreign = append(foreign, l)
 		}
 	}
+
 	at := func(l Locker) identity { return l.(identified).identity() }
 	slices.SortStableFunc(known, func(a, b Locker) int { return at(a).compare(at(b)) })
 	known = slices.CompactFunc(known, func(a, b Locker) bool { return at(a).same(at(b)) })
 	return append(known, foreign...)
 }
 
-// namesOf returns the name of all locks together.
 func namesOf(ls []Locker) string {
 	names := make([]string, len(ls))
 	for i, l := range ls {

@@ -82,10 +82,15 @@ func NewRedLock(name string, nodes []redis.UniversalClient, opts ...RedLockOptio
 }
 
 func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption) (*redLock, error) {
-	l := &redLock{name: name, lease: DefaultLease, nodeTimeout: DefaultNodeTimeout}
+	l := &redLock{
+		name:        name,
+		lease:       DefaultLease,
+		nodeTimeout: DefaultNodeTimeout,
+	}
 	for _, opt := range opts {
 		opt(l)
 	}
+
 	switch {
 	case name == "":
 		return nil, errNoName
@@ -94,6 +99,7 @@ func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption
 	case l.nodeTimeout < MinNodeTimeout || l.nodeTimeout > MaxNodeTimeout:
 		return nil, fmt.Errorf("lock: node timeout of %v, want %v to %v", l.nodeTimeout, MinNodeTimeout, MaxNodeTimeout)
 	}
+
 	if err := checkLease(l.lease); err != nil {
 		return nil, err
 	}
@@ -103,6 +109,7 @@ func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption
 		}
 		l.nodes = append(l.nodes, &node{rdb: bounded(rdb, l.nodeTimeout)})
 	}
+
 	return l, nil
 }
 
@@ -123,7 +130,8 @@ func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLock
 	}
 	for _, n := range l.nodes {
 		n.exec = newExecutor(n.rdb)
-		n.exec.rdb, n.exec.timeout = n.rdb, l.nodeTimeout
+		n.exec.rdb = n.rdb
+		n.exec.timeout = l.nodeTimeout
 	}
 	return &RedLocks{of: *l}, nil
 }
@@ -180,6 +188,7 @@ func (l *redLock) acquire(ctx context.Context, opts []Option, wait bool) (*Hold,
 	if l.name == "" {
 		return nil, errNoName
 	}
+
 	began := time.Now()
 	h, err := l.attempts(ctx, o, wait)
 	if err != nil {
@@ -196,6 +205,7 @@ func (l *redLock) attempts(ctx context.Context, o options, wait bool) (*Hold, er
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
+
 	for try := 0; ; try++ {
 		h, err := l.attempt(ctx, o)
 		if !wait || !errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUncertain) {
@@ -213,6 +223,7 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 		validUntil time.Time
 		err        error
 	}
+
 	s := newSession(l, o.lease)
 	acquire := func() outcome {
 		until, err := s.acquire(context.WithoutCancel(ctx))
@@ -224,6 +235,7 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 			s.undoInBackground(ctx)
 		}
 	}
+
 	out, ok := await(ctx, acquire, undoLate)
 	if !ok {
 		return nil, fmt.Errorf("%w: %w: %w", ErrNotAcquired, ErrUncertain, waitEnded(ctx))
@@ -231,8 +243,14 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 	if out.err != nil {
 		return nil, out.err
 	}
+
 	return newHold(ctx, grant{
-		keeper: s, kind: redLockKind, name: l.name, lease: o.lease, fixed: o.fixed, validUntil: out.validUntil,
-		observe: l.observe,
+		keeper:     s,
+		kind:       redLockKind,
+		name:       l.name,
+		lease:      o.lease,
+		fixed:      o.fixed,
+		validUntil: out.validUntil,
+		observe:    l.observe,
 	}), nil
 }

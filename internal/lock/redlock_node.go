@@ -17,11 +17,14 @@ import (
 // the node. redsync uses it from one goroutine per command and joins them all.
 type nodeState struct {
 	node *node
+	key  keyState
 
-	key      keyState
-	acquired vote  // the reply to SET NX
-	last     vote  // the reply to the last script
-	pending  *call // a command whose outcome was not awaited. A delete must not overtake it.
+	// acquired is the reply to SET NX, last the reply to the last script.
+	acquired vote
+	last     vote
+
+	// pending is a command whose outcome was not awaited. A delete must not overtake it.
+	pending *call
 }
 
 // keyState is the state of a session's key on a node, as far as the replies tell.
@@ -40,7 +43,7 @@ func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 // A node is one Redis of a RedLock.
 type node struct {
 	rdb  redis.UniversalClient
-	exec *executor // shares round trips; nil if each command has its own
+	exec *executor // nil if each command has a round trip of its own
 
 	mu      sync.Mutex
 	scripts map[*redsyncredis.Script]*script // redsync's scripts in the executor's form
@@ -51,15 +54,15 @@ type node struct {
 func (n *node) script(s *redsyncredis.Script) *script {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	known := n.scripts[s]
-	if known == nil {
-		if n.scripts == nil {
-			n.scripts = map[*redsyncredis.Script]*script{}
-		}
-		known = newJointScript(s.Src)
-		n.scripts[s] = known
+
+	if known := n.scripts[s]; known != nil {
+		return known
 	}
-	return known
+	if n.scripts == nil {
+		n.scripts = map[*redsyncredis.Script]*script{}
+	}
+	n.scripts[s] = newJointScript(s.Src)
+	return n.scripts[s]
 }
 
 // A vote is a node's reply: yes, no, or an error instead of one.
@@ -77,8 +80,9 @@ func (s *nodeState) Get(ctx context.Context) (redsyncredis.Conn, error) {
 // release.
 type conn struct {
 	redsyncredis.Conn // nil: no other method is called
-	ctx               context.Context
-	state             *nodeState
+
+	ctx   context.Context
+	state *nodeState
 }
 
 // Close implements Conn; there is nothing to close.
@@ -95,8 +99,9 @@ func (c *conn) send(args ...any) (any, error) {
 	if c.state.node.exec != nil {
 		return c.submitAndWait(&call{plain: args})
 	}
+
 	cmd := noRetry{redis.NewCmd(c.ctx, args...)}
-	_ = c.state.node.rdb.Process(c.ctx, cmd) // the same error as in cmd
+	_ = c.state.node.rdb.Process(c.ctx, cmd) // cmd has the error
 	v, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -115,15 +120,16 @@ func (c *conn) submitAndWait(sent *call) (any, error) {
 			return nil, fmt.Errorf("%w: %w", errNotSent, c.ctx.Err())
 		}
 	}
+
 	if !c.state.node.exec.submitAndWait(c.ctx, sent) {
 		c.state.pending = sent
 		return nil, c.ctx.Err()
 	}
-	v, err := sent.value, sent.err
-	if errors.Is(err, redis.Nil) {
+
+	if errors.Is(sent.err, redis.Nil) {
 		return nil, nil
 	}
-	return v, err
+	return sent.value, sent.err
 }
 
 // SetNX implements Conn.
@@ -154,14 +160,15 @@ func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error
 	if !isDelete {
 		return v, err
 	}
-
 	if err != nil {
 		if !notExecuted(err) {
 			s.key = keyPerhapsDeleted
 		}
 		return nil, err
 	}
-	if s.last.yes || s.key == keyPerhapsDeleted { // an earlier delete, whose reply was lost, has found it
+
+	// If nothing was there, an earlier delete, whose reply was lost, may have found the key.
+	if s.last.yes || s.key == keyPerhapsDeleted {
 		s.key = keyDeleted
 	} else {
 		s.key = keyMissing
@@ -180,15 +187,21 @@ func (s *nodeState) reply(yes bool) any {
 
 func (c *conn) evalSha(script *redsyncredis.Script, keysAndArgs []any) (any, error) {
 	if c.state.node.exec != nil {
-		key, _ := keysAndArgs[0].(string) // redsync's name of the mutex
-		return c.submitAndWait(&call{script: c.state.node.script(script), keys: []string{key}, args: keysAndArgs[1:]})
+		key, _ := keysAndArgs[0].(string)
+		return c.submitAndWait(&call{
+			script: c.state.node.script(script),
+			keys:   []string{key},
+			args:   keysAndArgs[1:],
+		})
 	}
+
 	args := make([]any, 0, 6)
 	args = append(args, "evalsha", script.Hash, script.KeyCount)
 	args = append(args, keysAndArgs...)
 	v, err := c.send(args...)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		args[0], args[1] = "eval", script.Src
+		args[0] = "eval"
+		args[1] = script.Src
 		v, err = c.send(args...)
 	}
 	return v, err
@@ -200,6 +213,7 @@ func notExecuted(err error) bool {
 	if err == nil {
 		return false
 	}
+
 	var refused redis.Error
 	var op *net.OpError
 	return errors.As(err, &refused) && !brokeOff(err) ||
@@ -212,5 +226,7 @@ func notExecuted(err error) bool {
 // then. Only the first change of a script is refused for want of memory, and keys of another type are found before it.
 func brokeOff(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "user_script") && !strings.Contains(text, "OOM command not allowed") && !strings.Contains(text, "WRONGTYPE")
+	return strings.Contains(text, "user_script") &&
+		!strings.Contains(text, "OOM command not allowed") &&
+		!strings.Contains(text, "WRONGTYPE")
 }

@@ -30,8 +30,8 @@ import (
 type session struct {
 	lease   time.Duration
 	timeout time.Duration // of one command on one node
-	value   string        // the key's value while the session holds it; unique to this attempt
 	key     string
+	value   string // of the key while the session holds it; unique to this attempt
 	states  []nodeState
 	sync    *redsync.Redsync
 	mutex   *redsync.Mutex
@@ -46,11 +46,13 @@ func newSession(l *redLock, lease time.Duration) *session {
 		key:     RedLockKey(l.name),
 		states:  make([]nodeState, len(l.nodes)),
 	}
+
 	pools := make([]redsyncredis.Pool, len(l.nodes))
 	for i, n := range l.nodes {
 		s.states[i].node = n
 		pools[i] = &s.states[i]
 	}
+
 	s.sync = redsync.New(pools...)
 	s.mutex = s.newMutex(lease)
 	return s
@@ -69,12 +71,13 @@ func (s *session) newMutex(d time.Duration) *redsync.Mutex {
 }
 
 // acquire tries every node once. After an error nothing is left on the nodes, or an undo is running in the background.
-func (s *session) acquire(ctx context.Context) (validUntil time.Time, err error) {
+func (s *session) acquire(ctx context.Context) (time.Time, error) {
 	if err := s.mutex.TryLockContext(ctx); err == nil {
 		return s.mutex.Until(), nil
 	}
+
 	// redsync has sent the release already, except to nodes that are clear.
-	err = s.acquireError()
+	err := s.acquireError()
 	s.undoInBackground(ctx)
 	return time.Time{}, err
 }
@@ -96,6 +99,7 @@ func (s *session) uncleared() int {
 // acquireError returns the reason why acquire failed.
 func (s *session) acquireError() error {
 	taken, failed, faults := s.count(func(n *nodeState) vote { return n.acquired })
+
 	var err error
 	switch {
 	case taken > s.tolerated(), taken > 0 && failed <= s.tolerated():
@@ -105,7 +109,9 @@ func (s *session) acquireError() error {
 	default:
 		err = fmt.Errorf("%w of %v", errTooLate, s.lease)
 	}
-	if s.uncleared() > s.tolerated() { // as many as can deny others a quorum
+
+	// That many nodes can deny others a quorum.
+	if s.uncleared() > s.tolerated() {
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	return err
@@ -120,7 +126,8 @@ func (s *session) quorumError(err error) error {
 		return ErrNotHeld
 	case faults != nil:
 		return faults
-	default: // a quorum voted yes, but too late
+	default:
+		// A quorum voted yes, but too late.
 		return err
 	}
 }
@@ -128,18 +135,17 @@ func (s *session) quorumError(err error) error {
 // count counts the votes that are no and those that are errors, and joins the errors.
 func (s *session) count(of func(*nodeState) vote) (no, failed int, faults error) {
 	for i := range s.states {
-		switch v := of(&s.states[i]); {
-		case v.err != nil:
+		v := of(&s.states[i])
+		if v.err != nil {
 			failed++
 			faults = errors.Join(faults, s.nodeError(i, v.err))
-		case !v.yes:
+		} else if !v.yes {
 			no++
 		}
 	}
 	return no, failed, faults
 }
 
-// nodeError names the node, if there are several.
 func (s *session) nodeError(i int, err error) error {
 	if len(s.states) == 1 {
 		return err
@@ -147,12 +153,13 @@ func (s *session) nodeError(i int, err error) error {
 	return fmt.Errorf("node %d: %w", i, err)
 }
 
-// renew implements keeper.
 func (s *session) renew(ctx context.Context, d time.Duration) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.timeout, d/3))
 	defer cancel()
+
 	mutex := s.newMutex(d)
-	if ok, err := mutex.ExtendContext(ctx); !ok {
+	ok, err := mutex.ExtendContext(ctx)
+	if !ok {
 		return time.Time{}, s.quorumError(err)
 	}
 	s.refill(ctx, d)
@@ -169,9 +176,11 @@ func (s *session) refill(ctx context.Context, d time.Duration) {
 		if n.last.err != nil || n.last.yes {
 			continue
 		}
+
+		// The state records the outcome for the release.
 		nodes.Go(func() {
 			c := &conn{ctx: ctx, state: n}
-			_, _ = c.SetNX(s.key, s.value, d) // the state records the outcome for the release
+			_, _ = c.SetNX(s.key, s.value, d)
 		})
 	}
 	nodes.Wait()
@@ -182,13 +191,18 @@ func (s *session) refill(ctx context.Context, d time.Duration) {
 func (s *session) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+
 	ok, err := s.mutex.UnlockContext(ctx)
 	if ok {
 		err = nil
-	} else if err = s.quorumError(err); !errors.Is(err, ErrNotHeld) {
-		return err // the hold may call again
+	} else {
+		err = s.quorumError(err)
 	}
-	s.undoInBackground(ctx)
+
+	// After another error the hold calls again.
+	if err == nil || errors.Is(err, ErrNotHeld) {
+		s.undoInBackground(ctx)
+	}
 	return err
 }
 
@@ -197,9 +211,11 @@ func (s *session) release(ctx context.Context) error {
 func (s *session) undo(ctx context.Context, tries int) {
 	deadline := time.Now().Add(min(undoWindow, s.lease))
 	for try := range tries {
+		// The node states record the outcome more exactly than the result.
 		tryCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-		_, _ = s.mutex.UnlockContext(tryCtx) // the node states record the outcome more exactly than the result
+		_, _ = s.mutex.UnlockContext(tryCtx)
 		cancel()
+
 		pause := backoff(try)
 		if s.uncleared() == 0 || try+1 == tries || time.Now().Add(pause).After(deadline) {
 			return
@@ -214,11 +230,13 @@ func (s *session) undoInBackground(ctx context.Context) {
 	if s.uncleared() == 0 {
 		return
 	}
+
 	select {
 	case undoSlots <- struct{}{}:
 	default:
 		return
 	}
+
 	go func() {
 		defer func() { <-undoSlots }()
 		s.undo(ctx, math.MaxInt)

@@ -28,7 +28,12 @@ type request struct {
 // request returns a request for a script that includes request.lua.
 func (n *named) request(s *script, extra ...any) *request {
 	id := n.c.newID()
-	return &request{n: n, script: s, keys: requestKeys(n.keys, id), args: n.c.scriptArgs(id, 0, "", extra...)}
+	return &request{
+		n:      n,
+		script: s,
+		keys:   requestKeys(n.keys, id),
+		args:   n.c.scriptArgs(id, 0, "", extra...),
+	}
 }
 
 // do executes the request. It repeats the request after a lost reply until the reply arrives or ctx ends; after
@@ -47,6 +52,7 @@ func (r *request) doDetached(ctx context.Context) (int64, error) {
 		v   int64
 		err error
 	}
+
 	final := func(err error) bool { return notExecuted(err) && ctx.Err() == nil }
 	got, ok := await(ctx, func() result {
 		v, err := r.repeat(context.WithoutCancel(ctx), final)
@@ -55,6 +61,7 @@ func (r *request) doDetached(ctx context.Context) (int64, error) {
 	if !ok {
 		return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, waitEnded(ctx)))
 	}
+
 	return got.v, got.err
 }
 
@@ -72,13 +79,16 @@ func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, er
 		// The reply was not remembered, so that a repetition might change something again.
 		return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
 	}
+
 	repeats, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for try := 0; !errors.Is(err, ErrClosed) && sleep(repeats, backoff(try)); try++ {
-		if v, err = r.send(ctx); err == nil {
+		v, err = r.send(ctx)
+		if err == nil {
 			return v, nil
 		}
 	}
+
 	if ctx.Err() != nil {
 		err = waitEnded(ctx)
 	}
@@ -101,7 +111,6 @@ func (n *named) query(ctx context.Context, s *script) (int64, error) {
 	return v, nil
 }
 
-// fail adds the kind and name of the lock to an error.
 func (n *named) fail(err error) error {
 	return fmt.Errorf("lock: %s %q: %w", n.kind.name, n.name, err)
 }
@@ -113,7 +122,6 @@ func (n *named) check() error {
 	return nil
 }
 
-// checkCount checks a number of permits, or a count of a latch.
 func (n *named) checkCount(count int64) error {
 	if count < 1 || count > MaxPermits {
 		return n.fail(fmt.Errorf("a count of %d, want 1 to %d", count, int64(MaxPermits)))
@@ -130,6 +138,7 @@ func (n *named) run(ctx context.Context, s *script, keys []string, args []any) (
 	if err != nil {
 		return 0, err
 	}
+
 	v, ok := value.(int64)
 	if !ok {
 		return 0, fmt.Errorf("unexpected reply %v", value)

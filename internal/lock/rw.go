@@ -96,7 +96,12 @@ func (s *rwSide) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 
 func (s *rwSide) take(ctx context.Context, opts []Option, wait bool) (*Hold, error) {
 	owner := ownerOf(ctx)
-	n := named{c: s.c, kind: s.kind, name: s.name, keys: rwKeys(s.c.prefix, s.name, Owner(owner))}
+	n := named{
+		c:    s.c,
+		kind: s.kind,
+		name: s.name,
+		keys: rwKeys(s.c.prefix, s.name, Owner(owner)),
+	}
 	return n.lock(ctx, opts, wait, owner)
 }
 
@@ -138,10 +143,12 @@ func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("lock: downgrading %q: %w", m.write.name, waitEnded(ctx))
 	}
+
 	type result struct {
 		hold *Hold
 		err  error
 	}
+
 	r, ok := await(ctx, func() result {
 		hold, err := h.downgrade(context.WithoutCancel(ctx), cl)
 		return result{hold, err}
@@ -153,6 +160,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
 	if !ok {
 		return nil, fmt.Errorf("lock: downgrading %q: %w: %w", m.write.name, ErrUncertain, waitEnded(ctx))
 	}
+
 	return r.hold, r.err
 }
 
@@ -170,8 +178,10 @@ func (m *RWMutex) writeClaim(h *Hold) *claim {
 
 // downgrade is Downgrade for a ctx that has no end.
 func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
-	h.op.Lock() // waits for a renewal in flight
+	// Wait for a renewal in flight.
+	h.op.Lock()
 	defer h.op.Unlock()
+
 	began := time.Now()
 	g, executed, err := h.sendDowngrade(ctx, cl)
 	if err == nil && h.endReplaced() {
@@ -181,51 +191,69 @@ func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
 		}
 		return newHold(ctx, g), nil
 	}
+
 	switch {
-	case err == nil: // it ended meanwhile
+	case err == nil: // but h has ended meanwhile
 		err = h.notHeldError()
 	case executed && !errors.Is(err, ErrNotHeld):
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		h.lose(err)
 	}
+
 	if executed {
 		// The server has the write hold or the read hold; release either. A later Release of h may find nothing.
 		cl.presence = perhapsReleased
 		cl.undoLater(cl.sendRelease())
 	}
+
 	return nil, fmt.Errorf("lock: downgrading %q: %w", h.g.name, err)
 }
 
 // sendDowngrade sends the downgrade, with retries, until it is answered, h ends, or releaseWindow is over. It returns
 // the grant of the new hold, and whether the server may have executed the downgrade.
-func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (g grant, executed bool, err error) {
+func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (grant, bool, error) {
 	as := func(k *kind) *claim {
-		return &claim{c: cl.c, kind: k, keys: cl.keys, id: cl.id, lease: cl.lease, extra: cl.extra}
+		return &claim{
+			c:     cl.c,
+			kind:  k,
+			keys:  cl.keys,
+			id:    cl.id,
+			lease: cl.lease,
+			extra: cl.extra,
+		}
 	}
+
 	downgrader := as(rwDowngradeKind)
 	deadline := time.Now().Add(releaseWindow)
+	executed := false
 	for try := 0; ; try++ {
 		h.mu.Lock()
-		stillHeld, lease := h.state == held, h.lease
+		stillHeld := h.state == held
+		lease := h.lease
 		h.mu.Unlock()
 		if !stillHeld {
 			return grant{}, executed, h.notHeldError()
 		}
+
 		validUntil, err := downgrader.renew(ctx, lease)
 		switch {
 		case err == nil:
-			g = h.g // name, token, observer and so on
-			g.keeper, g.lease, g.validUntil = as(rwReadKind), lease, validUntil
+			g := h.g // name, token, observer and so on
+			g.keeper = as(rwReadKind)
+			g.lease = lease
+			g.validUntil = validUntil
 			return g, true, nil
 		case errors.Is(err, ErrNotHeld):
 			h.lose(err)
 			return grant{}, false, h.notHeldError()
 		}
+
 		executed = executed || !notExecuted(err)
 		pause := backoff(try)
 		if time.Now().Add(pause).After(deadline) {
 			return grant{}, executed, err
 		}
+
 		time.Sleep(pause)
 	}
 }

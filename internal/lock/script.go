@@ -16,8 +16,10 @@ var commonSource string
 
 // A script is one of the package's Lua scripts, including the shared text before it.
 type script struct {
-	source, sha string
-	joint       *script // runs this one for many keys; nil if that is not possible
+	source string
+	sha    string
+	// joint runs this script for many keys. It is nil if that is not possible.
+	joint *script
 }
 
 func newScript(source string) *script { return rawScript(commonSource + source) }

@@ -65,7 +65,12 @@ type Semaphore struct{ pool }
 
 // Semaphore returns the semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) Semaphore(name string) *Semaphore {
-	n := named{c: c, kind: semaphoreKind, name: name, keys: keysOf(c.prefix, semaphoreKind.name, name)}
+	n := named{
+		c:    c,
+		kind: semaphoreKind,
+		name: name,
+		keys: keysOf(c.prefix, semaphoreKind.name, name),
+	}
 	return &Semaphore{pool{n, semaphorePool}}
 }
 
@@ -82,6 +87,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	if err := s.checkCount(n); err != nil {
 		return err
 	}
+
 	began := time.Now()
 	cl := s.c.newClaim(s.kind, nil, unleased, n)
 	cl.keys = requestKeys(s.keys, cl.id)
@@ -104,16 +110,23 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	if err := s.checkCount(n); err != nil {
 		return err
 	}
+
 	given, err := s.request(releaseScript, n).doDetached(ctx)
 	if err == nil && given == 0 {
 		err = s.fail(errTooFewHeld)
 	}
+
 	if s.c.observe != nil && (err == nil || errors.Is(err, ErrUncertain)) {
 		kind := EventReleased
 		if err != nil {
 			kind = EventUncertain
 		}
-		s.c.observe(Event{Kind: kind, Lock: s.kind.name, Name: s.name, Err: err}) // Held is not recorded
+		s.c.observe(Event{
+			Kind: kind,
+			Lock: s.kind.name,
+			Name: s.name,
+			Err:  err,
+		})
 	}
 	return err
 }
@@ -134,7 +147,11 @@ type pool struct {
 	scripts *poolScripts
 }
 
-type poolScripts struct{ set, add, available *script }
+type poolScripts struct {
+	set       *script
+	add       *script
+	available *script
+}
 
 // newPoolScripts returns the scripts for a kind whose counters source defines.
 func newPoolScripts(source string) *poolScripts {
@@ -171,6 +188,7 @@ func (p *pool) AddPermits(ctx context.Context, delta int64) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+
 	added, err := p.request(p.scripts.add, delta).do(ctx)
 	if err == nil && added == 0 {
 		err = p.fail(errTooManyTotal)
@@ -213,7 +231,12 @@ type LeasedSemaphore struct{ pool }
 
 // LeasedSemaphore returns the leased semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) LeasedSemaphore(name string) *LeasedSemaphore {
-	n := named{c: c, kind: leasedKind, name: name, keys: keysOf(c.prefix, leasedKind.name, name, holdersKey)}
+	n := named{
+		c:    c,
+		kind: leasedKind,
+		name: name,
+		keys: keysOf(c.prefix, leasedKind.name, name, holdersKey),
+	}
 	return &LeasedSemaphore{pool{n, leasedPool}}
 }
 

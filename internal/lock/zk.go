@@ -61,22 +61,33 @@ type ZooKeeper struct {
 	timeout   time.Duration // of a request
 	observe   func(Event)
 
-	conn   *zk.Conn
-	events <-chan zk.Event // closed when the connection's goroutines have ended
-	life   context.Context // ends at Close, with ErrClosed
-	end    context.CancelCauseFunc
-	work   sync.WaitGroup // of the goroutines of this ZooKeeper; begin adds to it
+	conn *zk.Conn
+	// events is closed when the connection's goroutines have ended.
+	events <-chan zk.Event
+	// life ends at Close, with ErrClosed.
+	life context.Context
+	end  context.CancelCauseFunc
+	// work counts the goroutines of this ZooKeeper; begin adds to it.
+	work sync.WaitGroup
 
-	mu          sync.Mutex // guards the fields below; never held during a request
-	closed      bool
-	transport   net.Conn      // the latest
-	negotiated  time.Duration // session timeout that the server returned on the transport
-	dialed      time.Time     // when the transport was connected
+	// mu guards the fields below. It is never held during a request.
+	mu     sync.Mutex
+	closed bool
+
+	// transport is the latest connection: when it was made, and the session timeout that the server returned on it.
+	transport   net.Conn
+	dialed      time.Time
+	negotiated  time.Duration
 	isConnected bool
-	session     *zkSession    // the latest; nil before the first
-	changed     chan struct{} // closed and replaced when one of the above changes
 
-	watches map[string]chan struct{} // by path; closed when the node is gone
+	// session is the latest, nil before the first.
+	session *zkSession
+
+	// changed is closed and replaced when the connection or the session changes.
+	changed chan struct{}
+
+	// watches are closed when the node at their path is gone.
+	watches map[string]chan struct{}
 }
 
 // NewZooKeeper connects to an ensemble in the background and returns without waiting for it. The servers are host:port
@@ -84,9 +95,14 @@ type ZooKeeper struct {
 // an option is out of range. The caller closes the ZooKeeper.
 func NewZooKeeper(servers []string, opts ...ZooKeeperOption) (*ZooKeeper, error) {
 	z := &ZooKeeper{
-		servers: slices.Clone(servers), root: DefaultRoot, requested: DefaultSessionTimeout, timeout: DefaultRequestTimeout,
-		changed: make(chan struct{}), watches: map[string]chan struct{}{},
+		servers:   slices.Clone(servers),
+		root:      DefaultRoot,
+		requested: DefaultSessionTimeout,
+		timeout:   DefaultRequestTimeout,
+		changed:   make(chan struct{}),
+		watches:   map[string]chan struct{}{},
 	}
+
 	for _, opt := range opts {
 		opt(z)
 	}
@@ -100,16 +116,25 @@ func NewZooKeeper(servers []string, opts ...ZooKeeperOption) (*ZooKeeper, error)
 	case !validRoot(z.root):
 		return nil, fmt.Errorf("lock: root of %q, want a path such as %s", z.root, DefaultRoot)
 	}
+
 	z.life, z.end = context.WithCancelCause(context.Background())
-	z.mu.Lock() // the callback may be called before conn is set
+
+	// The callback may be called before conn is set.
+	z.mu.Lock()
 	defer z.mu.Unlock()
 	conn, events, err := zk.Connect(z.servers, z.requested,
-		zk.WithDialer(z.dial), zk.WithHostProvider(&serverList{closed: z.life.Done()}),
-		zk.WithEventCallback(z.sessionEvent), zk.WithLogger(noLog{}), zk.WithLogInfo(false))
+		zk.WithDialer(z.dial),
+		zk.WithHostProvider(&serverList{closed: z.life.Done()}),
+		zk.WithEventCallback(z.sessionEvent),
+		zk.WithLogger(noLog{}),
+		zk.WithLogInfo(false),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	z.conn, z.events = conn, events
+
+	z.conn = conn
+	z.events = events
 	z.work.Go(z.heartbeat)
 	return z, nil
 }
@@ -140,14 +165,20 @@ func (z *ZooKeeper) Close() error {
 	}
 	z.end(ErrClosed)
 	z.endSession(ErrClosed)
+
 	// A reply that arrives while the library closes would be written to memory that its caller reads.
 	idle := make(chan struct{})
-	go func() { z.work.Wait(); close(idle) }()
+	go func() {
+		z.work.Wait()
+		close(idle)
+	}()
 	select {
 	case <-idle:
 	case <-time.After(time.Second):
 	}
-	z.conn.Close() // waits for the server for up to 1 s
+
+	// The library waits for the server for up to 1 s.
+	z.conn.Close()
 	z.dropTransport()
 	for range z.events { //nolint:revive // drains it until it is closed
 	}
@@ -206,6 +237,7 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 	if m.name == "" || len(m.name) > maxNodeName {
 		return nil, fmt.Errorf("lock: a lock needs a name of at most %d bytes", maxNodeName)
 	}
+
 	began := time.Now()
 	n, err := m.acquire(ctx, wait)
 	if err != nil {
@@ -217,17 +249,28 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 	if err != nil {
 		return nil, err
 	}
+
 	var given options
 	for _, opt := range opts {
 		opt(&given)
 	}
-	if n.leased = given.lease != 0; !n.leased {
+	n.leased = given.lease != 0
+	if !n.leased {
 		o.lease = n.session.timeout / safeFraction
 	}
+
 	h := newHold(ctx, grant{
-		keeper: n, kind: zooKeeperKind, name: m.name, token: n.token, lease: o.lease, fixed: o.fixed,
-		validUntil: n.validUntil(n.session, time.Now(), o.lease), observe: m.z.observe, life: n.session.life,
+		keeper:     n,
+		kind:       zooKeeperKind,
+		name:       m.name,
+		token:      n.token,
+		lease:      o.lease,
+		fixed:      o.fixed,
+		validUntil: n.validUntil(n.session, time.Now(), o.lease),
+		observe:    m.z.observe,
+		life:       n.session.life,
 	})
+
 	// The session may outlive the hold: nothing else would delete the node of a hold that was lost.
 	context.AfterFunc(h.ctx, n.startRemoval) //nolint:contextcheck // the hold's own context
 	return h, nil
@@ -240,11 +283,13 @@ func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zkNode, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 		}
+
 		n := m.z.newNode(m.name)
 		err := n.acquire(ctx, wait)
 		if err == nil {
 			return n, nil
 		}
+
 		err = n.withdraw(ctx, err)
 		if errors.Is(err, errNodeGone) {
 			queued = time.Now()
@@ -252,7 +297,8 @@ func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zkNode, error) {
 		if !wait || ctx.Err() != nil || errors.Is(err, ErrClosed) || time.Since(queued) > faultWindow {
 			return nil, err
 		}
-		_ = sleep(ctx, backoff(try)) // ctx is checked above
+
+		_ = sleep(ctx, backoff(try))
 	}
 }
 
@@ -261,7 +307,6 @@ func (m *zkMutex) identity() identity {
 	return identity{key: zooKeeperKind + ":" + m.z.parent(m.name), server: joinSorted(servers)}
 }
 
-// parent returns the path of a name's node.
 func (z *ZooKeeper) parent(name string) string { return z.root + "/" + escapeNode(name) }
 
 // escapeNode makes one element of a path of any name. Distinct names stay distinct, because the percent sign is escaped

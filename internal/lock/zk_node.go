@@ -26,28 +26,38 @@ const createTries = 5
 type zkNode struct {
 	z      *ZooKeeper
 	parent string
-	prefix string // of the node's name; unique, so that the node is found if the reply to its creation is lost
+	// prefix of the node's name is unique, so that the node is found if the reply to its creation is lost.
+	prefix string
 
-	sent    bool          // the creation was started
-	created chan struct{} // closed when the creation has ended; path and doubt are set before
-	path    string        // empty if the node was not created, or that is unknown
-	doubt   bool          // the creation was not answered
+	// sent means that the creation was started. created is closed when it has ended; path and doubt are set before.
+	sent    bool
+	created chan struct{}
+	// path is empty if the node was not created, or that is unknown. The latter is doubt: the creation was not answered.
+	path  string
+	doubt bool
 
 	token   uint64 // zxid of the creation
 	owner   int64  // id of the session
 	session *zkSession
-	queued  bool // the node was behind another one when last seen
-	leased  bool // the hold has a lease of its own, WithLease
 
+	// queued means that the node was behind another one when last seen.
+	queued bool
+	// leased means that the hold has a lease of its own, WithLease.
+	leased bool
+
+	// removed is closed when the node is certainly gone, or the ZooKeeper was closed; removeErr is set before.
 	once      sync.Once
-	removed   chan struct{} // closed when the node is certainly gone, or the ZooKeeper was closed; removeErr is set before
+	removed   chan struct{}
 	removeErr error
 }
 
 func (z *ZooKeeper) newNode(name string) *zkNode {
 	return &zkNode{
-		z: z, parent: z.parent(name), prefix: "_c_" + rand.Text() + nodeSuffix,
-		created: make(chan struct{}), removed: make(chan struct{}),
+		z:       z,
+		parent:  z.parent(name),
+		prefix:  "_c_" + rand.Text() + nodeSuffix,
+		created: make(chan struct{}),
+		removed: make(chan struct{}),
 	}
 }
 
@@ -62,6 +72,7 @@ func (n *zkNode) acquire(ctx context.Context, wait bool) error {
 	if err := n.create(soon); err != nil {
 		return err
 	}
+
 	before, err := n.look(soon)
 	for err == nil && before != "" {
 		if !wait {
@@ -72,7 +83,9 @@ func (n *zkNode) acquire(ctx context.Context, wait bool) error {
 	if err != nil {
 		return err
 	}
-	if n.session, _ = n.z.sessionOf(n.owner); n.session == nil {
+
+	n.session, _ = n.z.sessionOf(n.owner)
+	if n.session == nil {
 		return errNodeGone
 	}
 	return nil
@@ -88,6 +101,7 @@ func (n *zkNode) create(ctx context.Context) error {
 	if err := n.z.connected(ctx); err != nil {
 		return err
 	}
+
 	n.sent = true
 	_, err := exchange(ctx, n.z, func() (struct{}, error) {
 		defer close(n.created)
@@ -107,6 +121,7 @@ func (n *zkNode) createNow() (string, error) {
 			n.z.confirm(sent)
 			return made, nil
 		}
+
 		if !errors.Is(err, zk.ErrNoNode) || try == createTries {
 			return "", err
 		}
@@ -122,6 +137,7 @@ func (z *ZooKeeper) createParent(parent string) error {
 	if !errors.Is(err, zk.ErrNoNode) {
 		return unlessExists(err)
 	}
+
 	for i, c := range z.root + "/" {
 		if i == 0 || c != '/' {
 			continue
@@ -130,6 +146,7 @@ func (z *ZooKeeper) createParent(parent string) error {
 			return err
 		}
 	}
+
 	_, err = z.conn.CreateContainer(parent, nil, zk.FlagContainer, anyone())
 	return unlessExists(err)
 }
@@ -144,24 +161,28 @@ func unlessExists(err error) error {
 }
 
 // look returns the name of the node before this one, or "" if this is the first.
-func (n *zkNode) look(ctx context.Context) (before string, err error) {
+func (n *zkNode) look(ctx context.Context) (string, error) {
 	var wg sync.WaitGroup
 	var statErr error
 	if n.token == 0 {
 		wg.Go(func() { statErr = n.stat(ctx) })
 	}
+
 	names, err := read(ctx, n.z, func() ([]string, error) {
 		names, _, err := n.z.conn.Children(n.parent)
 		return names, err
 	})
 	wg.Wait()
+
 	if errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(names, path.Base(n.path)) {
 		return "", errNodeGone
 	}
-	if err = errors.Join(err, statErr); err != nil {
+	err = errors.Join(err, statErr)
+	if err != nil {
 		return "", err
 	}
-	before = predecessor(names, path.Base(n.path))
+
+	before := predecessor(names, path.Base(n.path))
 	n.queued = before != ""
 	return before, nil
 }
@@ -176,20 +197,24 @@ func (n *zkNode) stat(ctx context.Context) error {
 		return errNodeGone
 	}
 	if err == nil {
-		n.token, n.owner = uint64(stat.Czxid), stat.EphemeralOwner //nolint:gosec // a zxid is not negative
+		n.token = uint64(stat.Czxid) //nolint:gosec // a zxid is not negative
+		n.owner = stat.EphemeralOwner
 	}
 	return err
 }
 
 // predecessor returns the name with the greatest sequence number below that of own, or "".
-func predecessor(names []string, own string) (before string) {
+func predecessor(names []string, own string) string {
 	seq, _ := sequence(own)
+	before := ""
 	nearest := int32(0)
 	for _, name := range names {
 		s, ok := sequence(name)
 		// The numbers overflow after 2^31 attempts, so only their differences count.
-		if d := s - seq; ok && d < 0 && (before == "" || d > nearest) {
-			before, nearest = name, d
+		d := s - seq
+		if ok && d < 0 && (before == "" || d > nearest) {
+			before = name
+			nearest = d
 		}
 	}
 	return before
@@ -203,13 +228,14 @@ func sequence(name string) (int32, bool) {
 }
 
 // await waits until the node with that name is gone, and looks again.
-func (n *zkNode) await(ctx context.Context, name string) (before string, err error) {
+func (n *zkNode) await(ctx context.Context, name string) (string, error) {
 	patience, cancel := n.z.withTimeout(ctx, faultWindow)
 	gone, err := n.z.watch(patience, n.parent+"/"+name)
 	cancel()
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", err
 	}
+
 	if err == nil {
 		select {
 		case <-gone: // or the session has ended, which look will find
@@ -219,7 +245,9 @@ func (n *zkNode) await(ctx context.Context, name string) (before string, err err
 			return "", ErrClosed
 		}
 	}
-	n.queued = false // perhaps
+
+	// The node may be the first one now.
+	n.queued = false
 	patience, cancel = n.z.withTimeout(ctx, faultWindow)
 	defer cancel()
 	return n.look(patience)
@@ -234,6 +262,7 @@ func (z *ZooKeeper) watch(ctx context.Context, path string) (<-chan struct{}, er
 	if watched {
 		return gone, nil
 	}
+
 	event, err := read(ctx, z, func() (<-chan zk.Event, error) {
 		_, _, event, err := z.conn.GetW(path)
 		return event, err
@@ -241,12 +270,15 @@ func (z *ZooKeeper) watch(ctx context.Context, path string) (<-chan struct{}, er
 	if err != nil {
 		return nil, err
 	}
+
 	own := make(chan struct{})
 	z.mu.Lock()
 	z.watches[path] = own
 	z.mu.Unlock()
+
+	// The library sends one event in any case.
 	go func() {
-		<-event // the library sends one in any case
+		<-event
 		z.mu.Lock()
 		if z.watches[path] == own {
 			delete(z.watches, path)
@@ -269,6 +301,7 @@ func (n *zkNode) withdraw(ctx context.Context, err error) error {
 			err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 	}
+
 	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
 		return fmt.Errorf("%w: %w", ErrNotAcquired, errors.Join(err, waitEnded(ctx)))
 	}
@@ -278,11 +311,13 @@ func (n *zkNode) withdraw(ctx context.Context, err error) error {
 // startRemoval removes the node in the background, once.
 func (n *zkNode) startRemoval() {
 	n.once.Do(func() {
-		if !n.z.begin() { // the session ends, and the node with it
+		// At a Close the session ends, and the node with it.
+		if !n.z.begin() {
 			n.removeErr = ErrClosed
 			close(n.removed)
 			return
 		}
+
 		go func() {
 			defer n.z.work.Done()
 			defer close(n.removed)
@@ -322,10 +357,12 @@ func (n *zkNode) deleteOnce() error {
 		}
 		return err
 	}
+
 	// The server may be behind the one that executed the creation.
 	if err := n.z.syncOnce(); err != nil {
 		return err
 	}
+
 	names, _, err := n.z.conn.Children(n.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -333,6 +370,7 @@ func (n *zkNode) deleteOnce() error {
 	if err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		if strings.HasPrefix(name, n.prefix) {
 			n.path = n.parent + "/" + name
@@ -346,6 +384,7 @@ func (n *zkNode) deleteOnce() error {
 func (n *zkNode) renew(ctx context.Context, d time.Duration) (time.Time, error) {
 	ctx, cancel := n.z.withTimeout(ctx, min(n.z.timeout, d/3))
 	defer cancel()
+
 	began := time.Now()
 	exists, err := read(ctx, n.z, func() (bool, error) {
 		exists, _, err := n.z.conn.Exists(n.path)
@@ -354,6 +393,7 @@ func (n *zkNode) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 	if err != nil {
 		return time.Time{}, err
 	}
+
 	s, _ := n.z.sessionOf(n.owner)
 	if !exists || s != n.session {
 		return time.Time{}, ErrNotHeld
@@ -371,9 +411,9 @@ func (n *zkNode) validUntil(s *zkSession, from time.Time, d time.Duration) time.
 	return until
 }
 
-// release implements keeper.
 func (n *zkNode) release(ctx context.Context) error {
 	n.startRemoval()
+
 	ctx, cancel := n.z.withTimeout(ctx, n.z.timeout)
 	defer cancel()
 	select {

@@ -32,12 +32,15 @@ var (
 type zkSession struct {
 	id      int64
 	timeout time.Duration
-	life    context.Context // ends when the session is suspended, expires or is closed
-	end     context.CancelCauseFunc
 
-	// Guarded by ZooKeeper.mu.
-	confirmed time.Time   // when the latest request was sent that the leader answered
-	expiry    *time.Timer // fires when the session may have to be suspended
+	// life ends when the session is suspended, expires or is closed.
+	life context.Context
+	end  context.CancelCauseFunc
+
+	// Guarded by ZooKeeper.mu: when the latest request was sent that the leader answered, and the timer that fires when
+	// the session may have to be suspended.
+	confirmed time.Time
+	expiry    *time.Timer
 }
 
 // validUntil returns the time until which the server certainly keeps the session. The caller holds mu.
@@ -45,7 +48,11 @@ func (s *zkSession) validUntil() time.Time { return s.confirmed.Add(s.timeout / 
 
 // newSession makes a session the current one. The caller holds mu.
 func (z *ZooKeeper) newSession(id int64, confirmed time.Time) {
-	s := &zkSession{id: id, timeout: z.negotiated, confirmed: confirmed}
+	s := &zkSession{
+		id:        id,
+		timeout:   z.negotiated,
+		confirmed: confirmed,
+	}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.expiry = time.AfterFunc(time.Until(s.validUntil().Add(-margin(s.timeout))), func() { z.suspend(s) })
 	z.session = s
@@ -64,7 +71,6 @@ func (z *ZooKeeper) suspend(s *zkSession) {
 	z.announce()
 }
 
-// endSession ends the current session.
 func (z *ZooKeeper) endSession(why error) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -90,20 +96,24 @@ func (z *ZooKeeper) sessionEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
 	}
+
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.closed {
 		return
 	}
+
 	switch e.State {
 	case zk.StateHasSession:
 		z.isConnected = true
 		// The greeting confirms the session: the server has asked the leader for it.
 		z.confirmLocked(z.conn.SessionID(), z.dialed)
 		z.announce()
+
 	case zk.StateDisconnected:
 		z.isConnected = false
 		z.announce()
+
 	case zk.StateExpired:
 		z.isConnected = false
 		z.endSessionLocked(errExpired)
@@ -127,8 +137,10 @@ func (z *ZooKeeper) confirmLocked(id int64, sent time.Time) {
 		}
 		return
 	}
+
+	// A session that was suspended has ended before.
 	if z.session != nil {
-		z.endSessionLocked(errExpired) // does nothing if it was suspended
+		z.endSessionLocked(errExpired)
 	}
 	z.newSession(id, sent)
 }
@@ -137,14 +149,17 @@ func (z *ZooKeeper) confirmLocked(id int64, sent time.Time) {
 func (z *ZooKeeper) connected(ctx context.Context) error {
 	for {
 		z.mu.Lock()
-		ready, changed := z.isConnected && z.session.life.Err() == nil, z.changed
+		ready := z.isConnected && z.session.life.Err() == nil
+		changed := z.changed
 		z.mu.Unlock()
+
 		if z.life.Err() != nil {
 			return ErrClosed
 		}
 		if ready {
 			return nil
 		}
+
 		select {
 		case <-changed:
 		case <-z.life.Done():
@@ -186,17 +201,17 @@ func exchange[T any](ctx context.Context, z *ZooKeeper, fn func() (T, error)) (T
 		value T
 		err   error
 	}
-	out, ok := await(ctx, func() (out outcome) {
+
+	out, ok := await(ctx, func() outcome {
 		if !z.begin() {
-			out.err = ErrClosed
-			return out
+			return outcome{err: ErrClosed}
 		}
 		defer z.work.Done()
-		out.value, out.err = fn()
-		return out
+		value, err := fn()
+		return outcome{value, err}
 	}, nil)
 	if !ok {
-		out.err = fmt.Errorf("%w: %w", errUnanswered, waitEnded(ctx))
+		return out.value, fmt.Errorf("%w: %w", errUnanswered, waitEnded(ctx))
 	}
 	return out.value, out.err
 }
@@ -235,6 +250,7 @@ func answered(err error) bool {
 	if err == nil {
 		return true
 	}
+
 	for _, answer := range []error{
 		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
 		zk.ErrBadArguments, zk.ErrNoChildrenForEphemerals, zk.ErrAPIError,
@@ -243,6 +259,7 @@ func answered(err error) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -251,19 +268,24 @@ func answered(err error) bool {
 func (z *ZooKeeper) heartbeat() {
 	for {
 		z.mu.Lock()
-		every, connected := z.requested/heartbeats, z.isConnected
+		every := z.requested / heartbeats
+		connected := z.isConnected
 		if z.session != nil {
 			every = z.session.timeout / heartbeats
 		}
 		z.mu.Unlock()
+
 		if connected {
 			ctx, cancel := context.WithTimeout(z.life, every)
 			_, err := exchange(ctx, z, func() (struct{}, error) { return struct{}{}, z.syncOnce() })
 			cancel()
+
+			// Another server may answer.
 			if errors.Is(err, errUnanswered) && z.life.Err() == nil {
-				z.dropTransport() // another server may answer
+				z.dropTransport()
 			}
 		}
+
 		if !sleep(z.life, every) {
 			return
 		}
@@ -287,10 +309,17 @@ func (z *ZooKeeper) dial(network, addr string, _ time.Duration) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	c := &transport{Conn: conn, limit: limit, greeted: z.greeted}
+
+	c := &transport{
+		Conn:    conn,
+		limit:   limit,
+		greeted: z.greeted,
+	}
+
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.transport, z.dialed = c, time.Now()
+	z.transport = c
+	z.dialed = time.Now()
 	return c, nil
 }
 
@@ -317,17 +346,23 @@ func (t *transport) Read(p []byte) (int, error) {
 	if err := t.Conn.SetReadDeadline(time.Now().Add(t.limit)); err != nil {
 		return 0, err
 	}
+
 	n, err := t.Conn.Read(p)
 	if missing := handshakeHead - len(t.head); missing > 0 {
 		t.head = append(t.head, p[:min(n, missing)]...)
 		if len(t.head) == handshakeHead {
-			if timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond; timeout > 0 { // 0: expired
-				t.limit = timeout / heartbeats * 2
-				t.greeted(timeout)
-			}
+			t.readGreeting()
 		}
 	}
 	return n, err
+}
+
+func (t *transport) readGreeting() {
+	timeout := time.Duration(binary.BigEndian.Uint32(t.head[8:])) * time.Millisecond
+	if timeout > 0 { // otherwise the session has expired
+		t.limit = timeout / heartbeats * 2
+		t.greeted(timeout)
+	}
 }
 
 // A serverList implements zk.HostProvider. Unlike the library's, it leaves names to the dialer, because the addresses of
@@ -340,7 +375,10 @@ type serverList struct {
 }
 
 // Init implements zk.HostProvider.
-func (l *serverList) Init(servers []string) error { l.servers = servers; return nil }
+func (l *serverList) Init(servers []string) error {
+	l.servers = servers
+	return nil
+}
 
 // Len implements zk.HostProvider.
 func (l *serverList) Len() int { return len(l.servers) }
@@ -357,12 +395,8 @@ func (l *serverList) Next() (string, bool) {
 		case <-l.closed:
 		}
 	}
+
 	l.failed++
 	l.at = (l.at + 1) % len(l.servers)
-	select {
-	case <-l.closed:
-		return l.servers[l.at], true
-	default:
-		return l.servers[l.at], false
-	}
+	return l.servers[l.at], isClosed(l.closed)
 }
