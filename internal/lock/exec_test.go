@@ -69,6 +69,7 @@ func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	rdb := newClient(t, startRedis(t))
 	seen := tripsOf(rdb)
 	e := newExecutor(rdb)
+	e.timeout = longTimeout
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	post := func(deferrable bool) *call {

@@ -299,7 +299,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 	server := testenv.StartRedis(t, "--maxmemory-policy", "noeviction")
 	rdb := server.Client(t)
 	ctx := owned(t)
-	c := newLocksOf(t, server.Client(t), WithWatchdog(3*time.Second))
+	c := newLocksOf(t, server.Client(t), WithWatchdog(9*time.Second))
 
 	holds := map[string]*Hold{"again": must(t)(c.Reentrant("a").TryLock(ctx))}
 	for _, k := range allLocks {

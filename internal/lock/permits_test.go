@@ -194,7 +194,7 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 		var line []*claim
 		join := func(cl *claim) {
 			requireIn(t, cl, false)
-			stay(t, rdb, k.name, "a", cl)
+			stay(t, rdb, k.name, "a")
 		}
 		for range many {
 			cl := k.claim(c, "a", 1)
@@ -211,6 +211,7 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 
 		for i, cl := range line {
 			requireIn(t, cl, true)
+			stay(t, rdb, k.name, "a")
 			if i+window < many {
 				require.Contains(t, w.received(), line[i+window].id)
 			}
@@ -267,7 +268,8 @@ func takeFor(t *testing.T, c *Client, n int64, lease time.Duration) *Hold {
 }
 
 // Each waiter waits for as many leases to end as it needs, and retries at that moment: the first in the queue when they
-// have ended, the next when the first counts as dead.
+// have ended, the next when the first counts as dead. A lease that ends is no reason to retry if too few permits are
+// free then.
 func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
@@ -280,8 +282,14 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 		takeFor(t, c, 1, lease*time.Millisecond)
 	}
 
+	four := leasedPermits.claim(c, "a", 4)
+	v, err := four.acquireOnce(ctx, modeWait)
+	require.NoError(t, err)
+	require.Equal(t, recheck, v.retry)
+	require.ErrorIs(t, four.release(ctx), ErrNotHeld)
+
 	two := leasedPermits.claim(c, "a", 2)
-	v, err := two.acquireOnce(ctx, modeWait)
+	v, err = two.acquireOnce(ctx, modeWait)
 	require.NoError(t, err)
 	require.True(t, v.ok || v.retry <= time.Second+time.Millisecond)
 	require.True(t, v.ok || time.Since(began)+v.retry >= 990*time.Millisecond, "too early by itself")
@@ -293,27 +301,6 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 	arrived(t, second)
 	assert.GreaterOrEqual(t, time.Since(began), 1090*time.Millisecond)
 	requireAvailable(t, &s.pool, 0)
-}
-
-// A lease that ends does not wake a waiter for which there are still too few permits.
-func TestInsufficientExpiredLeasesWakeNoWaiter(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	set(t, &c.LeasedSemaphore("a").pool, 2)
-	takeFor(t, c, 1, 500*time.Millisecond)
-	takeFor(t, c, 1, time.Hour)
-
-	one, two := leasedPermits.claim(c, "a", 1), leasedPermits.claim(c, "a", 2)
-	v, err := two.acquireOnce(ctx, modeWait)
-	require.NoError(t, err)
-	require.False(t, v.ok)
-	require.Equal(t, recheck, v.retry)
-	require.ErrorIs(t, two.release(ctx), ErrNotHeld)
-	v, err = one.acquireOnce(ctx, modeWait)
-	require.NoError(t, err)
-	require.True(t, v.ok || v.retry < recheck)
 }
 
 // Every change that lets the first waiter acquire earlier wakes it, if leases are about to end.

@@ -299,7 +299,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 		cl := latches.claim(c, "a", 0)
 		requireIn(t, cl, false)
 		requireIn(t, cl, false)
-		stay(t, rdb, latchKind.name, "a", cl)
+		stay(t, rdb, latchKind.name, "a")
 		return cl
 	}
 
@@ -320,6 +320,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 
 	for _, cl := range line {
 		requireIn(t, cl, true)
+		stay(t, rdb, latchKind.name, "a")
 	}
 	require.NoError(t, l.CountDown(ctx))
 	require.Equal(t, []string{late.id}, w.received())

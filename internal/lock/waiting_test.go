@@ -87,7 +87,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 		for i := range 6 {
 			cl := k.claim(clients[i%2], "a", time.Minute)
 			requireIn(t, cl, false)
-			stay(t, rdb, k.name, "a", cl)
+			stay(t, rdb, k.name, "a")
 			line = append(line, cl)
 			ids = append(ids, cl.id)
 			if i == 0 { // as if it had come before the clock was set back by a day
@@ -96,6 +96,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 		}
 		for _, cl := range slices.Backward(line) {
 			requireIn(t, cl, false)
+			stay(t, rdb, k.name, "a")
 			require.Equal(t, ids, rdb.ZRange(soon(t), queue, 0, -1).Val())
 		}
 
@@ -105,6 +106,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.EqualValues(t, 5, waiters(t, rdb, k.name, "a"))
 		for _, cl := range line[:5] {
+			stay(t, rdb, k.name, "a")
 			requireIn(t, cl, true)
 			require.NoError(t, cl.release(soon(t)))
 		}
@@ -256,7 +258,7 @@ func TestUnreachableWaiterIsSkipped(t *testing.T) {
 		for range 3 {
 			ignoring := k.claim(newLocks(t, addr), "a", time.Minute)
 			requireIn(t, ignoring, false)
-			stay(t, rdb, k.name, "a", ignoring)
+			stay(t, rdb, k.name, "a")
 			waiting = append(waiting, ignoring)
 		}
 		second := waiting[1]

@@ -241,18 +241,17 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	h := must(t)(z.Mutex("a").TryLock(soon(t)))
 
 	p.Inject(muteReply, anyCmd, always)
-	for name, call := range map[string]func(context.Context) error{
-		"trylock": func(ctx context.Context) error { _, err := z.Mutex("b").TryLock(ctx); return err },
-		"lock":    func(ctx context.Context) error { _, err := z.Mutex("b").Lock(ctx); return err },
-		"extend":  func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
-		"release": h.Release,
-	} {
-		err := cancelled(t, call)
-		require.ErrorIs(t, err, ErrUncertain, name)
-		if name == "lock" || name == "trylock" {
-			require.ErrorIs(t, err, ErrNotAcquired, name)
-		}
+	for _, lock := range bothWays(z.Mutex("b")) {
+		err := cancelled(t, func(ctx context.Context) error {
+			_, err := lock(ctx)
+			return err
+		})
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, ErrNotAcquired)
 	}
+	err := cancelled(t, func(ctx context.Context) error { return h.Extend(ctx, time.Minute) })
+	require.ErrorIs(t, err, ErrUncertain)
+	require.ErrorIs(t, cancelled(t, h.Release), ErrUncertain)
 
 	p.Heal()
 	queuedNodes(t, direct, "a", 0)
