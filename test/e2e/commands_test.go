@@ -20,13 +20,21 @@ import (
 	"seckill/test/testenv"
 )
 
-// TestDefaultStartSeedsDemoOnce starts a server without settings in an empty directory, then a second time on its data.
+// TestDefaultStartSeedsDemoOnce starts a server on an empty directory, which others may read, with every setting empty, as
+// compose files pass unset variables on, and then a second time on its data. The files, with phone numbers, sessions and the
+// signing secret, are private.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
-	s := &rig.Stack{Env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
-	dir := t.TempDir()
-	s.Env = append(s.Env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
+	s := &rig.Stack{}
+	fields := reflect.TypeFor[app.Config]()
+	for i := range fields.NumField() {
+		s.Env = append(s.Env, fields.Field(i).Tag.Get("env")+"=")
+	}
+	s = s.With("SECKILL_ADDR=127.0.0.1:0", "SECKILL_DATA_DIR="+dir)
+
 	p := s.Spawn(t, "")
 	states := map[string]int{}
 	for _, v := range listVouchers(t, p) {
@@ -48,9 +56,14 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	require.Equal(t, order.ID, again.Body["order_id"])
 	s.Verify(t) // while the server is running
 
-	secret, err := os.Stat(filepath.Join(dir, "data", app.SecretFile))
+	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), secret.Mode().Perm())
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", f.Name(), info.Mode())
+	}
 }
 
 func listVouchers(t *testing.T, p *rig.Server) []rush.Voucher {
@@ -67,26 +80,6 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	code, out := s.RunProcess(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "another server uses the data directory")
-}
-
-// TestStartFailsWithoutDependencies checks that the server waits, logs the missing dependency and exits.
-func TestStartFailsWithoutDependencies(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	nowhere := rig.FreeAddr(t)
-	for name, tc := range map[string]struct{ env, want string }{
-		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
-		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis does not answer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			code, out := rig.EmbeddedStack(t).With(tc.env, rig.EnvStartTimeout+"=2s").Run(t, "serve", "--addr", "127.0.0.1:0")
-			require.Equal(t, 1, code, out)
-			require.Contains(t, out, tc.want)
-			require.Contains(t, out, "waiting for")
-			require.Contains(t, out, nowhere)
-		})
-	}
 }
 
 // TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
@@ -262,16 +255,6 @@ func TestVerifyReportsViolations(t *testing.T) {
 	})
 }
 
-// TestVerifyWithoutDatabaseIsUnchecked checks the exit code of an impossible verification.
-func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp(" + rig.FreeAddr(t) + ")/seckill")
-	code, out := s.RunProcess(t, "verify")
-	require.Equal(t, rig.ExitUnchecked, code, out)
-	require.Contains(t, out, "could not check the database")
-}
-
 // TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	testenv.Full(t)
@@ -305,32 +288,11 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	require.Equal(t, []string{"seed --force 2 users"}, p.Commands(t))
 }
 
-// TestSeedIsRepeatable checks that a second run returns the same users.
-func TestSeedIsRepeatable(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.EmbeddedStack(t).OnEmptyDatabase(t)
-	users := func() []string {
-		code, out := s.Run(t, "seed", "--users", "1200", "--tokens", "-")
-		require.Zero(t, code, out)
-		var ids []string
-		for line := range strings.Lines(out) {
-			if id, _, ok := strings.Cut(line, ",ey"); ok {
-				ids = append(ids, id)
-			}
-		}
-		return ids
-	}
-	first := users()
-	require.Len(t, first, 1200)
-	require.Equal(t, first, users())
-}
-
 // TestRushCommand runs the command of the README with each source of buyers: seeded, simulated by
 // the server, or a file of tokens.
 func TestRushCommand(t *testing.T) {
 	t.Parallel()
-	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
+	rig.Full("embedded", "mariadb").Raced("embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
 			code, out := s.Run(t, "rush", "--url", p.URL, "--buyers", "300", "--stock", "50")
@@ -442,36 +404,6 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	require.NoError(t, first.Restart())
 	rig.RequireReady(t, p)
 	p.MustPlace(t, tokens[2], sale) // the session is established again
-}
-
-// TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.
-func TestDataFilesArePrivate(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
-	s := (&rig.Stack{}).With("SECKILL_DATA_DIR=" + dir)
-	p := s.Serve(t)
-	p.LoginToken(t, "13800000001")
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, f := range files {
-		info, err := f.Info()
-		require.NoError(t, err)
-		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", f.Name(), info.Mode())
-	}
-}
-
-// TestEmptyVariablesAreIgnored: compose files pass unset variables on as empty ones.
-func TestEmptyVariablesAreIgnored(t *testing.T) {
-	testenv.Full(t)
-	s := &rig.Stack{}
-	fields := reflect.TypeFor[app.Config]()
-	for i := range fields.NumField() {
-		s.Env = append(s.Env, fields.Field(i).Tag.Get("env")+"=")
-	}
-	require.NotEmpty(t, listVouchers(t, s.Spawn(t, "")))
 }
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.

@@ -96,39 +96,6 @@ func TestDoctorExitCodes(t *testing.T) {
 	require.NotContains(t, out, "hunter2")
 }
 
-// TestDoctorReportsFrozenServers freezes the database, Redis and a lock node: they accept connections and never answer.
-func TestDoctorReportsFrozenServers(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s, _ := sellersStack(t, testenv.OneKind(t))
-	node := testenv.StartRedis(t)
-	s = s.With("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
-	for _, pause := range []func() error{s.Database.Pause, s.Redis.Pause, node.Pause} {
-		require.NoError(t, pause())
-	}
-	found := s.Diagnose(t, 2)
-	for _, name := range []string{"database.reachable", "redis.reachable redis " + s.Redis.Addr, "redis.reachable lock node " + node.Addr} {
-		requireStatus(t, found, doctor.Fail, name)
-		require.True(t, found[name].Unasked)
-		require.Contains(t, found[name].Found, "hangs")
-	}
-	requireStatus(t, found, doctor.Skipped, "database.commit", "sales.upcoming", "sales.books", "redis.eviction redis "+s.Redis.Addr)
-	requireStatus(t, found, doctor.Fail, "locks.independent")
-}
-
-// TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
-func TestDoctorChecksEveryClusterMaster(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	c := testenv.StartRedisCluster(t)
-	s := rig.EmbeddedStack(t).OnEmptyDatabase(t).With("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
-	found := s.Diagnose(t, 0)
-	for _, n := range c.Nodes {
-		requireStatus(t, found, doctor.OK, "redis.cluster redis "+n.Addr)
-	}
-	requireStatus(t, s.With("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).Diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
-}
-
 // TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
 // its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
@@ -172,7 +139,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
+// TestDoctorReportsDamagedSales damages the ledger and the gate of a sale directly in the stores, and queues an order that no
+// lane commits. Package doctor shows what else is reported of a sale.
 func TestDoctorReportsDamagedSales(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -180,64 +148,32 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 	p := s.Serve(t)
 	sale := p.Sale(t, 5)
 	tokens := s.Tokens(t, 1)
-	order := p.MustPlace(t, tokens[0], sale)
-	rig.RequireOrdered(t, p, tokens[0], order.ID)
+	p.Buy(t, tokens[0], sale)
 	require.Zero(t, p.Stop(t)) // a running server would repair the damage
-	sound := 0
-	if s.Redis != nil {
-		sound = 1 // it has no append-only file, so a restart loses queued orders
-	}
-	found := s.Diagnose(t, sound)
+
+	found := s.Diagnose(t, 1) // Redis has no append-only file, so a restart loses queued orders
 	requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
-	require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
 	upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
 
-	for _, tc := range []struct {
-		damage, repair, check string
-		want                  doctor.Status
-		contains              string
-	}{
-		{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
-		{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows no orders"},
-		{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
-	} {
-		where := " WHERE voucher_id = " + upcoming
-		s.Exec(t, tc.damage+where)
-		f := s.Diagnose(t, 1)[tc.check]
-		require.Equal(t, tc.want, f.Status, f.Found)
-		require.Contains(t, f.Found, tc.contains)
-		if tc.repair != "" {
-			s.Exec(t, tc.repair+where)
-		}
-	}
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+upcoming)
+	f := s.Diagnose(t, 1)["sales.books"]
+	require.Equal(t, doctor.Fail, f.Status, f.Found)
+	require.Contains(t, f.Found, "I3")
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+upcoming)
 
-	// The gate of an upcoming sale, first correct and then with a wrong stock. The sale still ends before it begins.
 	prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
 	rdb := s.Client(t)
 	stock := s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
-	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
-	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
-	require.Contains(t, s.Diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
 	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
-	f := s.Diagnose(t, 1)["sales.gates"]
+	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
+	f = s.Diagnose(t, 1)["sales.gates"]
 	require.Equal(t, doctor.Warn, f.Status, f.Found)
 	require.Contains(t, f.Found, "the gate is missing 3 free units")
-	require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
-	require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
-	require.Contains(t, s.Diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
-	require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
-
-	// A migration is removed from the list of applied ones.
-	s.Exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
-	found = s.Diagnose(t, 1)
-	requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
-	require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
-	require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
 
 	// Queued orders in a lane without workers, and a dead letter.
 	require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
 	requireStatus(t, s.Diagnose(t, 1), doctor.OK, "sales.queue")
-	requireStatus(t, s.With("SECKILL_ORDER_LANE=lock").Diagnose(t, 1), doctor.Warn, "sales.queue")
+	requireStatus(t, s.With("SECKILL_ORDER_LANE=lock").Diagnose(t, 0), doctor.Warn, "sales.queue")
 	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
 	requireStatus(t, s.Diagnose(t, 1), doctor.Warn, "sales.queue")
 }

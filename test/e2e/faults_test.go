@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -155,41 +153,4 @@ func requireNotReady(t *testing.T, p *rig.Server) {
 	t.Helper()
 	require.Equal(t, http.StatusServiceUnavailable, rig.Fetch(t, p.URL+"/readyz").Status)
 	require.Equal(t, http.StatusOK, rig.Fetch(t, p.URL+"/healthz").Status)
-}
-
-// TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets
-// a 503, or "sold_out" if the sale was known to be sold out before. Of the latter some are looked up, as they may hold an
-// order, and get a 503, too.
-func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t).OwnDatabase(t)
-	p := s.Serve(t)
-	p.MayRefuse() // while the database is frozen
-	soldOut, open, tokens := p.Sale(t, 1), p.Sale(t, 1000), s.Tokens(t, 300)
-	for _, sale := range []string{soldOut, open} {
-		p.MustPlace(t, tokens[0], sale)
-	}
-	p.RequireSoldOut(t, tokens[1], soldOut) // the next answers come from the snapshot
-	require.NoError(t, s.Database.Pause())
-	for sale, code := range map[string]string{open: "unavailable", soldOut: "sold_out"} {
-		done := make(chan error, len(tokens))
-		for _, token := range tokens[1:] {
-			go func() { _, err := p.Place(context.Background(), token, sale); done <- err }()
-		}
-		lookups := 0
-		for range tokens[1:] {
-			err := <-done
-			var problem *rush.Problem
-			if sale == soldOut && errors.As(err, &problem) && problem.Code == "unavailable" {
-				lookups++
-				continue
-			}
-			rig.RequireCode(t, code, err)
-		}
-		require.Less(t, lookups, len(tokens)/4)
-	}
-	require.NoError(t, s.Database.Resume())
-	rig.RequireReady(t, p)
-	s.Verify(t)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -207,63 +206,6 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	})
 }
 
-// TestKeysSurviveKilledServer kills the server after some of the purchases of a round are answered. A buyer that repeats the request
-// until it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the
-// process, which a 202 permits.
-func TestKeysSurviveKilledServer(t *testing.T) {
-	t.Parallel()
-	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
-		const rounds, buyers = 4, 24
-		addr := rig.FreeAddr(t)
-		p := s.Spawn(t, addr)
-		sale, tokens := p.Publish(t, rig.Offer{Stock: 2 * rounds * buyers, LimitPerUser: rounds + 5}), s.Tokens(t, buyers)
-		for round := range rounds {
-			posts, errs, answered := make([]rig.Request, buyers), make([]error, buyers), make(chan bool, buyers)
-			var wg sync.WaitGroup
-			for i := range posts {
-				posts[i] = rig.Purchase(sale, tokens[i]).Keyed(fmt.Sprint("round ", round))
-				wg.Go(func() {
-					_, errs[i] = rig.Send(context.Background(), p.URL, posts[i])
-					answered <- true
-				})
-			}
-			for range 1 + 3*round {
-				<-answered
-			}
-			p.Kill()
-			wg.Wait()
-			p = s.Spawn(t, addr)
-			s.ExpireLeases(t)
-			if s.Lane == "lock" {
-				require.NoError(t, s.Flush()) // user locks would remain for half a minute
-			}
-			lost, replayed := 0, 0
-			for i, k := range posts {
-				if errs[i] != nil {
-					lost++
-				}
-				r := p.Do(t, k)
-				require.True(t, r.Success(), r.Body)
-				if r.Replayed() {
-					replayed++
-				}
-			}
-			t.Logf("round %d: %d of %d replies lost, %d answers replayed", round, lost, buyers, replayed)
-		}
-		if s.Lane == "queue" {
-			rig.RequireSettled(t, s)
-		}
-		for _, token := range tokens {
-			held := rig.Answered(t, func() ([]rush.Order, error) { return p.Orders(t.Context(), token) })
-			require.Len(t, held, rounds)
-			for _, o := range held {
-				require.Equal(t, "pending_payment", o.Status)
-			}
-		}
-		s.Verify(t)
-	})
-}
-
 // TestKeyInTwoShards: two sales of different shards admit requests with the same key, because each shard knows its own keys.
 // One becomes an order, and the other one has failed.
 func TestKeyInTwoShards(t *testing.T) {
@@ -288,39 +230,6 @@ func TestKeyInTwoShards(t *testing.T) {
 		return ends == [2]string{"failedidempotency_mismatch", "pending_payment"}
 	})
 	s.Verify(t)
-}
-
-// TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and
-// again after the outage.
-func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	for _, lane := range rig.LockAndQueue {
-		t.Run(lane, func(t *testing.T) {
-			t.Parallel()
-			s := rig.RealStack(t).OwnDatabase(t).In(lane)
-			p := s.Serve(t)
-			p.MayRefuse() // while the database is down
-			sale, token := p.Publish(t, five), s.Tokens(t, 1)[0]
-			k := rig.Purchase(sale, token).Keyed("k")
-			_, err := p.Voucher(t.Context(), sale)
-			require.NoError(t, err)
-			s.Database.Kill()
-			require.Equal(t, "unavailable", p.Once(t, k).Field("code"))
-			require.NoError(t, s.Database.Restart())
-			rig.RequireReady(t, p)
-			require.NoError(t, s.Database.Pause())
-			require.Equal(t, "unavailable", p.Once(t, k).Field("code"))
-			require.NoError(t, s.Database.Resume())
-			rig.RequireReady(t, p)
-			s.ExpireLeases(t)
-			r := p.Do(t, k)
-			require.True(t, r.Success(), r.Body)
-			rig.RequireOrdered(t, p, token, r.Order())
-			requireOrders(t, s, p, token, sale, r.Order())
-			s.Verify(t)
-		})
-	}
 }
 
 // requireOrders waits until the queue is empty and requires that these are the buyer's orders of the sale that are not

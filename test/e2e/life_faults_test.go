@@ -53,42 +53,6 @@ func (d *purchase) waitForEnd(t *testing.T, p *rig.Server, payment map[string]st
 	return status
 }
 
-// TestServerKilledWhilePaying kills the server with SIGKILL while payments and refunds are in progress. The provider
-// delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
-// payment, and every payment and refund completes.
-func TestServerKilledWhilePaying(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t).In("queue").With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
-	const n = 15
-	addr, tokens := rig.FreeAddr(t), s.Tokens(t, 2*n)
-	p := s.With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").Spawn(t, addr)
-	sale := p.Sale(t, 2*n)
-	refunding := purchases(t, p, sale, tokens[:n])
-	for _, d := range refunding {
-		p.WaitFor(t, d.token, d.order, "paid")
-		p.Must(t, rig.Post("/orders/"+d.order+"/refund", d.token, nil))
-	}
-	paying := purchases(t, p, sale, tokens[n:]) // no notice was sent for these
-	p.Kill()
-	s.Verify(t)
-
-	p = s.Spawn(t, addr)
-	for i := range paying {
-		if o, err := p.Order(t.Context(), paying[i].token, paying[i].order); err == nil && o.Status == "pending_payment" {
-			paying[i].pay(t, p)
-		}
-	}
-	for _, d := range refunding {
-		d.waitForEnd(t, p, map[string]string{"refunded": "refunded"})
-	}
-	for _, d := range paying {
-		d.waitForEnd(t, p, map[string]string{"paid": "succeeded"})
-	}
-	rig.RequireSettled(t, s)
-	s.Verify(t)
-}
-
 // TestDatabaseKilledWhileClosing kills and restarts the database when the first of many orders has been closed, while others
 // become due and payment notices arrive. Each order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {

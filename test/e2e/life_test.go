@@ -1,17 +1,13 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
 )
 
 // TestOrderFromPurchaseToRefund buys, pays through the sandbox and refunds an order. Its unit is then bought on another
@@ -62,25 +58,6 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 	})
 }
 
-// TestWrongClockClosesNothingEarly: the only server has a clock that is an hour ahead. It closes the order that is due
-// and not the one that is due in half an hour, because the clock of the database decides.
-func TestWrongClockClosesNothingEarly(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	tokens := s.Tokens(t, 2)
-	right := s.Serve(t)
-	sale := right.Sale(t, 2)
-	later, soon := right.Buy(t, tokens[0], sale), right.Buy(t, tokens[1], sale)
-	require.Zero(t, right.Stop(t))
-	s.Expire(t, soon.ID, time.Now())
-	s.Expire(t, later.ID, time.Now().Add(30*time.Minute))
-	ahead := s.With(rig.EnvClock + "=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).Serve(t)
-	ahead.WaitFor(t, tokens[1], soon.ID, "cancelled")
-	got := rig.Answered(t, func() (rush.Order, error) { return ahead.Order(t.Context(), tokens[0], later.ID) })
-	require.Equal(t, "pending_payment", got.Status)
-}
-
 // TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders
 // equals the changed stock. Sold units cannot be removed.
 func TestStockChangedInMidRush(t *testing.T) {
@@ -113,79 +90,5 @@ func TestStockChangedInMidRush(t *testing.T) {
 		}
 		require.EqualValues(t, total, held, "answers: %v", r.Codes)
 		rig.RequireInvariants(t, s, c, r)
-	})
-}
-
-// closing counts the answers of one server to purchases of a sale that is closed meanwhile.
-type closing struct {
-	mu                      sync.Mutex
-	accepted, refused, late int // late: accepted, although the purchase was sent after a refusal
-}
-
-// send sends a purchase of each buyer, every 10 ms, until ctx ends. code is that of a refusal.
-func (c *closing) send(ctx context.Context, p *rig.Server, tokens []string, sale, code string) {
-	for _, token := range tokens {
-		if rig.Sleep(ctx, 10*time.Millisecond) != nil {
-			return
-		}
-		_, refused := c.count()
-		_, err := p.Place(ctx, token, sale)
-
-		c.mu.Lock()
-		switch {
-		case err == nil && refused > 0:
-			c.late++
-		case err == nil:
-			c.accepted++
-		case rig.HasCode(err, code):
-			c.refused++
-		}
-		c.mu.Unlock()
-	}
-}
-
-func (c *closing) count() (accepted, refused int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.accepted, c.refused
-}
-
-// TestSaleIsClosedInMidRush: after an admin has unpublished a voucher or ended its window, each server refuses purchases, and
-// accepts none that is sent after its first refusal. TestSalesExpire of package service shows that this takes a second.
-func TestSaleIsClosedInMidRush(t *testing.T) {
-	t.Parallel()
-	changes := map[string]func() map[string]any{ // by the code of purchases after the change
-		"not_found":  func() map[string]any { return map[string]any{"status": "off"} },
-		"sale_ended": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },
-	}
-	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
-		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
-		admin, tokens := servers[0].Admin(t), s.Tokens(t, 4000)
-		for code, change := range changes {
-			sale := servers[0].Sale(t, 100_000)
-			counts := make([]closing, len(servers))
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			const senders = 8
-			var sending sync.WaitGroup
-			for i := range senders {
-				own := tokens[i*len(tokens)/senders : (i+1)*len(tokens)/senders]
-				sending.Go(func() { counts[i%2].send(ctx, servers[i%2], own, sale, code) })
-			}
-
-			for i := range counts {
-				rig.Eventually(t, "purchases succeed", func() bool { accepted, _ := counts[i].count(); return accepted > 25 })
-			}
-			servers[0].Must(t, rig.Patch("/admin/vouchers/"+sale, admin, change()))
-			for i := range counts {
-				rig.Eventually(t, "purchases are refused", func() bool { _, refused := counts[i].count(); return refused > 25 })
-			}
-			stop()
-			sending.Wait()
-			for i := range counts {
-				require.Zero(t, counts[i].late, "%s: server %d", code, i)
-			}
-		}
-		s.Verify(t)
 	})
 }

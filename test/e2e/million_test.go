@@ -42,13 +42,11 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	sellMillion(t, s, s.Setting("SALE"))
 
 	// Loading a million orders takes 4 s, and ten times as long on a busy machine.
-	const limit = 3 * time.Minute
 	untilAdmitted := func(when string) {
 		start := time.Now()
 		for a := buy(); a.Status != http.StatusAccepted; a = buy() {
 			require.Equal(t, http.StatusServiceUnavailable, a.Status, a.Body)
 			require.NotEmpty(t, a.Header.Get("Retry-After"))
-			require.Less(t, time.Since(start), limit)
 		}
 		t.Log("admitted", when, "after", time.Since(start))
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
 	"sync"
 	"testing"
@@ -145,19 +144,6 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 			_, err := p.Cancel(t.Context(), token, id)
 			require.NoError(t, err, "the database decides")
 			require.NoError(t, s.RestartRedis())
-			rig.RequireReady(t, p)
-		})
-	})
-	t.Run("Redis frozen", func(t *testing.T) {
-		testenv.Full(t)
-		t.Parallel()
-		s := rig.RealStack(t)
-		p := s.In("queue").Serve(t)
-		rebuy(t, s, p, func(_, token, id string) {
-			require.NoError(t, s.Redis.Pause())
-			_, err := p.Cancel(context.WithoutCancel(t.Context()), token, id)
-			require.NoError(t, err, "the database decides")
-			require.NoError(t, s.Redis.Resume())
 			rig.RequireReady(t, p)
 		})
 	})

@@ -106,30 +106,6 @@ func (b *balancer) run(t *testing.T, tokens []string, sale string, meanwhile fun
 	return counts
 }
 
-// Behind a balancer that sends each request to the next of two or three servers, every unit is sold long before the
-// passes expire, as on one server: a purchase counts against its pass whichever server it reaches. The log has the times.
-func TestRoomBehindBalancer(t *testing.T) {
-	t.Parallel()
-	rig.Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
-		const units, programs, passTTL = 100, 150, 3600
-		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
-		tokens := s.Tokens(t, programs)
-		for n := 1; n <= len(servers); n++ {
-			sale := servers[0].RoomSale(t, units, 50, passTTL, time.Second)
-			b := newBalancer(servers[:n]...)
-			began := time.Now()
-			codes := b.run(t, tokens, sale, func(func() map[string]int) {})
-			require.Equal(t, map[string]int{"bought": units, "sold_out": programs - units}, codes)
-			t.Logf("servers: %d, last unit after %v, repeated requests: %d", n, time.Since(began), b.forgiven.Load())
-			require.LessOrEqual(t, b.forgiven.Load(), int64(programs), "without a fault, only a busy machine is forgiven")
-
-			rig.RequireStock(t, servers[0].Client, sale, 0)
-			s.VerifyRoom(t, sale)
-		}
-		s.Verify(t)
-	})
-}
-
 // Each of three servers stops in the middle of a sale with a waiting room, one of them by SIGKILL, and starts again. What
 // it knew of the passes that had bought is not lost: every unit is sold long before the passes expire.
 func TestRoomSurvivesRestarts(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
 )
 
 // TestRoomTickets: concurrent requests of an account on two servers get one place. Forged, borrowed and lost tickets and passes
@@ -88,33 +87,6 @@ func TestRoomTickets(t *testing.T) {
 	require.Contains(t, out, "is missing")
 	code, out = s.Run(t, "room", "verify", "--voucher", "999")
 	require.Equal(t, rig.ExitUnchecked, code, out)
-}
-
-// TestRoomPassExpires: after its time a pass buys nothing, and its ticket is void, on both servers. The buyer gets a new place
-// at the end.
-func TestRoomPassExpires(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	a, b := s.Serve(t), s.Serve(t)
-	sale := a.RoomSale(t, 100, 20, 10, time.Hour)
-	w := enter(t, sale, s.Tokens(t, 3), a, b)[0]
-	a.BeginSale(t, sale)
-	rig.Eventually(t, "the buyer is admitted", func() bool {
-		place, err := w.Poll(t.Context())
-		require.NoError(t, err)
-		return place.Pass != ""
-	})
-	for _, p := range []*rig.Server{a, b} { // whose clocks may differ by a reply of the database
-		rig.Eventually(t, "the pass expires", func() bool {
-			return p.MustEntry(t, http.MethodGet, w.Token, sale, w.Ticket).Code == "entry_required"
-		})
-	}
-	for _, p := range []*rig.Server{a, b} {
-		p.Refuses(t, "entry_required", w.Token, sale, w.Pass())
-		require.Equal(t, "entry_required", p.MustEntry(t, http.MethodGet, w.Token, sale, w.Ticket).Code)
-	}
-	require.Equal(t, uint32(3), b.MustEntry(t, http.MethodPost, w.Token, sale, "").Lobby.Number, "a place at the end")
 }
 
 // enter gives each token a place in a room, on the servers in turn.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -104,17 +103,10 @@ func newHolder(t *testing.T, p *rig.Server, r *rig.CodeReceiver, sale, phone str
 	t.Helper()
 	login := r.Login(t, p, phone)
 	h := holder{token: login["access_token"].(string), refresh: login["refresh_token"].(string)}
-	b := browser{t: t, url: p.URL}
-	retryTimeouts(t, func() error {
-		if _, _, err := b.call(http.MethodPost, "/user/code?phone="+phone, nil); err != nil {
-			return err
-		}
-		idle, _, err := b.call(http.MethodPost, "/user/login", map[string]string{"phone": phone, "code": r.Code(phone)})
-		if err == nil {
-			h.idle = idle.(string)
-		}
-		return err
-	})
+	p.Must(t, rig.Request{Method: http.MethodPost, Path: "/user/code?phone=" + phone})
+	h.idle = p.Must(t, rig.Request{Method: http.MethodPost, Path: "/user/login", Body: map[string]string{
+		"phone": phone, "code": r.Code(phone),
+	}})["data"].(string)
 	h.order = p.Buy(t, h.token, sale).ID
 	p.Must(t, rig.Pay(h.order, h.token))
 	p.WaitFor(t, h.token, h.order, "paid")
@@ -139,16 +131,8 @@ func (h holder) requireSession(t *testing.T, p *rig.Server, valid bool) {
 	require.Equal(t, want, a.Status, "access token")
 	a = p.Do(t, rig.Post("/auth/refresh", "", map[string]string{"refresh_token": h.refresh}))
 	require.Equal(t, want, a.Status, "refresh token")
-	retryTimeouts(t, func() error {
-		_, _, err := (&browser{t: t, url: p.URL, token: h.idle}).call(http.MethodGet, "/user/me", nil)
-		if !valid && errors.Is(err, errLogin) {
-			return nil
-		}
-		if err == nil {
-			require.True(t, valid, "session of the course's pages")
-		}
-		return err
-	})
+	a = p.Do(t, rig.Request{Method: http.MethodGet, Path: "/user/me"}.With("Authorization", h.idle))
+	require.Equal(t, want, a.Status, "session of the course's pages")
 }
 
 // redeem enters a redeem code as the merchant and returns the status of the answer.

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
 )
 
 // soldInQueue starts a server in lane queue with a sale of which one unit is sold.
@@ -54,51 +53,4 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	s.Exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
 	code, out = brief.Check(t, "verify")
 	require.Zero(t, code, out)
-}
-
-// TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
-func TestVerifyIgnoresUnusedGate(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	p, sale := soldInQueue(t, s.In("queue"))
-	rdb := s.Client(t)
-	require.Zero(t, p.Stop(t))
-	loseUnit(t, rdb, sale)
-	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
-	other := s.In("lock").Serve(t)
-	other.MustPlace(t, s.Tokens(t, 2)[1], sale)
-	code, out := s.Check(t, "verify")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "no server in lane queue is running")
-	require.Contains(t, out, "note: voucher "+sale)
-
-	// With a subscriber to the channel of a server, the same gate is a violation.
-	subscriber := rdb.Subscribe(t.Context(), "seckill:outcomes:unused")
-	defer subscriber.Close()
-	_, err := subscriber.Receive(t.Context())
-	require.NoError(t, err)
-	code, out = s.With(rig.EnvLasting+"=1s").Check(t, "verify")
-	require.Equal(t, rig.ExitViolation, code, out)
-}
-
-// TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
-func TestVerifyWithQueuedOrders(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	s, release := rig.HoldWorkers(t, s.In("queue"))
-	p := s.Serve(t)
-	sale, tokens := p.Sale(t, 5), s.Tokens(t, 3)
-	for _, token := range tokens {
-		p.Queue(t, token, sale)
-	}
-	code, out := s.Check(t, "verify")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "3 orders waiting, 0 dead letters")
-	release()
-	rig.RequireSettled(t, s)
-	code, out = s.Check(t, "verify")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "0 orders waiting")
 }

@@ -191,17 +191,6 @@ func RequireCode(t *testing.T, code string, err error) {
 	require.Equal(t, code, problem.Code)
 }
 
-// WaitForRush polls the load simulation until it ends.
-func (p *Server) WaitForRush(t *testing.T, admin string) map[string]any {
-	t.Helper()
-	var last map[string]any
-	Eventually(t, "the rush has ended", func() bool {
-		last = p.Must(t, Get("/admin/rush", admin))
-		return last["state"] != "running"
-	})
-	return last
-}
-
 // UserOf returns the user id in an access token.
 func UserOf(t *testing.T, token string) string {
 	t.Helper()
