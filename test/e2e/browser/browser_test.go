@@ -286,10 +286,12 @@ func (b *tab) text(selector string) string {
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
 }
 
-// reads waits until the text of an element contains the given text.
-func (b *tab) reads(selector, text string) {
+// reads waits until the text of an element contains each of the given texts.
+func (b *tab) reads(selector string, texts ...string) {
 	b.t.Helper()
-	b.until(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text)
+	for _, text := range texts {
+		b.until(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text)
+	}
 }
 
 // key sends keys to the focused element.

@@ -26,7 +26,7 @@ func legendValue(plot string, n int) string {
 	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
 }
 
-// saleLive checks the live view of a sale: figures, plots, and a violated invariant in color and in words.
+// saleLive checks the live view of a sale: figures and plots. TestConsoleAlerts shows a violated invariant.
 func saleLive(t *testing.T, c *consoleTest) {
 	s := c.Stack.Fresh(t).WithAdmins()
 	p := s.Serve(t).Shop(t)
@@ -39,8 +39,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 	}
 	for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
 		v.judged(invariant, "holds")
-		v.reads(fmt.Sprintf(`[data-invariant=%q]`, invariant), "✓")
-		v.reads(fmt.Sprintf(`[data-invariant=%q]`, invariant), "Pass")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, invariant), "✓", "Pass")
 	}
 	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
@@ -51,15 +50,6 @@ func saleLive(t *testing.T, c *consoleTest) {
 	live := `document.querySelector("[data-live]").dataset`
 	require.Equal(t, "0", evaluate[string](v.tab, live+".holes"))
 	v.until(`[...document.querySelectorAll(".plot canvas")].filter((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(Boolean)).length === 5`) // the queue has a plot of its own, in lane queue
-
-	// A violation and its repair appear without a reload.
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
-	v.judged("I3", "broken")
-	v.reads(`[data-invariant="I3"]`, "✕")
-	v.reads(`[data-invariant="I3"]`, "VIOLATED")
-	v.reads("#live", "Stock balance: VIOLATED")
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
-	v.judged("I3", "holds")
 }
 
 // liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
@@ -90,14 +80,10 @@ func TestConsoleRush(t *testing.T) {
 	p := s.Serve(t)
 	v := visit(t, browser, p.URL, "en")
 	v.enter("/console/rush", rig.AdminPhones[0])
-	v.fill("rush", "buyers", "0")
-	v.fill("rush", "stock", "x")
-	v.submit("rush")
+	v.send("rush", "buyers", "0", "stock", "x")
 	v.reads(fieldError("rush", "buyers"), "between 1 and")
 	v.reads(fieldError("rush", "stock"), "whole number")
-	v.fill("rush", "buyers", "400")
-	v.fill("rush", "stock", "60")
-	v.submit("rush")
+	v.send("rush", "buyers", "400", "stock", "60")
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
 	v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
 	v.reads("[data-rush] "+fact("answered"), "400 of 400")

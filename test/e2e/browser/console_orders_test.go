@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -34,10 +35,8 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	c.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
 	v := c.visit(c.URL, "en")
 	v.enter("/console/orders?voucher_id="+sale, c.phone)
-	v.reads(".listing tbody tr", "Paid")
-	v.reads(".listing tbody tr", "Two coffees")
-	v.fill("redeem", "code", strings.ToLower(code))
-	v.submit("redeem")
+	v.reads(".listing tbody tr", "Paid", "Two coffees")
+	v.send("redeem", "code", strings.ToLower(code))
 	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
 		v.reads("[data-redemption]", want)
 	}
@@ -48,66 +47,104 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	v.reads("main", "“Two coffees” has been redeemed (order "+o.ID+").")
 	v.reads(".listing tbody tr", "Redeemed")
 	c.WaitFor(t, token, o.ID, "redeemed")
+	v.click(fmt.Sprintf(`a[data-order=%q]`, o.ID))
+	v.until(`document.querySelector("[data-status=redeemed]")`)
+	v.reads("main", "sandbox pay_") // its payment
+	v.reads(".listing table", "Paid", "Redeemed", "Payment provider")
+	require.NotContains(t, v.text("main"), code, "only the buyer sees the code")
+	v.goTo("/console/orders?voucher_id=" + sale)
 
-	v.fill("redeem", "code", code)
-	v.submit("redeem")
+	v.send("redeem", "code", code)
 	v.reads("[data-redemption]", "Already redeemed on")
 	v.reads("[data-redemption]", "by "+domain.MaskPhone(c.phone))
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="use-code"]').length`))
 	v.click("[data-undo] summary")
-	v.fill("undo-redeem", "reason", "the wrong guest")
-	v.submit("undo-redeem")
+	v.send("undo-redeem", "reason", "the wrong guest")
 	v.reads("main", "The redemption of order "+o.ID+" has been undone.")
 	v.reads(".listing tbody tr", "Paid")
 	c.WaitFor(t, token, o.ID, "paid")
-	v.fill("redeem", "code", "no-such-code")
-	v.submit("redeem")
+	v.send("redeem", "code", "no-such-code")
 	v.reads(fieldError("redeem", "code"), "Code not found")
 }
 
-// searchOrders finds an order by what its buyer can tell, and keeps the search in the address.
-func searchOrders(t *testing.T, c *consoleTest) {
+// findOrders finds orders by what their buyer can tell, and keeps the search in the address, but no phone number. It cancels
+// one of them.
+func findOrders(t *testing.T, c *consoleTest) {
 	phone, title := rig.NewPhone(), "Picnic "+rig.NewPhone()
-	sale := c.Publish(t, rig.Offer{Title: title, Stock: 5})
-	o, _ := c.paidOrder(t, phone, sale)
+	masked := domain.MaskPhone(phone)
+	first, second := c.Publish(t, rig.Offer{Title: title, Stock: 5}), c.Publish(t, rig.Offer{Stock: 5})
+	paid, token := c.paidOrder(t, phone, first)
+	unwanted := c.Buy(t, token, second)
 	v := c.visit(c.URL, "en")
 	v.enter("/console/orders", c.phone)
-	search := func(field, value string) {
+	none := func(fields ...string) {
 		t.Helper()
-		v.fill("search", field, value)
-		v.submit("search")
-		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, o.ID)
+		v.send("search", fields...)
+		v.reads("main", "No orders match.")
 	}
-	only := func() {
+	refused := func(field, message string, fields ...string) {
 		t.Helper()
+		v.send("search", fields...)
+		v.reads(fieldError("search", field), message)
+	}
+	both := func() { v.until(`document.querySelectorAll("tbody [data-order]").length === 2`) }
+	only := func(fields ...string) {
+		t.Helper()
+		v.send("search", fields...)
+		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, paid.ID)
 		v.reads("[data-count]", "1 in total")
 	}
-	search("title", strings.ToUpper(title))
-	only()
-	search("phone", phone[len(phone)-4:])
-	only()
-	require.Contains(t, v.at(), "phone_end="+phone[len(phone)-4:])
-	today := evaluate[string](v.tab, `(d => [d.getFullYear(), d.getMonth() + 1, d.getDate()].map((n) => String(n).padStart(2, "0")).join("-"))(new Date())`)
-	v.fill("search", "from", today)
-	search("to", today)
-	only()
-	v.fill("search", "from", "2020-01-01")
-	v.fill("search", "to", "2020-01-02")
-	v.submit("search")
-	v.reads("main", "No orders match.")
-	v.fill("search", "from", "2020-01-03")
-	v.submit("search")
-	v.reads(fieldError("search", "to"), "Must not be before")
 
-	payment := c.Must(t, rig.Get("/admin/orders/"+o.ID, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string)
-	v.goTo("/console/orders")
-	search("payment_ref", payment)
-	only()
-	v.goTo("/console/orders")
-	v.fill("search", "phone", "12")
-	v.submit("search")
-	v.reads(fieldError("search", "phone"), "Not a phone number")
+	refused("phone", "Not a phone number", "phone", "12")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector(".listing .error-box").checkVisibility()`), "the error is beside the field")
+	none("phone", rig.NewPhone())
+	v.send("search", "phone", phone)
+	both()
+	v.reads("table", masked)
+	v.choose(`form[data-form="search"] [name="status"]`, "refunded")
+	none()
+
+	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "URLs end up in proxy logs")
+	v.click(`#nav a[href="/console/orders"]`)
+	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === ""`)
+	v.run(`history.back()`)
+	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === %q`, phone)
+	v.reads("main", "No orders match.")
+	v.do(chromedp.Reload()) // keeps the search
+	v.reads("main", "No orders match.")
+	require.Equal(t, phone, v.fieldValue("search", "phone"))
+	v.choose(`form[data-form="search"] [name="status"]`, "")
+	v.submit("search")
+	both()
+
+	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted.ID))
+	v.until(`document.querySelector("[data-status=pending_payment]")`)
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only possible actions are offered")
+	v.reads("[data-phone]", masked)
+	v.click(`[data-do="reveal"]`)
+	v.reads("[data-phone]", phone)
+	v.click(`[data-do="cancel"]`)
+	v.reads(dialog, masked)
+	v.dismiss()
+	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
+	v.click(`[data-do="cancel"]`)
+	v.confirm()
+	v.until(`document.querySelector("[data-status=cancelled]")`)
+	v.reads("main", "No action is available")
+	v.reads("table", "Staff")
+	c.WaitFor(t, token, unwanted.ID, "cancelled")
+
+	v.goTo("/console/orders")
+	only("title", strings.ToUpper(title))
+	end := phone[len(phone)-4:]
+	only("phone", end)
+	require.Contains(t, v.at(), "phone_end="+end)
+	today := evaluate[string](v.tab, `(d => [d.getFullYear(), d.getMonth() + 1, d.getDate()].map((n) => String(n).padStart(2, "0")).join("-"))(new Date())`)
+	only("from", today, "to", today)
+	none("from", "2020-01-01", "to", "2020-01-02")
+	refused("to", "Must not be before", "from", "2020-01-03")
+	v.goTo("/console/orders")
+	only("payment_ref", c.Must(t, rig.Get("/admin/orders/"+paid.ID, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string))
 }
 
 // filesInBrowser saves the lists as files, for spreadsheet programs of the visitor's region.
@@ -174,8 +211,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 	v.click(`[data-do="refund-all"]`)
 	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
 	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, rig.Get("/orders/"+orders[0].ID, tokens[0]))["amount"].(float64)/100))
-	v.key("\x1b")
-	v.until(`!document.querySelector("dialog")`)
+	v.dismiss()
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o.ID, "paid")
 	}
@@ -190,7 +226,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 }
 
 // TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,
-// and that a buyer's open page follows the replay of a dead letter.
+// and that a buyer's open page follows the replay of a dead letter. Another one is discarded.
 func TestConsoleAlerts(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -226,6 +262,12 @@ func TestConsoleAlerts(t *testing.T) {
 	v.reads("[data-alerts]", "Dead letters: 1")
 	v.click(fmt.Sprintf(`[data-alerts] a[href="/console/sales/%s"]`, sale))
 	v.judged("I3", "broken")
+	v.reads(`[data-invariant="I3"]`, "✕", "VIOLATED")
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
+	v.judged("I3", "holds")
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
+	v.reads("#live", "Stock balance: VIOLATED") // without a reload
+	v.reads("[data-live]", "Queue depth (all sales)", "Oldest queued order (all sales, s)", "Dead letters (all sales)")
 	v.judged("I1", "holds")
 
 	f.Cut()
@@ -238,11 +280,27 @@ func TestConsoleAlerts(t *testing.T) {
 
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
 	cure()
+	v.judged("I3", "holds")
 	v.click(`[data-alerts] a[href="/console/dead-letters"]`)
+	v.reads("table", "poison")
+	v.click(`tbody a[href*="user_id"]`)
+	v.until(`document.querySelector("[data-status=failed]")`) // a failed order that is not in the database is shown
+	v.reads("main", "Something went wrong on our side.")      // its reason
+	v.click(`#nav a[href="/console/dead-letters"]`)
 	v.click(fmt.Sprintf(`[data-letter=%q] [data-do="replay"]`, letter["id"]))
+	v.reads(dialog, fmt.Sprint(letter["order_id"]))
 	v.confirm()
-	v.reads("main", "Returned to the queue")
+	v.reads("main", "Returned to the queue", "No dead letters.")
 	buyer.orderIs("pending_payment") // without a reload
+
+	cure = rig.Poison(t, s, "NEW.user_id")
+	rig.PlacePoisoned(t, p.Server, sale, p.LoginToken(t, rig.NewPhone()), p.Token)
+	cure()
+	v.click(`[data-do="refresh"]`)
+	v.click(`[data-letter] [data-do="discard"]`)
+	v.confirm()
+	v.reads("main", "No dead letters.")
+	require.Empty(t, rig.DeadLetters(t, p.Server, p.Token))
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("table", "Dead letter replayed")
 
@@ -255,16 +313,13 @@ func TestConsoleAlerts(t *testing.T) {
 	v.reads("[data-alerts]", "The provider has not refunded order "+order+" in 7 tries: card closed")
 	v.click(fmt.Sprintf(`[data-alerts] a[href="/console/orders/%s"]`, order))
 	v.reads("main", "7 tries: card closed")
-	v.fill("return-outside", "reason", "bank transfer")
-	v.submit("return-outside")
+	v.send("return-outside", "reason", "bank transfer")
 	v.confirm()
-	v.reads("main", "Recorded.")
-	v.reads("main", "Returned outside the provider")
+	v.reads("main", "Recorded.", "Returned outside the provider")
 	v.click(`[data-alerts] a[href="/console/notices"]`)
 	v.reads("tbody tr", "pay_odd")
 	v.click("[data-notice] summary")
-	v.fill("close-1", "reason", "a test of the provider")
-	v.submit("close-1")
+	v.send("close-1", "reason", "a test of the provider")
 	v.reads("main", "No open notices.")
 	v.until(`!document.querySelector("[data-alerts]").innerText.match(/refund|notices/)`)
 	s.Verify(t)

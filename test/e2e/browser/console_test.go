@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/domain"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -70,6 +71,15 @@ func (b *tab) choose(selector, value string) {
 		value, selector)))
 }
 
+// send fills in fields of a form, given by names and values in turn, and submits it.
+func (b *tab) send(form string, fields ...string) {
+	b.t.Helper()
+	for pair := range slices.Chunk(fields, 2) {
+		b.fill(form, pair[0], pair[1])
+	}
+	b.submit(form)
+}
+
 // submit clicks the submit button of a form.
 func (b *tab) submit(form string) {
 	b.t.Helper()
@@ -80,6 +90,13 @@ func (b *tab) submit(form string) {
 func (b *tab) confirm() {
 	b.t.Helper()
 	b.click(dialog + " button.primary")
+	b.until(`!document.querySelector("dialog")`)
+}
+
+// dismiss closes the open dialog without an effect.
+func (b *tab) dismiss() {
+	b.t.Helper()
+	b.key(kb.Escape)
 	b.until(`!document.querySelector("dialog")`)
 }
 
@@ -121,7 +138,6 @@ func TestConsole(t *testing.T) {
 	}{
 		{"access control", accessControl, true},
 		{"sale lifecycle", saleLifecycle, true}, // of make test as well, on the embedded default
-		{"stock changed once", stockChangedOnce, true},
 		{"unconfirmed stock change", unconfirmedStockChange, false},
 		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},
@@ -129,10 +145,8 @@ func TestConsole(t *testing.T) {
 		{"stale snapshot", staleSnapshotIgnored, false},
 		{"orders", findOrders, true},
 		{"counter", redeemedAtCounter, true},
-		{"search", searchOrders, true},
 		{"files", filesInBrowser, true},
 		{"refund all", refundedAtOnce, true},
-		{"dead letters", deadLettersInBrowser, true},
 		{"reconcile", reconcileInBrowser, true},
 		{"live", saleLive, true},
 		{"live reconnect", liveReconnect, false},
@@ -140,7 +154,6 @@ func TestConsole(t *testing.T) {
 		{"admin revoked", adminRevoked, true},
 		{"languages", consoleLanguages, false},
 		{"accessible", consoleAccessible, false},
-		{"passes", passesInConsole, true},
 		{"room", roomInConsole, true},
 		{"events", eventsInBrowser, true},
 		{"nonsense", nonsenseShown, false},
@@ -227,10 +240,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	for field, value := range map[string]string{"pay_value": "9.90", "actual_value": "20", "stock": "3", "limit_per_user": "1"} {
 		v.fill("make", field, value)
 	}
-	v.fill("make", "begin_at", local(begin))
-	v.fill("make", "end_at", local(end))
-	v.fill("make", "currency", "QQQ")
-	v.submit("make")
+	v.send("make", "begin_at", local(begin), "end_at", local(end), "currency", "QQQ")
 	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")
 	v.fill("make", "currency", "cny")
@@ -257,9 +267,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 
 	// The page sends only the changed fields.
 	v.click(editLink(sale))
-	v.fill("change", "title", t.Name()+" changed")
-	v.fill("change", "pay_value", "5")
-	v.submit("change")
+	v.send("change", "title", t.Name()+" changed", "pay_value", "5")
 	v.reads("main", "Saved.")
 	buyer.reads(card(sale), t.Name()+" changed")
 	changed := c.Must(t, rig.Get("/vouchers/"+sale, ""))
@@ -268,32 +276,24 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.submit("change")
 	v.reads("main", "Nothing was changed.")
 
-	v.fill("stock", "delta", "0")
-	v.fill("stock", "reason", "more came in")
-	v.submit("stock")
+	v.send("stock", "delta", "0", "reason", "more came in")
 	v.reads(fieldError("stock", "delta"), "not be 0")
-	v.fill("stock", "delta", "7")
-	v.submit("stock")
+	v.send("stock", "delta", "7")
 	v.reads("main", "Stock updated: 10 left")
 	buyer.reads(card(sale), "10 of 10 left")
-	v.fill("stock", "delta", "-11")
-	v.fill("stock", "reason", "too many")
-	v.submit("stock")
+	v.send("stock", "delta", "-11", "reason", "too many")
 	v.reads(dialog, "Remove 11 units")
 	v.confirm()
 	v.reads(fieldError("stock", "delta"), "Only 10 units are free")
 
 	// Changes that end the sale need a confirmation.
-	v.fill("change", "end_at", local(time.Now().Add(-time.Second)))
-	v.submit("change")
+	v.send("change", "end_at", local(time.Now().Add(-time.Second)))
 	v.reads(dialog, "has already passed")
-	v.key("\x1b") // cancel
-	v.until(`!document.querySelector("dialog")`)
+	v.dismiss()
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
 	v.click(`[data-do="unpublish"]`)
 	v.reads(dialog, "can no longer be bought")
-	v.key("\x1b") // cancel
-	v.until(`!document.querySelector("dialog")`)
+	v.dismiss()
 	kept := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, "on", kept["status"])
 	require.Equal(t, made["end_at"], kept["end_at"])
@@ -310,8 +310,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	require.NotContains(t, v.text("table"), "too many")
 	require.Equal(t, 5, evaluate[int](v.tab, `document.querySelectorAll("tbody tr").length`))
 	v.choose(`form[data-form="filter"] [name="kind"]`, "request")
-	v.fill("filter", "target", sale)
-	v.submit("filter")
+	v.send("filter", "target", sale)
 	v.reads("table", "PATCH /admin/vouchers/:id")
 
 	// The list is filtered by state, and the filter is in the URL.
@@ -320,146 +319,6 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.until(`location.search === "?state=off" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 	v.choose(`select[name="state"]`, "on_sale")
 	v.until(`location.search === "?state=on_sale" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
-}
-
-// stockChangedOnce checks that neither a lost answer nor repeated clicks change the stock twice.
-func stockChangedOnce(t *testing.T, c *consoleTest) {
-	sale := c.Publish(t, rig.Offer{Stock: 10})
-	f := c.StartFront(t)
-	f.Watch("/api/v1/admin/")
-	v := c.visit(f.URL, "en")
-	v.enter("/console/sales/"+sale+"/edit", c.phone)
-	v.fill("stock", "delta", "5")
-	v.fill("stock", "reason", "lost answers")
-	f.RespondWith("half")
-	v.submit("stock")
-	v.reads("form[data-form=stock] .error-box", "network")
-	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
-	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	keys := f.KeysSeen()
-	require.Len(t, keys, 2)
-	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
-	require.Equal(t, keys[0], keys[1], "a retry reuses the key")
-	v.fill("stock", "delta", "5")
-	v.fill("stock", "reason", "lost answers")
-	v.submit("stock")
-	v.reads("form[data-form=stock]", "Stock updated: 20 left")
-	require.NotEqual(t, keys[0], f.KeysSeen()[2], "a further identical change has a new key")
-}
-
-// findOrders finds orders by the phone of the buyer, cancels one, redeems another with the buyer's code and checks the
-// history on the page of the order.
-func findOrders(t *testing.T, c *consoleTest) {
-	first, second, phone := c.Publish(t, rig.Offer{Stock: 5}), c.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
-	masked := domain.MaskPhone(phone)
-	token := c.LoginToken(t, phone)
-	kept, unwanted := c.Buy(t, token, first), c.Buy(t, token, second)
-	v := c.visit(c.URL, "en")
-	v.enter("/console/orders", c.phone)
-	v.fill("search", "phone", "12")
-	v.submit("search")
-	v.reads(fieldError("search", "phone"), "Not a phone number")
-	v.fill("search", "phone", rig.NewPhone())
-	v.submit("search")
-	v.reads("main", "No orders match.")
-	v.fill("search", "phone", phone)
-	v.submit("search")
-	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
-	v.reads("table", masked)
-	v.choose(`form[data-form="search"] [name="status"]`, "paid")
-	v.submit("search")
-	v.reads("main", "No orders match.")
-
-	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "URLs end up in proxy logs")
-	v.click(`#nav a[href="/console/orders"]`)
-	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === ""`)
-	v.run(`history.back()`)
-	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === %q`, phone)
-	v.reads("main", "No orders match.")
-	v.do(chromedp.Reload()) // keeps the search
-	v.reads("main", "No orders match.")
-	require.Equal(t, phone, v.fieldValue("search", "phone"))
-	v.choose(`form[data-form="search"] [name="status"]`, "")
-	v.submit("search")
-	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
-	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted.ID))
-	v.until(`document.querySelector("[data-status=pending_payment]")`)
-	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only possible actions are offered")
-	v.reads("[data-phone]", masked)
-	v.click(`[data-do="reveal"]`)
-	v.reads("[data-phone]", phone)
-	v.click(`[data-do="cancel"]`)
-	v.reads(dialog, masked)
-	v.key("\x1b") // cancel
-	v.until(`!document.querySelector("dialog")`)
-	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
-	v.click(`[data-do="cancel"]`)
-	v.confirm()
-	v.until(`document.querySelector("[data-status=cancelled]")`)
-	v.reads("main", "No action is available")
-	v.reads("table", "Staff")
-	gone, err := c.Order(t.Context(), token, unwanted.ID)
-	require.NoError(t, err)
-	require.Equal(t, "cancelled", gone.Status)
-
-	c.Must(t, rig.Pay(kept.ID, token))
-	c.WaitFor(t, token, kept.ID, "paid")
-	code := c.Must(t, rig.Get("/orders/"+kept.ID, token))["redeem_code"].(string)
-	v.goTo("/console/orders")
-	v.fill("redeem", "code", code)
-	v.submit("redeem")
-	v.click(`[data-do="use-code"]`)
-	v.reads("main", "has been redeemed (order "+kept.ID+").")
-	c.WaitFor(t, token, kept.ID, "redeemed")
-	v.goTo("/console/orders/" + kept.ID)
-	v.until(`document.querySelector("[data-status=redeemed]")`)
-	v.reads("main", "sandbox pay_") // its payment
-	for _, line := range []string{"Paid", "Redeemed", "Payment provider"} {
-		v.reads(".listing table", line)
-	}
-	require.NotContains(t, v.text("main"), code, "only the buyer sees the code")
-}
-
-// deadLettersInBrowser replays one dead letter and discards another.
-func deadLettersInBrowser(t *testing.T, c *consoleTest) {
-	s := c.Stack.Fresh(t).WithAdmins().In("queue").With(rig.EnvRedeliver + "=300ms")
-	p := s.Serve(t).Shop(t)
-	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 1)
-	user := p.Must(t, rig.Get("/me", tokens[0]))["id"].(string)
-	cure := rig.Poison(t, s, user)
-	order, deadLetter := rig.PlacePoisoned(t, p.Server, sale, tokens[0], p.Token)
-	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)
-
-	v := c.visit(p.URL, "en")
-	v.enter("/console/dead-letters", c.phone)
-	v.reads("table", "poison")
-	v.click(`tbody a[href*="user_id"]`)
-	v.until(`document.querySelector("[data-status=failed]")`) // a failed order that is not in the database is shown
-	v.reads("main", "Something went wrong on our side.")      // its reason
-	v.goTo("/console/sales/" + sale)
-	for _, name := range []string{"Queue depth (all sales)", "Oldest queued order (all sales, s)", "Dead letters (all sales)"} {
-		v.reads("[data-live]", name)
-	}
-	v.click(`#nav a[href="/console/dead-letters"]`)
-	cure()
-	v.click(row + ` [data-do="replay"]`)
-	v.reads(dialog, order)
-	v.confirm()
-	v.reads("main", "Returned to the queue")
-	v.reads("main", "No dead letters.")
-	rig.RequireOrdered(t, p.Server, tokens[0], order)
-
-	other := p.Publish(t, rig.Offer{Stock: 5})
-	rig.Poison(t, s, user)
-	order, deadLetter = rig.PlacePoisoned(t, p.Server, other, tokens[0], p.Token)
-	v.click(`[data-do="refresh"]`)
-	row = fmt.Sprintf(`[data-letter=%q]`, deadLetter)
-	v.click(row + ` [data-do="discard"]`)
-	v.reads(dialog, order)
-	v.confirm()
-	v.reads("main", "No dead letters.")
-	require.Empty(t, rig.DeadLetters(t, p.Server, p.Token))
-	s.Verify(t)
 }
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.
@@ -476,8 +335,7 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	require.NoError(t, l.Rdb.IncrBy(t.Context(), l.Key("stock"), 500).Err())
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.Sale)
 	v.click(`[data-do="refresh"]`)
-	v.reads("table", "gate_differs")
-	v.reads("table", "Repairable")
+	v.reads("table", "gate_differs", "Repairable")
 	v.reads("table", "Needs manual action") // reconciliation does not change the database
 	v.click(`[data-do="apply"]`)
 	v.reads(dialog, "the database is not changed")

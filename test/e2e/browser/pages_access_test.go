@@ -18,7 +18,7 @@ import (
 
 // languages covers the language of the browser and the choice of another one.
 func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Title: "火锅 Hot pot", Stock: 5})
+	sale := p.Publish(t, longOffer)
 	zh := visit(p.URL, "zh-TW,zh")
 	zh.goTo("/")
 	zh.reads("h1", "限时秒杀")
@@ -26,6 +26,7 @@ func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visi
 	require.Equal(t, "zh-CN", evaluate[string](zh.tab, `document.documentElement.lang`))
 	zh.buy(sale, rig.NewPhone())
 	zh.reads(card(sale), "抢到了")
+	zh.fitsPhone(t, "bought")
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "Flash sales")
 	zh.reads(card(sale), "Reserved for you")
@@ -99,31 +100,6 @@ func (b *tab) tabTo(selector string) {
 		b.key(kb.Tab)
 	}
 	b.t.Fatalf("the keyboard does not reach %s", selector)
-}
-
-// narrow requires that no page of a purchase scrolls horizontally on a phone, in Chinese. The test of accessibility does so
-// in English.
-func narrow(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, longOffer)
-	v := visit(p.URL, "zh-CN")
-	v.goTo("/")
-	v.until(canBuy(sale))
-	v.fitsPhone(t, "sales")
-	v.click(buyOf(sale))
-	v.until(`document.querySelector("dialog[open]")`)
-	v.fitsPhone(t, "login")
-	v.login(rig.NewPhone())
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	v.fitsPhone(t, "bought")
-	v.click(linkOf(sale))
-	v.orderIs("pending_payment")
-	v.fitsPhone(t, "order")
-	v.pay()
-	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
-	v.fitsPhone(t, "paid")
-	v.goTo("/orders")
-	v.until(`document.querySelector("li.order")`)
-	v.fitsPhone(t, "orders")
 }
 
 // longOffer has the longest texts and numbers.

@@ -218,7 +218,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads(card(sale), "Reserved for you")
 }
 
-// roomInConsole publishes a sale with a waiting room and acts on it while a buyer waits.
+// roomInConsole publishes a sale with a waiting room, acts on it while a buyer waits, and opens it to all in the end.
 func roomInConsole(t *testing.T, c *consoleTest) {
 	v := c.visit(c.URL, "en")
 	v.enter("/console/new", c.phone)
@@ -227,19 +227,20 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
 	for field, value := range map[string]string{
 		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "begin_at": local(begin),
-		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001",
+		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001", "entry.pass_ttl": "3601", "pay_timeout": "0", "unpaid_limit": "2",
 	} {
 		v.fill("make", field, value)
 	}
 	v.submit("make")
 	v.reads(fieldError("make", "entry.rate"), "between 1 and 10,000")
-	v.fill("make", "entry.rate", "7")
-	v.submit("make")
+	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
+	v.reads(fieldError("make", "pay_timeout"), "between 1 and 86,400")
+	v.send("make", "entry.rate", "7", "entry.pass_ttl", "", "pay_timeout", "")
 	v.reads(fieldError("make", "entry.opens_at"), "must not open after the start")
-	v.fill("make", "entry.opens_at", "")
-	v.submit("make")
+	v.send("make", "entry.opens_at", "")
 	sale := v.publishDraft()
 	v.reads(`[data-fact="entry.mode"]`, "Waiting room")
+	v.reads(`[data-fact="unpaid_limit"]`, "2")
 	entry := func() map[string]any {
 		return c.Must(t, rig.Get("/vouchers/"+sale, ""))["entry"].(map[string]any)
 	}
@@ -260,15 +261,13 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	}
 	figure("lobby", "1")
 	figure("present", "1")
-	v.fill("message", "message", "The kitchen is on fire.")
-	v.submit("message")
+	v.send("message", "message", "The kitchen is on fire.")
 	v.reads("[data-room]", "Waiting customers see the message within a second.")
 	buyer.reads(card(sale)+" [data-message]", "The kitchen is on fire.")
 	v.click(`[data-do="pause"]`)
 	v.reads("[data-room] .chip", "Paused")
 	buyer.reads(card(sale)+" .note", "The shop has paused admissions")
-	v.fill("rate", "rate", "25")
-	v.submit("rate")
+	v.send("rate", "rate", "25")
 	figure("rate", "25")
 	require.Equal(t, 25.0, entry()["rate"])
 
@@ -304,12 +303,21 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale + "/edit")
 	v.until(`document.querySelector('form[data-form="change"] [name="entry.rate"]')?.value === "25"`)
 	c.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
-	v.fill("change", "entry.pass_ttl", "60")
-	v.submit("change")
+	v.send("change", "entry.pass_ttl", "60")
 	v.reads(`form[data-form="change"]`, "Saved")
 	require.Equal(t, []any{60.0, 40.0, "on"}, []any{entry()["pass_ttl"], entry()["rate"], entry()["challenge"]})
 	v.choose(`form[data-form="change"] [name="entry.challenge"]`, "off")
-	v.fill("change", "entry.pass_ttl", "")
-	v.submit("change")
-	require.Eventually(t, func() bool { return entry()["pass_ttl"] == 120.0 && entry()["challenge"] == nil }, 20*time.Second, 50*time.Millisecond)
+	v.send("change", "entry.pass_ttl", "")
+	rig.Eventually(t, "the change", func() bool { return entry()["pass_ttl"] == 120.0 && entry()["challenge"] == nil })
+
+	v.send("change", "unpaid_limit", "")
+	v.reads(fieldError("change", "unpaid_limit"), "Please fill this in")
+	v.choose(`form[data-form="change"] [name="entry.mode"]`, "open")
+	v.send("change", "unpaid_limit", "0", "pay_timeout", "90")
+	rig.Eventually(t, "the sale is open", func() bool { return entry()["mode"] == "open" })
+	stored := c.Must(t, rig.Get("/vouchers/"+sale, ""))
+	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})
+	v.click(`main header a[href="/console/sales/` + sale + `"]`)
+	v.reads(`[data-fact="entry.mode"]`, "Open")
+	v.until(`!document.querySelector('[data-do="revoke"]').checkVisibility()`)
 }
