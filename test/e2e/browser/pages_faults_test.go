@@ -53,12 +53,10 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *rig.Shop, func(url string) *visitor){
 		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
 		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,
-		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "clock after sleep": clockAfterSleep,
-		"truncated response": truncatedResponse, "order missing": orderMissing, "late refusal": lateRefusal,
-		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
-		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
-		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
-		"lost renewals": lostRenewals, "stream of an expired token": streamOfExpiredToken,
+		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "modules": modules,
+		"truncated response": truncatedResponse,
+		"purchase expires":   purchaseExpires, "reload during purchase": reloadDuringPurchase,
+		"code before reload": codeBeforeReload, "order unreadable": orderUnreadable, "lost renewals": lostRenewals,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
 		"another site": anotherSite,
 	} {
@@ -262,28 +260,6 @@ func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads("#account", "Log out")
 }
 
-// streamOfExpiredToken: the page reopens the stream at once where it ended, and shows no event of its own.
-func streamOfExpiredToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.goTo("/")
-	v.run(`window.seen = []; window.resumed = []; window.end = new AbortController();
-		window.answer = (a, o) => {
-			if (!a.endsWith("/x/events")) return;
-			resumed.push(new Headers(o.headers).get("Last-Event-ID"));
-			if (resumed.length > 1) return never(o);
-			return Promise.resolve(new Response("event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n"));
-		};
-		Math.random = () => 1;
-		delays.length = 0;
-		(await load("lib/session.js")).session.token = async () => "x";
-		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent: (e) => seen.push(e.event) })`)
-	v.until(`resumed.length === 2`)
-	require.Equal(t, []string{"order"}, evaluate[[]string](v.tab, `seen`))
-	require.Equal(t, "5", evaluate[string](v.tab, `resumed[1]`))
-	require.False(t, evaluate[bool](v.tab, `delays.includes(3000)`), "without the pause after a broken connection")
-	v.run(`end.abort()`)
-}
-
 // buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
 func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
@@ -302,24 +278,6 @@ func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 }
 
-// clockAfterSleep: performance.now() may stop while a device sleeps; the next answer corrects the clock.
-func clockAfterSleep(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.goTo("/")
-	for name, observe := range map[string]string{
-		"an answer": `c.observe(new Date(at + 3600_000).toISOString(), now - 200, now)`,
-		"a Date":    `c.observeDate(new Date(at + 3600_000).toUTCString(), now - 200, now)`,
-	} {
-		off := evaluate[float64](v.tab, fmt.Sprintf(`load("lib/clock.js").then((c) => {
-			const at = Date.parse("2030-01-01T00:00:00Z"), now = performance.now();
-			for (let i = 0; i < 8; i++) c.observe(new Date(at).toISOString(), now - 2, now);
-			%s;
-			return Math.abs(c.now() - (performance.now() - now) - at - 3600_000);
-		})`, observe))
-		require.LessOrEqual(t, off, 1000.0, name)
-	}
-}
-
 // truncatedResponse: a response that never ends is treated as lost and repeated.
 func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v := visit(p.URL)
@@ -328,40 +286,6 @@ func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v.goTo("/")
 	v.until(canBuy(sale))
-}
-
-// orderMissing: a queued order has not failed if it is missing for less than 5 seconds, and recovers if it appears
-// after that.
-func orderMissing(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.loginNewUser()
-	v.run(`window.mine = await load("shop/mine.js"); window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() }`)
-	require.True(t, evaluate[bool](v.tab, `(async () => {
-		const since = performance.now();
-		mine.put(order);
-		await mine.fetchOne("99");
-		return mine.order("99").status === "queued" || performance.now() - since >= 5000;
-	})()`))
-	v.until(`mine.order("99").status === "failed"`)
-	v.run(`mine.put({ ...order, status: "pending_payment" })`)
-	require.Equal(t, "pending_payment", evaluate[string](v.tab, `mine.order("99").status`))
-}
-
-// lateRefusal: the refusal of a renewal does not end a session that began after it.
-func lateRefusal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.loginNewUser()
-	phone := rig.NewPhone()
-	v.run(`const { session } = await load("lib/session.js");
-		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
-		const { demo: code, login_id } = await session.sendCode(%q);
-		const renewal = session.renew().catch(() => {});
-		while (!window.go) await new Promise((done) => setTimeout(done, 20));
-		const login = session.login(%q, code, login_id);
-		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
-		go();
-		await Promise.all([renewal, login])`, phone, phone)
-	v.reads("#account", phone[len(phone)-4:])
 }
 
 // purchaseExpires: a purchase is not retried after the device has slept too long.
@@ -437,30 +361,6 @@ func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	}
 }
 
-// failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.
-func failedReadNotRepeated(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.goTo("/")
-	v.run(`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
-		const { one } = await load("shop/sales.js");
-		for (let i = 0; i < 50; i++) { one("77"); await new Promise((done) => setTimeout(done)); }`)
-	require.Less(t, evaluate[int](v.tab, `count("/vouchers/77")`), 5, "the page pauses for seconds, in which a slow machine renders a few times")
-}
-
-// streamsForPendingChanges: event streams are opened for orders with a pending change and for pinned orders only.
-func streamsForPendingChanges(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.loginNewUser()
-	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
-		window.answer = (a, o) => a.endsWith("/events") && never(o);
-		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
-		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`)
-	v.until(`count("/orders/62/events") > 0`)
-	require.Zero(t, evaluate[int](v.tab, `count("/orders/61/events")`))
-	v.run(`(await load("shop/mine.js")).pin("61")`)
-	v.until(`count("/orders/61/events") > 0`)
-}
-
 // orderUnreadable: the page of an order shows an error and recovers without a reload.
 func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
@@ -488,10 +388,101 @@ func jitter(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
 	v.goTo("/")
 	v.until(`delays.includes(2100)`) // not every second, although the sale starts soon
-	v.run(`Math.random = () => 1; window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));
-		window.end = new AbortController();
+}
+
+// moduleScenes are statements that use modules of the shop's pages, and an expression that is true in the end. They run one
+// after the other in one tab, as a user whose phone is the constant phone.
+var moduleScenes = []struct{ name, run, then string }{
+	{
+		"performance.now() may stop while a device sleeps; the next answer corrects the clock",
+		`const c = await load("lib/clock.js"), at = Date.parse("2030-01-01T00:00:00Z");
+		window.off = [];
+		for (const observe of [
+			(now) => c.observe(new Date(at + 3600_000).toISOString(), now - 200, now),
+			(now) => c.observeDate(new Date(at + 3600_000).toUTCString(), now - 200, now),
+		]) {
+			const now = performance.now();
+			for (let i = 0; i < 8; i++) c.observe(new Date(at).toISOString(), now - 2, now);
+			observe(now);
+			off.push(Math.abs(c.now() - (performance.now() - now) - at - 3600_000));
+		}
+		c.observe(new Date().toISOString(), performance.now() - 2, performance.now())`,
+		`off.length === 2 && off.every((ms) => ms <= 1000)`,
+	},
+	{
+		"a voucher that cannot be read is not requested again on every render, but after seconds",
+		`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
+		const { one } = await load("shop/sales.js");
+		for (let i = 0; i < 50; i++) { one("77"); await new Promise((done) => setTimeout(done)); }`,
+		`count("/vouchers/77") < 5`,
+	},
+	{
+		"event streams are opened for orders with a pending change",
+		`window.mine = await load("shop/mine.js");
+		const user_id = await me();
+		window.answer = (a, o) => a.endsWith("/events") && never(o);
+		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
+		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`,
+		`count("/orders/62/events") > 0 && count("/orders/61/events") === 0`,
+	},
+	{"and for pinned orders", `mine.pin("61")`, `count("/orders/61/events") > 0`},
+	{
+		"a queued order has not failed if it is missing for less than 5 seconds",
+		`window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() };
+		const since = performance.now();
+		mine.put(order);
+		await mine.fetchOne("99");
+		window.early = mine.order("99").status === "failed" && performance.now() - since < 5000`,
+		`mine.order("99").status === "failed" && !early`,
+	},
+	{"and recovers if it appears after that", `mine.put({ ...order, status: "pending_payment" })`, `mine.order("99").status === "pending_payment"`},
+	{
+		"the refusal of a renewal does not end a session that began after it",
+		`const { session } = await load("lib/session.js");
+		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
+		const { demo: code, login_id } = await session.sendCode(phone);
+		const renewal = session.renew().catch(() => {});
+		while (!window.go) await new Promise((done) => setTimeout(done, 20));
+		const login = session.login(phone, code, login_id);
+		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
+		go();
+		await Promise.all([renewal, login])`,
+		`document.querySelector("#account").innerText.includes(phone.slice(-4))`,
+	},
+	{
+		"a page reopens the stream of an expired token at once where it ended, and shows no event of its own",
+		`window.seen = []; window.resumed = []; window.end = new AbortController();
+		window.answer = (a, o) => {
+			if (!a.endsWith("/x/events")) return;
+			resumed.push(new Headers(o.headers).get("Last-Event-ID"));
+			if (resumed.length > 1) return never(o);
+			return Promise.resolve(new Response("event: order\nid: 5\ndata: {}\n\nevent: reauth\ndata: {}\n\n"));
+		};
+		Math.random = () => 1;
+		delays.length = 0;
 		(await load("lib/session.js")).session.token = async () => "x";
-		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent() {} })`)
-	v.until(`delays.includes(3000)`)
+		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent: (e) => seen.push(e.event) })`,
+		`resumed.length === 2 && resumed[1] === "5" && seen.join() === "order" && !delays.includes(3000)`,
+	},
+	{
+		"a broken stream is opened again after a pause",
+		`end.abort(); window.end = new AbortController();
+		window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));
+		(await load("lib/stream.js")).follow("/x/events", { signal: end.signal, onEvent() {} })`,
+		`delays.includes(3000)`,
+	},
+}
+
+// modules runs the scenes of modules.
+func modules(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	v := visit(p.URL)
+	v.before(fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))
+	v.loginNewUser()
+	for _, scene := range moduleScenes {
+		t.Log(scene.name)
+		v.do(chromedp.Evaluate[chromedp.Void](`window.answer = null`))
+		v.run("%s", scene.run)
+		v.until("%s", scene.then)
+	}
 	v.run(`end.abort()`)
 }
