@@ -208,16 +208,6 @@ var phones atomic.Int64
 // NewPhone returns an unused phone number.
 func NewPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 
-// Sell places n orders of new users.
-func (p *Shop) Sell(t *testing.T, sale string, n int) {
-	t.Helper()
-	for range n {
-		token := p.LoginToken(t, NewPhone())
-		_, err := p.Place(t.Context(), token, sale)
-		require.NoError(t, err)
-	}
-}
-
 // Follow opens the event stream of an order and returns its events. The channel is closed at the end of the stream.
 func (p *Server) Follow(t *testing.T, token, order string) <-chan rush.Order {
 	t.Helper()
