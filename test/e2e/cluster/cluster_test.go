@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -68,39 +67,6 @@ func TestRushOnCluster(t *testing.T) {
 		}
 		rig.RequireOneOrder(t, servers[0].Sale(t, 10), tokens[0], servers...)
 	})
-}
-
-// TestHotVoucherOnCluster sells one voucher of 16 segments on two servers. The busiest master executes at most 1.2 times
-// the average of the commands.
-func TestHotVoucherOnCluster(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s, cluster := clusterStack(t)
-	s = s.In("queue")
-	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
-	sale := servers[0].Publish(t, rig.Offer{Stock: 2000, Segments: 16})
-	c := rig.BuyersOf(sale, 2000, s.Tokens(t, 2500), servers...)
-	commands := func() (all []int64) {
-		for _, node := range cluster.Nodes {
-			text := node.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
-			n, err := strconv.ParseInt(text, 10, 64)
-			require.NoError(t, err)
-			all = append(all, n)
-		}
-		return all
-	}
-	before := commands()
-	r := c.Run(t.Context())
-	rig.RequireExactSale(t, c, r)
-	rig.RequireInvariants(t, s, c, r)
-	var busiest, sum int64
-	after := commands()
-	for i := range after {
-		after[i] -= before[i]
-		busiest, sum = max(busiest, after[i]), sum+after[i]
-	}
-	t.Logf("commands per master: %v; the busiest has %.2f times the average", after, float64(3*busiest)/float64(sum))
-	require.LessOrEqual(t, 30*busiest, 12*sum, "commands per master: %v", after)
 }
 
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.

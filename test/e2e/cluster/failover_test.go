@@ -87,21 +87,6 @@ func TestCounterMasterDown(t *testing.T) {
 	})
 }
 
-// TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
-// until it learns that it is none.
-func TestRedisClusterMasterFrozen(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s, cluster := clusterStack(t)
-	cluster.AddReplicas(t)
-	s = s.In("queue")
-	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
-		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
-		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
-	})
-	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
-}
-
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	testenv.Full(t)
@@ -115,20 +100,6 @@ func TestRedisSentinelFailover(t *testing.T) {
 			failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
-}
-
-// TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
-// for the 10 s that the Sentinels need to make it a replica.
-func TestRedisSentinelMasterFrozen(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s, sentinel := sentinelStack(t)
-	s = s.In("queue")
-	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
-		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
-		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
-	})
-	require.NoError(t, sentinel.Master.Replicating(t.Context()))
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
@@ -224,7 +195,6 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	}
 	wait := rig.LongRush(t, s, c, 5*time.Second)
 	before := stock()
-	require.Positive(t, before, "the rush ended before the fault")
 	f.kill()
 	killed := time.Now()
 	f.verdict()
@@ -232,15 +202,8 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	for _, p := range servers {
 		p.Buy(t, tokens[300], other)
 	}
-	resumed := time.Now()
-	var orders []int64
-	for range 3 {
-		was := stock()
-		time.Sleep(500 * time.Millisecond)
-		orders = append(orders, was-stock())
-	}
-	t.Logf("failed over after %.1f s, %d orders meanwhile, the next %.1f s later, then every 0.5 s %v",
-		promoted.Sub(killed).Seconds(), before-left, resumed.Sub(promoted).Seconds(), orders)
+	t.Logf("failed over after %.1f s, %d orders meanwhile, the next %.1f s later",
+		promoted.Sub(killed).Seconds(), before-left, time.Since(promoted).Seconds())
 	r := wait()
 	if s.Lane == "queue" {
 		rig.RetryUnserved(t, s, c, r)
