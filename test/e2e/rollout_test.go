@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -163,8 +164,9 @@ func (o *orderers) place(user int) error {
 	}
 }
 
-// TestRollingRestarts restarts three servers one after the other while orders arrive in two ways: over keep-alive
-// and over fresh connections, through a proxy that follows /readyz. No request breaks.
+// TestRollingRestarts restarts three servers one after the other while orders arrive in three ways, through a proxy that follows
+// /readyz: over keep-alive and over fresh connections, and over one connection of HTTP/2, which has no Connection: close and so
+// lasts. No request breaks, every stream of a draining server ends in order, and the next one continues it.
 func TestRollingRestarts(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -188,7 +190,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 		urls[i] = servers[i].URL
 	}
 	sale := servers[0].Sale(t, 10_000)
-	tokens := s.Tokens(t, 1000) // fewer than requests, so that all are used
+	tokens := s.Tokens(t, 1501) // fewer than requests, so that all are used
 	proxy, front := newReadinessProxy(t, urls)
 	rig.Eventually(t, "the proxy has found all servers", func() bool {
 		return proxy.ready[0].Load() && proxy.ready[1].Load() && proxy.ready[2].Load()
@@ -198,14 +200,23 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	}
 	fresh := &orderers{
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, base: front, sale: sale,
-		tokens: tokens[500:],
+		tokens: tokens[500:1000],
 	}
 	t.Cleanup(kept.client.CloseIdleConnections)
+	http2, connections := http2Client(t, proxy)
+	shared := &orderers{client: http2.client, base: http2.url, sale: sale, tokens: tokens[1000:1500]}
+	buyer := tokens[1500]
+	order := servers[0].Buy(t, buyer, sale).ID
+	stream := &orderStream{client: http2.client, url: http2.url + "/api/v1/orders/" + order + "/events", token: buyer}
+
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var running sync.WaitGroup
-	for _, o := range []*orderers{kept, fresh} {
+	require.NoError(t, shared.place(0)) // opens the connection
+	for _, o := range []*orderers{kept, fresh, shared} {
 		running.Go(func() { o.run(ctx, 8) })
 	}
+	running.Go(func() { stream.follow(ctx) })
 	for i := range restarts {
 		p := servers[i%len(servers)]
 		require.Zero(t, p.Stop(t))
@@ -215,17 +226,96 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 		rig.Eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
 	}
 	rig.Eventually(t, "enough requests", func() bool {
-		return min(kept.requests.Load(), fresh.requests.Load()) >= int64(restarts*minRequests)
+		return min(kept.requests.Load(), fresh.requests.Load(), shared.requests.Load()) >= int64(restarts*minRequests)
 	})
+	servers[0].MustCancel(t, buyer, order)
+	rig.Eventually(t, "the stream has the last state", stream.cancelled.Load)
 	stop()
 	running.Wait()
-	t.Logf("%d restarts, %d requests over kept connections, %d over fresh ones", restarts, kept.requests.Load(), fresh.requests.Load())
+	t.Logf("%d restarts, %d requests over kept connections, %d over fresh ones, %d over HTTP/2",
+		restarts, kept.requests.Load(), fresh.requests.Load(), shared.requests.Load())
 	require.Empty(t, kept.failures, "over kept connections")
 	require.Zero(t, proxy.broken.Load())
 	require.Empty(t, fresh.failures, "over fresh connections")
+	require.Empty(t, shared.failures, "over HTTP/2")
+	require.EqualValues(t, 1, connections.Load())
+	require.Empty(t, stream.failure.Load())
+	require.Greater(t, stream.opened.Load(), int64(1), "the stream was continued at another server")
 	rig.RequireSettled(t, s)
 	s.Verify(t)
 	require.EqualValues(t, len(tokens), s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id = "+sale))
+}
+
+// endpoint is a URL with the client for it.
+type endpoint struct {
+	client *http.Client
+	url    string
+}
+
+// http2Client starts a server of TLS and HTTP/2 in front of a proxy, and returns a client that accepts nothing else, and the number
+// of its connections.
+func http2Client(t *testing.T, proxy http.Handler) (e endpoint, connections *atomic.Int64) {
+	t.Helper()
+	front := httptest.NewUnstartedServer(proxy)
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	t.Cleanup(front.Close)
+
+	connections = &atomic.Int64{}
+	trace := &httptrace.ClientTrace{TLSHandshakeStart: func() { connections.Add(1) }}
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		res, err := front.Client().Transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+		if err == nil && res.ProtoMajor != 2 {
+			_ = res.Body.Close()
+			err = errors.New("not HTTP/2: " + res.Proto)
+		}
+		return res, err
+	})
+	return endpoint{&http.Client{Transport: transport}, front.URL}, connections
+}
+
+// orderStream follows the states of an order.
+type orderStream struct {
+	client     *http.Client
+	url, token string
+	opened     atomic.Int64
+	cancelled  atomic.Bool
+	failure    atomic.Value // the first text of an error
+}
+
+// follow opens the stream again whenever it ends, until the order is cancelled or ctx ends.
+func (s *orderStream) follow(ctx context.Context) {
+	s.failure.Store("")
+	for ctx.Err() == nil && !s.cancelled.Load() {
+		if err := s.open(ctx); err != nil && ctx.Err() == nil {
+			s.failure.CompareAndSwap("", err.Error())
+		}
+	}
+}
+
+func (s *orderStream) open(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	res, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return errors.New(res.Status)
+	}
+	s.opened.Add(1)
+
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), `"status":"cancelled"`) {
+			s.cancelled.Store(true)
+		}
+	}
+	return lines.Err()
 }
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
