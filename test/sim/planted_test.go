@@ -27,182 +27,182 @@ var plantedFaults = map[string]plantedFault{
 	"a transition is missing in the audit log": afterMove("redeem", func(w *world, o domain.Order) {
 		w.sql("DELETE FROM audit_log WHERE order_id = ? AND action = 'redeem'", o.ID)
 	}),
-	"a paid order can be cancelled": inStore(func(w *world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
+	"a paid order can be cancelled": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			if m.Move.Name == "cancel" {
 				m.Move.From = statusOf(w, m.OrderID)
 			}
 			return s.MoveOrder(ctx, m)
-		}}
+		}
 	}),
-	"an order is redeemed twice": inStore(func(w *world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
+	"an order is redeemed twice": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			if m.Move.Name == "redeem" && statusOf(w, m.OrderID) == domain.OrderRedeemed {
 				return domain.Order{ID: m.OrderID, Status: domain.OrderRedeemed}, nil
 			}
 			return s.MoveOrder(ctx, m)
-		}}
+		}
 	}),
-	"another user can cancel": inStore(func(*world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
+	"another user can cancel": inStore(func(_ *world, s lifeStore, on *serverStore) {
+		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			m.UserID = 0
 			return s.MoveOrder(ctx, m)
-		}}
+		}
 	}),
-	"the closer keeps the units": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
+	"the closer keeps the units": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
 			closed, err := s.CloseExpired(ctx, 500)
 			for _, o := range closed {
 				w.returnUnits(o.VoucherID, -1)
 			}
 			return closed, err
-		}}
+		}
 	}),
-	"the closer closes paid orders": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
+	"the closer closes paid orders": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
 			w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
 			return s.CloseExpired(ctx, 500)
-		}}
+		}
 	}),
-	"the closer closes orders before they are due": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
+	"the closer closes orders before they are due": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
 			w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
 			return s.CloseExpired(ctx, 500)
-		}}
+		}
 	}),
-	"the closer skips an order": inStore(func(*world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) { return s.CloseExpired(ctx, 1) }}
+	"the closer skips an order": inStore(func(_ *world, s lifeStore, on *serverStore) {
+		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) { return s.CloseExpired(ctx, 1) }
 	}),
-	"an order is refunded before its money is returned": inStore(func(w *world) faultyStore {
-		return faultyStore{refund: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
+	"an order is refunded before its money is returned": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.refund = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			o, err := s.BeginRefund(ctx, m)
 			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
 				_, err = s.FinishRefund(ctx, id, m.At)
 			}
 			return o, err
-		}}
+		}
 	}),
-	"a refunded order keeps its unit": inStore(func(w *world) faultyStore {
-		return faultyStore{finish: func(s lifeStore, id int64, at time.Time) (*domain.Order, error) {
+	"a refunded order keeps its unit": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.finish = func(ctx context.Context, id int64, at time.Time) (*domain.Order, error) {
 			o, err := s.FinishRefund(ctx, id, at)
 			if o != nil {
 				w.returnUnits(o.VoucherID, -1)
 			}
 			return o, err
-		}}
+		}
 	}),
-	"a refund is forgotten after its first try": inStore(func(w *world) faultyStore {
-		return faultyStore{due: func(s lifeStore, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
+	"a refund is forgotten after its first try": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.due = func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
 			due, err := s.DueRefunds(ctx, limit, wait)
 			return slices.DeleteFunc(due, func(p domain.Payment) bool { return p.RefundTries > 1 }), err
-		}}
+		}
 	}),
-	"servers do not share refunds": inStore(func(*world) faultyStore {
-		return faultyStore{due: func(s lifeStore, limit int, _ func(int) time.Duration) ([]domain.Payment, error) {
+	"servers do not share refunds": inStore(func(_ *world, s lifeStore, on *serverStore) {
+		on.due = func(ctx context.Context, limit int, _ func(int) time.Duration) ([]domain.Payment, error) {
 			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
-		}}
+		}
 	}),
-	"a late payment is kept": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"a late payment is kept": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
 				w.sql("UPDATE payments SET status = 2 WHERE id = ?", settled.Payment.ID)
 			}
 			return settled, err
-		}}
+		}
 	}),
-	"a repeated notice pays twice": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"a repeated notice pays twice": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !settled.Changed && n.Result == domain.PaymentSucceeded {
 				n.Ref += " again"
 				settled, err = s.SettlePayment(ctx, name, n, at)
 			}
 			return settled, err
-		}}
+		}
 	}),
-	"any amount is accepted": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"any amount is accepted": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
 			return s.SettlePayment(ctx, name, n, at)
-		}}
+		}
 	}),
-	"a payment of another order is accepted": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"a payment of another order is accepted": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
 			return s.SettlePayment(ctx, name, n, at)
-		}}
+		}
 	}),
-	"a late failure notice undoes a payment": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"a late failure notice undoes a payment": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && n.Result == domain.PaymentFailed {
 				w.sql("UPDATE payments SET status = 3 WHERE id = ?", settled.Payment.ID)
 			}
 			return settled, err
-		}}
+		}
 	}),
-	"a repeated reversal frees another unit": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
+	"a repeated reversal frees another unit": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !settled.Changed && n.Result == domain.PaymentRefunded {
 				w.returnUnits(settled.Order.VoucherID, 1)
 			}
 			return settled, err
-		}}
+		}
 	}),
-	"each click begins a payment": inStore(func(w *world) faultyStore {
-		return faultyStore{begin: func(s lifeStore, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
+	"each click begins a payment": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.begin = func(ctx context.Context, _ *domain.Claim, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
 			w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
 			return s.BeginPayment(ctx, nil, userID, p)
-		}}
+		}
 	}),
-	"a stock change is not recorded": inStore(func(w *world) faultyStore {
-		return faultyStore{stock: func(s lifeStore, c domain.StockChange) (domain.Voucher, error) {
+	"a stock change is not recorded": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.stock = func(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 			v, err := s.ChangeStock(ctx, c)
 			w.sql("DELETE FROM stock_changes")
 			return v, err
-		}}
+		}
 	}),
-	"stock is reset instead of changed": inStore(func(w *world) faultyStore {
-		return faultyStore{change: func(
-			s lifeStore, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+	"stock is reset instead of changed": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.change = func(
+			ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 		) (domain.Voucher, error) {
 			v, err := s.ChangeVoucher(ctx, id, by, change)
 			w.sql("UPDATE seckill_vouchers SET stock = initial_stock WHERE voucher_id = ?", id)
 			return v, err
-		}}
+		}
 	}),
-	"a new price changes existing orders": inStore(func(w *world) faultyStore {
-		return faultyStore{change: func(
-			s lifeStore, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+	"a new price changes existing orders": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.change = func(
+			ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 		) (domain.Voucher, error) {
 			v, err := s.ChangeVoucher(ctx, id, by, change)
 			w.sql("UPDATE voucher_orders SET amount = ? WHERE voucher_id = ? AND status = 1", v.PayValue, id)
 			return v, err
-		}}
+		}
 	}),
-	"a server never refreshes a snapshot": inStore(func(*world) faultyStore {
+	"a server never refreshes a snapshot": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		var cached sync.Map // voucher id -> domain.Voucher
-		return faultyStore{read: func(s lifeStore, id int64) (domain.Voucher, error) {
-			if v, ok := cached.Load(id); ok {
-				return v.(domain.Voucher), nil
+		on.read = func(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
+			found, err := s.Vouchers(ctx, ids)
+			for i, v := range found {
+				was, _ := cached.LoadOrStore(v.ID, v)
+				found[i] = was.(domain.Voucher)
 			}
-			v, err := s.Voucher(ctx, id)
-			cached.Store(id, v)
-			return v, err
-		}}
+			return found, err
+		}
 	}),
-	"a user can exceed the limit by one order": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
+	"a user can exceed the limit by one order": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 			for i := range orders {
 				orders[i].Limit++
 			}
 			return s.PlaceOrders(ctx, orders)
-		}}
+		}
 	}),
-	"an order is answered without a commit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
+	"an order is answered without a commit": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil {
@@ -211,10 +211,10 @@ var plantedFaults = map[string]plantedFault{
 				}
 			}
 			return placed
-		}}
+		}
 	}).in("lock"),
-	"an order takes no unit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
+	"an order takes no unit": inStore(func(w *world, s lifeStore, on *serverStore) {
+		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil && !p.Before {
@@ -222,17 +222,23 @@ var plantedFaults = map[string]plantedFault{
 				}
 			}
 			return placed
-		}}
+		}
 	}).in("queue"),
-	"the gate gets more units than the database": inQueue(faultyQueue{add: func(q service.ReservationStore, voucherID, delta int64) error {
-		return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
-	}}),
-	"the gate misses removed units": inQueue(faultyQueue{add: func(q service.ReservationStore, voucherID, delta int64) error {
-		return q.AddStock(ctx, voucherID, max(delta, 0))
-	}}),
-	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.ReservationStore, int64, []domain.Holder) error { return nil }}),
-	"the gate frees the buyer's other order": {lane: "queue", queue: func(w *world, q service.ReservationStore) service.ReservationStore {
-		return faultyQueue{ReservationStore: q, release: func(q service.ReservationStore, voucherID int64, held []domain.Holder) error {
+	"the gate gets more units than the database": inQueue(func(_ *world, q service.ReservationStore, on *serverQueue) {
+		on.add = func(ctx context.Context, voucherID, delta int64) error {
+			return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
+		}
+	}),
+	"the gate misses removed units": inQueue(func(_ *world, q service.ReservationStore, on *serverQueue) {
+		on.add = func(ctx context.Context, voucherID, delta int64) error {
+			return q.AddStock(ctx, voucherID, max(delta, 0))
+		}
+	}),
+	"the gate misses ended orders": inQueue(func(_ *world, _ service.ReservationStore, on *serverQueue) {
+		on.release = func(context.Context, int64, ...domain.Holder) error { return nil }
+	}),
+	"the gate frees the buyer's other order": inQueue(func(w *world, q service.ReservationStore, on *serverQueue) {
+		on.release = func(ctx context.Context, voucherID int64, held ...domain.Holder) error {
 			for i := range held {
 				for _, stream := range w.streams {
 					list := w.rdb.HGet(ctx, gateKey(stream, voucherID, "buyers"), number(held[i].UserID)).Val()
@@ -242,8 +248,8 @@ var plantedFaults = map[string]plantedFault{
 				}
 			}
 			return q.Release(ctx, voucherID, held...)
-		}}
-	}},
+		}
+	}),
 	"a loan leaves its units with the lender": afterLoan("lend", func(w *world, stock string) { w.rdb.Incr(ctx, stock) }),
 	"a loan loses a unit":                     afterLoan("borrow", func(w *world, stock string) { w.rdb.Decr(ctx, stock) }),
 	"a segment forgets what it has lent": afterLoan("lend", func(w *world, stock string) {
@@ -269,13 +275,13 @@ var plantedFaults = map[string]plantedFault{
 			w.rdb.Incr(ctx, keys[0].(string))
 		}
 	}),
-	"an order is committed whatever the generation of its gate": inStore(func(*world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
+	"an order is committed whatever the generation of its gate": inStore(func(_ *world, s lifeStore, on *serverStore) {
+		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 			for i := range orders {
 				orders[i].Generation = nil
 			}
 			return s.PlaceOrders(ctx, orders)
-		}}
+		}
 	}).in("queue"),
 	"the counter of ids begins again in another second": func() plantedFault {
 		var second, n int64

@@ -167,11 +167,7 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
 	})
 	w.bank = &bank{w: w}
-	var store lifeStore = w.real
-	if p.store != nil {
-		store = p.store(w, store)
-	}
-	w.store = serverStore{store, w}
+	w.store = newServerStore(w, w.real)
 	for i := range w.servers {
 		w.servers[i] = &server{name: "server " + strconv.Itoa(i+1)}
 		w.start(i)
@@ -210,13 +206,9 @@ func (w *world) start(i int) {
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 	case "queue":
 		s.lane = lane.NewQueue(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
-		var q service.ReservationStore = w.gate
-		if w.planted.queue != nil {
-			q = w.planted.queue(w, q)
-		}
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 		s.other = service.NewOrders(cfg)
-		cfg.Lane, cfg.Queue = s.lane, serverQueue{q, w}
+		cfg.Lane, cfg.Queue = s.lane, newServerQueue(w, w.gate)
 	}
 	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
@@ -303,16 +295,27 @@ func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Win
 	return errs, err
 }
 
-// serverQueue is the gate as the services of a server call it, with injected faults.
+// serverQueue is the gate as the services of a server call it, with injected faults. A planted fault replaces one of the operations.
 type serverQueue struct {
 	service.ReservationStore
 	w *world
+
+	release func(ctx context.Context, voucherID int64, held ...domain.Holder) error
+	add     func(ctx context.Context, voucherID, delta int64) error
 }
 
-func (q serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
-	return q.w.callGate(func() error { return q.ReservationStore.Release(ctx, voucherID, held...) })
+func newServerQueue(w *world, q service.ReservationStore) *serverQueue {
+	on := &serverQueue{ReservationStore: q, w: w, release: q.Release, add: q.AddStock}
+	if w.planted.queue != nil {
+		w.planted.queue(w, q, on)
+	}
+	return on
 }
 
-func (q serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
-	return q.w.callGate(func() error { return q.ReservationStore.AddStock(ctx, voucherID, delta) })
+func (q *serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
+	return q.w.callGate(func() error { return q.release(ctx, voucherID, held...) })
+}
+
+func (q *serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
+	return q.w.callGate(func() error { return q.add(ctx, voucherID, delta) })
 }
