@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,27 +55,4 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Empty(t, rig.DeadLetters(t, p, admin))
 	s.Verify(t)
-}
-
-// TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.
-func TestDeadLetterCommandErrors(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.EmbeddedStack(t)
-	code, out := s.Run(t, "dead-letters", "list")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "no server runs on the data directory")
-	code, out = s.With("SECKILL_REDIS_ADDRS="+rig.FreeAddr(t)).Run(t, "dead-letters", "list")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "a dependency is unavailable")
-	s.Serve(t)
-	code, out = s.Run(t, "dead-letters", "list")
-	require.Zero(t, code, out)
-	require.Equal(t, 1, strings.Count(out, "\n"), "only the header: %s", out)
-	code, out = s.Run(t, "dead-letters", "list", "--limit", "501")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "between 1 and 500")
-	code, out = s.Run(t, "dead-letters", "discard", "nonsense")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "not found")
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,17 +66,20 @@ func TestHoarders(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 160)
 		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
-		h := &hoarders{servers: []*rig.Server{a, b}, sale: sale, tokens: tokens[:60]}
-		h.enter(t)
+		hoarders := rig.BuyersOf(sale, units, tokens[:60], a, b)
+		users := make([]string, len(hoarders.Tokens))
+		for i, token := range hoarders.Tokens {
+			users[i] = rig.UserOf(t, token)
+		}
 		people, paid := tokens[60:], map[string]string{} // order -> token
 		left := func(p *rig.Server) int {
 			return int(rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), sale) }).Stock)
 		}
 		for timeouts := range 3 {
 			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
-			held := h.press(t)
+			held := len(rig.OrdersIn(hoarders.Run(t.Context())))
 			if timeouts == 0 {
-				rig.Eventually(t, "the accounts hold all units", func() bool { held += h.press(t); return left(a) == 0 && left(b) == 0 })
+				rig.Eventually(t, "the accounts hold all units", func() bool { return left(a) == 0 && left(b) == 0 })
 			}
 			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
 				require.Less(t, tries, 1000, "the people do not get the rest")
@@ -87,7 +89,7 @@ func TestHoarders(t *testing.T) {
 			if s.Lane == "queue" {
 				rig.RequireSettled(t, s)
 			}
-			s.Exec(t, "UPDATE voucher_orders SET expires_at = created_at WHERE status = 1 AND user_id IN ("+h.users(t)+")") // their time-out
+			s.Exec(t, "UPDATE voucher_orders SET expires_at = created_at WHERE status = 1 AND user_id IN ("+strings.Join(users, ",")+")") // their time-out
 		}
 		for order, token := range paid {
 			a.WaitFor(t, token, order, "paid")
@@ -111,48 +113,4 @@ func buyAndPay(t *testing.T, buyers *rush.Buyers, p *rig.Server, paid map[string
 		paid[order] = buyers.Tokens[i]
 	}
 	return without
-}
-
-// hoarders are accounts that take units and do not pay.
-type hoarders struct {
-	servers []*rig.Server
-	sale    string
-	tokens  []string
-	passes  []string // one per account, valid during the whole test
-}
-
-// enter gets the passes.
-func (h *hoarders) enter(t *testing.T) {
-	h.passes = make([]string, len(h.tokens))
-	for i, token := range h.tokens {
-		h.passes[i] = rig.Answered(t, func() (string, error) { return h.servers[i%2].Enter(t.Context(), token, h.sale) })
-	}
-}
-
-// users returns the ids of the accounts, separated by commas.
-func (h *hoarders) users(t *testing.T) string {
-	ids := make([]string, len(h.tokens))
-	for i, token := range h.tokens {
-		ids[i] = rig.UserOf(t, token)
-	}
-	return strings.Join(ids, ",")
-}
-
-// press sends a purchase of every account to each server and returns how many were accepted.
-func (h *hoarders) press(t *testing.T) (accepted int) {
-	errs := make([]error, len(h.servers)*len(h.tokens))
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			account := i / len(h.servers)
-			_, errs[i] = h.servers[i%len(h.servers)].PlaceWithPass(t.Context(), h.tokens[account], h.sale, h.passes[account])
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err == nil {
-			accepted++
-		}
-	}
-	return accepted
 }

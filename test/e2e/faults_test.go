@@ -45,19 +45,6 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	})
 }
 
-// TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
-func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t).OwnDatabase(t)
-	p := s.Serve(t)
-	p.MayRefuse() // after the database is killed
-	sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
-	s.Database.Kill()
-	requireUnavailable(t, p, tokens[0], sale)
-	require.Zero(t, p.Stop(t))
-}
-
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()

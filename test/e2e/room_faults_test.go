@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/domain"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -72,73 +69,6 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	s.VerifyRoom(t, sale)
 	rig.RequireStock(t, right.Client, sale, 0)
 	s.Verify(t)
-}
-
-// TestRoomControl: a pause, a rate and a revocation act on each of three servers, and all show them.
-func TestRoomControl(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
-	admin, tokens := servers[0].Admin(t), s.Tokens(t, 400)
-	sale := servers[0].RoomSale(t, 1000, 20, 60, time.Hour)
-	log := s.RoomLog(t, sale)
-	all := enter(t, sale, tokens, servers...)
-	servers[0].BeginSale(t, sale)
-	ctx, stop := context.WithCancel(t.Context())
-	var polls sync.WaitGroup
-	for _, w := range all { // also after the admission
-		polls.Go(func() {
-			for ctx.Err() == nil {
-				a, _ := w.P.Entry(ctx, http.MethodGet, w.Token, sale, w.Ticket)
-				_ = rig.Sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
-			}
-		})
-	}
-	defer polls.Wait()
-	defer stop()
-	rig.Eventually(t, "buyers are admitted", func() bool { return len(log.Admitted(t)) >= 30 })
-
-	servers[0].ChangeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
-	for i, p := range servers {
-		rig.Eventually(t, fmt.Sprintf("server %d pauses", i), func() bool {
-			admitted := log.Admitted(t)
-			last := slices.IndexFunc(all, func(w *rig.Waiter) bool { return w.P == p && !slices.Contains(admitted, w.Number) })
-			require.NotEqual(t, -1, last, "all are admitted")
-			a, err := p.Entry(t.Context(), http.MethodGet, all[last].Token, sale, all[last].Ticket)
-			return err == nil && a.Paused && a.Message == "one moment"
-		})
-	}
-	paused := log.Admissions(t)
-
-	// TestUsedPassCostsThePlace of package entry shows that nobody is admitted during a pause. A server that comes late admits
-	// what was due in the last two seconds: 40 buyers at the old rate.
-	servers[1].ChangeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 1000})
-	rig.Eventually(t, "all are admitted", func() bool { return len(log.Admitted(t)) == len(tokens) })
-	require.True(t, slices.ContainsFunc(log.Admissions(t)[len(paused):], func(e domain.RoomEvent) bool { return len(e.Numbers) > 40 }), "the new rate")
-
-	passes := make([]string, len(all))
-	rig.Eventually(t, "all have passes", func() bool {
-		concurrently(len(all), func(i int) {
-			a, _ := all[i].P.TryEntry(t.Context(), http.MethodGet, all[i].Token, sale, all[i].Ticket)
-			passes[i] = a.Pass
-		})
-		return !slices.Contains(passes, "")
-	})
-	servers[0].Must(t, rig.Purchase(sale, all[0].Token).Pass(passes[0]))
-	servers[2].ChangeRoom(t, admin, sale, map[string]any{"revoke": true})
-	for i, p := range servers {
-		rig.Eventually(t, fmt.Sprintf("server %d gives new passes", i), func() bool {
-			a, err := p.Entry(t.Context(), http.MethodGet, all[1].Token, sale, all[1].Ticket)
-			return err == nil && a.Pass != "" && a.Pass != passes[1]
-		})
-	}
-	for i, w := range all[1:61] {
-		servers[i%3].Refuses(t, "entry_required", w.Token, sale, passes[1+i])
-	}
-	renewed := servers[0].MustEntry(t, http.MethodGet, all[1].Token, sale, all[1].Ticket)
-	servers[1].Must(t, rig.Purchase(sale, all[1].Token).Pass(renewed.Pass)) // those who were admitted get new passes
-	s.VerifyRoom(t, sale)
 }
 
 // TestRoomSoldOut checks in every lane that there are no more passes than units, that all waiting buyers learn of the end

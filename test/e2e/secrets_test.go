@@ -76,22 +76,6 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	}
 }
 
-// TestWithoutSenderNoCodeIsSent: a server without a receiver of codes starts only if this is accepted, and answers 503.
-func TestWithoutSenderNoCodeIsSent(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	s := rig.EmbeddedStack(t).With("SECKILL_DEMO=false")
-	code, out := s.With("SECKILL_UNSAFE=sandbox,jwt_secret,rate_limit").RunProcess(t, "serve", "--addr", "127.0.0.1:0")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "\n  codes: ")
-	p := s.Serve(t)
-	a := p.Once(t, rig.Post("/auth/code", "", map[string]string{"phone": "13911112222"}))
-	require.Equal(t, http.StatusServiceUnavailable, a.Status)
-	require.Empty(t, a.Header.Get("X-Demo-Code"))
-	p.Logs(t, "SECKILL_CODE_URL is not set")
-	require.NotContains(t, p.Log.String(), "13911112222")
-}
-
 // holder is the owner of a paid order.
 type holder struct {
 	token, refresh, idle string
@@ -180,25 +164,4 @@ func TestChangeOfSecret(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, redeem(t, p, admin, eve.code))
 	require.Equal(t, http.StatusOK, redeem(t, p, admin, cat.code))
 	require.Zero(t, p.Stop(t))
-}
-
-// TestSessionsOfDemoEndWithIt: in demo mode any client logs in as any user, admins included. Redeem codes belong to
-// orders and stay.
-func TestSessionsOfDemoEndWithIt(t *testing.T) {
-	testenv.Full(t)
-	t.Parallel()
-	r := rig.StartCodeReceiver(t)
-	demo := rig.EmbeddedStack(t)
-	p := demo.Serve(t)
-	stranger := p.Admin(t)
-	sale := p.Sale(t, 9)
-	require.Zero(t, p.Stop(t))
-
-	p = demo.CodesTo(r).With("SECKILL_ADMIN_PHONES=" + app.DemoAdmin).Serve(t)
-	require.Equal(t, http.StatusUnauthorized, p.Do(t, rig.Get("/admin/orders", stranger)).Status)
-	owner := newHolder(t, p, r, sale, "13911110001")
-	require.Zero(t, p.Stop(t))
-
-	p = demo.Serve(t)
-	require.Equal(t, http.StatusOK, redeem(t, p, p.Admin(t), owner.code))
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"seckill/internal/domain"
 )
 
 func faultsOf(seed uint64, n int) (faults []Fault) {
@@ -54,23 +52,6 @@ func TestEveryKindOccursInEachRound(t *testing.T) {
 	}
 }
 
-func TestLongestPause(t *testing.T) {
-	t.Parallel()
-	answered := []time.Duration{1, 2, 10, 11, 30}
-	for _, c := range []struct{ begin, end, want time.Duration }{
-		{3, 5, 8},   // within a pause
-		{2, 2, 8},   // at its begin
-		{10, 10, 8}, // at its end
-		{11, 12, 19},
-		{0, 100, 19},
-		{0, 1, 1},
-		{40, 50, 0}, // no further answer
-	} {
-		require.Equal(t, c.want, longestPause(answered, c.begin, c.end), c)
-	}
-	require.Zero(t, longestPause(nil, 0, 1))
-}
-
 func TestReportOfViolations(t *testing.T) {
 	t.Parallel()
 	c := &campaign{cfg: Config{Lane: "batch"}, system: &system{}, ledger: newLedger(0)}
@@ -93,14 +74,4 @@ func TestReportOfViolations(t *testing.T) {
 	var again Report
 	require.NoError(t, json.Unmarshal(data.Bytes(), &again))
 	require.Equal(t, r, &again)
-}
-
-func TestStatusesThatAnOrderMayHave(t *testing.T) {
-	t.Parallel()
-	l := newLedger(1)
-	l.expect(0, domain.OrderPendingPayment)
-	l.expectAlso(0, domain.OrderCancelled)
-	require.Equal(t, []domain.OrderStatus{domain.OrderPendingPayment, domain.OrderCancelled}, l.entry(0).want)
-	l.expect(0, domain.OrderCancelled)
-	require.Equal(t, []domain.OrderStatus{domain.OrderCancelled}, l.entry(0).want)
 }
