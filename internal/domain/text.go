@@ -43,13 +43,13 @@ func unprintable(r rune) bool {
 	return reverses || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-// brailleBlank is a symbol without a dot.
-const brailleBlank = '\u2800'
+// blanks are symbols without ink: a Braille cell without a dot, the place of a picture that was not pasted, a silent note.
+const blanks = "\u2800\uFFFC\U0001D159"
 
 // visible reports whether r shows something by itself: a letter, a number, punctuation or a symbol. A few of these are
 // fillers, which show nothing.
 func visible(r rune) bool {
-	if r == brailleBlank || ignorable(r) {
+	if strings.ContainsRune(blanks, r) || ignorable(r) {
 		return false
 	}
 	// The blocks of pictographs and of ideographs get new characters each year, which this program does not know yet.
@@ -106,7 +106,7 @@ func withoutAccents(text string) string {
 func Typed(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r), isDash(r), ignorable(r), r == brailleBlank:
+		case unicode.IsSpace(r), isDash(r), ignorable(r), strings.ContainsRune(blanks, r):
 			return -1
 		case unicode.IsDigit(r):
 			return '0' + digitValue(r)
@@ -115,10 +115,10 @@ func Typed(text string) string {
 	}, norm.NFKC.String(text))
 }
 
-// isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, or the sound
-// mark of a Japanese keyboard.
+// isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, the sound mark of
+// a Japanese keyboard, or a dot at half height.
 func isDash(r rune) bool {
-	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || r == '\u2500' || r == '\u30FC'
+	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("\u2500\u30FC\u00B7\u30FB", r)
 }
 
 // digitValue returns the value of a decimal digit. The digits of a script are ten characters in a row, from zero to nine.

@@ -7,6 +7,7 @@ import (
 )
 
 // A text that people type shows something to those who read it. An optional text may be empty, but not invisible.
+// Source: XiovV/calich#251, Expensify/App#96468.
 func TestText(t *testing.T) {
 	const required, optional = 1, 0
 	refused := func(text string, least int) bool {
@@ -26,6 +27,8 @@ func TestText(t *testing.T) {
 	for name, text := range map[string]string{
 		"zero-width spaces": "\u200b\u200b", "a joiner": "\u200d", "a byte order mark": "\ufeff", "a soft hyphen": "\u00ad", "blanks": " \t\n", "an ideographic space": "\u3000",
 		"a Hangul filler": "\u3164", "a narrow Hangul filler": "\uffa0", "a Braille blank": "\u2800", "a mark on nothing": "\u0301", "a tag": "\U000e0041", "a variation": "\ufe0f",
+		"an Ogham space": "\u1680", "a Mongolian separator": "\u180e", "an invisible times": "\u2062", "the place of a picture": "\ufffc",
+		"a silent note": "\U0001d159", "a private character": "\ue000", "a line separator": "\u2028",
 	} {
 		assert.True(t, refused(text, required), name)
 		assert.True(t, refused(text, optional), name)
@@ -35,6 +38,7 @@ func TestText(t *testing.T) {
 }
 
 // A search finds what contains its text as people read it, and nothing else.
+// Source: mozilla/addons-server#22767, sudara/alonetone#732.
 func TestFinder(t *testing.T) {
 	for _, c := range []struct {
 		part string

@@ -237,13 +237,14 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads(fieldError("make", "stock"), "whole number")
 	v.reads(fieldError("make", "limit_per_user"), "between 1 and 100")
 	v.reads(fieldError("make", "end_at"), "after the start") // with the others
-	for field, value := range map[string]string{"pay_value": "9.90", "actual_value": "20", "stock": "3", "limit_per_user": "1"} {
+	// As a Chinese keyboard types them, and with what a copy brings along. Source: Automattic/wp-calypso#23042.
+	for field, value := range map[string]string{"pay_value": "９．９０", "actual_value": "\u202a20\u00a0", "stock": "３", "limit_per_user": "1\t"} {
 		v.fill("make", field, value)
 	}
 	v.send("make", "begin_at", local(begin), "end_at", local(end), "currency", "QQQ")
 	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")
-	v.fill("make", "currency", "cny")
+	v.fill("make", "currency", "ｃｎｙ")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button[type=submit]"))`))
 	sale := v.publishDraft()
 	v.reads("h1", t.Name())

@@ -15,6 +15,11 @@ const reject = (key, values) => {
   throw new InvalidInput(t(key, values));
 };
 
+// plain returns what was meant with any keyboard or copy: the plain form of full-width characters and of the minus sign,
+// without spaces and characters that show nothing.
+const plain = (input) =>
+  input.normalize("NFKC").replace(/\u2212/g, "-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu, "");
+
 function whole(input, { min, max }) {
   if (!/^-?\d{1,15}$/.test(input)) reject("form.whole");
   const n = Number(input);
@@ -83,12 +88,12 @@ function day(input) {
 const kinds = {
   text: { read: words, props: { type: "text" } },
   area: { read: words, tag: "textarea", props: { rows: 3 } },
-  whole: { read: whole, props: { type: "text", inputmode: "numeric" } },
-  id: { read: id, props: { type: "text", inputmode: "numeric" } },
-  amount: { read: amount, props: { type: "text", inputmode: "decimal" } },
+  whole: { read: whole, clean: plain, props: { type: "text", inputmode: "numeric" } },
+  id: { read: id, clean: plain, props: { type: "text", inputmode: "numeric" } },
+  amount: { read: amount, clean: plain, props: { type: "text", inputmode: "decimal" } },
   time: { read: time, props: { type: "datetime-local", step: 1 } },
   day: { read: day, props: { type: "date" } },
-  currency: { read: currency, props: { type: "text" } },
+  currency: { read: currency, clean: plain, props: { type: "text" } },
   picture: { read: (input) => input, props: { type: "text" }, control: picture },
   choice: { read: (input) => input, tag: "select", props: {} },
 };
@@ -143,7 +148,7 @@ function field(def) {
     read() {
       if (control?.uploading) reject("picture.wait");
       asRead = input.value;
-      const raw = asRead.trim();
+      const raw = kind.clean?.(asRead) ?? asRead.trim();
       if (raw !== "") return kind.read(raw, def);
       if (def.required) reject("form.required");
       return def.empty;

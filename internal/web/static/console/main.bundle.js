@@ -290,7 +290,8 @@ turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:cho
 2**20))}));const sent=part=>mine===turn&&attr(progress,"value",part<1?part:null);const{id:id2}=await asUser("POST","/adm\
 in/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2;announce(t("picture.uploaded"))}catch(problem){
 if(!problem.code)throw problem;if(mine===turn)showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):
-explain(problem))}finally{if(mine===turn)control.uploading=false;refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};function whole(input,{
+explain(problem))}finally{if(mine===turn)control.uploading=false;refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};var plain=input=>input.
+normalize("NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{
 min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=Number(input);if(n<min2||n>max2)reject("\
 form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
 "form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
@@ -305,41 +306,42 @@ at)});return at.toISOString()}function localTime(at){const d=new Date(at);const 
 getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}
 function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)reject(
 "form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},
-whole:{read:whole,props:{type:"text",inputmode:"numeric"}},id:{read:id,props:{type:"text",inputmode:"numeric"}},amount:{
-read:amount,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,
-props:{type:"date"}},currency:{read:currency,props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},
-choice:{read:input=>input,tag:"select",props:{}}};function field(def){const ids2={input:newID(def.name),note:newID("note"),
-error:newID("error")};const kind=kinds2[def.kind];const options=(def.options??[]).map(([value,label])=>h("option",{value},
-label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,autocomplete:def.autocomplete??"off","aria-describe\
-dby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",...kind.props},...options);input.value=def.value??
-"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"alert"});const showError=sentence=>{text(error,sentence);
-attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.control?.(input,showError);const focusable=control?.
-focusable??input;const note=h("p",{id:ids2.note,class:"note"});const element=h("div",{class:"field","data-field":def.name},
-h("label",{for:ids2.input},def.label),control?.element??input,note,error);const explain2=()=>{text(note,(typeof def.note===
-"function"?def.note(input.value):def.note)||"");show(note,note.textContent)};explain2();let initial=input.value;let asRead=initial;
-return{def,element,input,showError,focus:()=>focusable.focus(),refresh(){control?.refresh();explain2()},changed:()=>input.
-value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=value;const normalized=scratch.
-value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},read(){if(control?.uploading)
-reject("picture.wait");asRead=input.value;const raw=asRead.trim();if(raw!=="")return kind.read(raw,def);if(def.required)
-reject("form.required");return def.empty}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,
-label,kind="primary",check,work,changes:changes4=false,children=[]}){const all2=new Map(fields3.map(def=>[def.name,field(
-def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,"data-do":name},label);const element=h("fo\
-rm",{class:"form","data-form":name,novalidate:true},h("div",{class:"fields"},...[...all2.values()].map(f=>f.element)),...children,
-out.element,h("div",{class:"actions"},send2));function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.
-element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(
-errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};
-const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;
-complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;
-errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
-"submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){
-const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t(
-"form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,out,value:field2=>all2.
-get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
-for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
-values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
-get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
-focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
-user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
+whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,props:{type:"text",inputmode:"\
+numeric"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"dateti\
+me-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},picture:{
+read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
+const ids2={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.
+options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,
+autocomplete:def.autocomplete??"off","aria-describedby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",
+...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"\
+alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.
+control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids2.note,class:"note"});const element=h(
+"div",{class:"field","data-field":def.name},h("label",{for:ids2.input},def.label),control?.element??input,note,error);const explain2=()=>{
+text(note,(typeof def.note==="function"?def.note(input.value):def.note)||"");show(note,note.textContent)};explain2();let initial=input.
+value;let asRead=initial;return{def,element,input,showError,focus:()=>focusable.focus(),refresh(){control?.refresh();explain2()},
+changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=
+value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},
+read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=kind.clean?.(asRead)??asRead.trim();if(raw!==
+"")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;function forget(){
+forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,children=[]}){const all2=new Map(
+fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,"data-do":name},
+label);const element=h("form",{class:"form","data-form":name,novalidate:true},h("div",{class:"fields"},...[...all2.values()].
+map(f=>f.element)),...children,out.element,h("div",{class:"actions"},send2));function showFields(){for(const f of all2.values()){
+if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[
+field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){
+const values={};const complete={};const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.
+read();if(value===void 0)continue;complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof
+InvalidInput))throw err;errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}
+element.addEventListener("submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;try{await work(
+values,api)}catch(problem){const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?
+t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,
+out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,
+f.input.value]),write(entries2){for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;
+showFields()},clear(){for(const f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,
+value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)
+all2.get(field2).markSaved()},showErrors,focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener(
+"change",showFields);const key=`${session.user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);
+return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
 navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{lang:language(),ids:"text",...timeZone&&
 {tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button(
 {name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams(
