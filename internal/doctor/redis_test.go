@@ -211,6 +211,7 @@ func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
 // TestScriptsWithLiteralKeysOnly: the program's scripts name keys by variables, which some services refuse at the first use.
+// Source: go-redis/redis_rate#93, redisson/redisson#4221.
 func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)

@@ -241,6 +241,7 @@ func TestHeadAndMethods(t *testing.T) {
 	admin := e.admin()
 	buyer := e.buyer(1)
 	sale := e.sale(3).ID
+	picture := "/api/v1/images/" + decode[imageView](admin.upload(aPicture(t, 30)).want(http.StatusCreated)).ID
 	order := decode[orderView](buyer.post("/api/v1/vouchers/"+sale+"/orders", nil).want(http.StatusCreated)).ID
 
 	send := func(method, path string, c client) answer {

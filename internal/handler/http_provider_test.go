@@ -143,6 +143,7 @@ func TestLostNoticeIsInquired(t *testing.T) {
 
 // TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is
 // closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
+// Source: con2/kompassi#1016, coreshop/CoreShop#2529.
 func TestOrderIsNotClosedOverPayment(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *env) {
 		e.store.QueryBeforeClosing(payment.HTTPName)

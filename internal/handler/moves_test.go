@@ -216,6 +216,7 @@ var noticed = map[string]map[string]effect{
 // TestEveryNotice sends every notice, of the order's payment and of one that was not begun here, for an order in every
 // status. Money is never refused: it pays an order that is pending payment, with a payment that was begun here; otherwise
 // it is returned and nothing else changes. Money that went back at the provider refunds a paid order.
+// Source: Sylius/StripePlugin#101, HiEventsDev/Hi.Events#1156, pretix/pretix#343.
 func TestEveryNotice(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {

@@ -227,6 +227,7 @@ func TestReversedOrderIsNotRedeemed(t *testing.T) {
 
 // TestReturnOutside: a refund that the provider can never make ends when an admin records that the money was returned in
 // another way. Until then it is an alert with the provider's answer.
+// Source: bcgov/entity#6341, vendure-ecommerce/vendure#3152.
 func TestReturnOutside(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *env) {
 		v, buyer, admin := e.sale(1), e.buyer(1), e.admin()
@@ -313,6 +314,7 @@ func asJSON(t *testing.T, v any) string {
 
 // TestUndoRedeem: a redemption by mistake can be taken back for an hour, by the cashier with the code. The code is valid again,
 // unless the money has gone back.
+// Source: alfio-event/alf.io#195, pretix/pretix#5303.
 func TestUndoRedeem(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *env) {
 		e.store.RecordEvents()

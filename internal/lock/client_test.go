@@ -171,6 +171,7 @@ func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first 
 
 // TestOpenSlot: while the slot of a lock is moved to another node, Redis refuses scripts some of whose keys do not exist. The
 // holder repeats its renewal and keeps the lock; an acquire fails with Redis's reason, and leaves nothing behind.
+// Source: redisson/redisson#612, redis/redis#2710.
 func TestOpenSlot(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)

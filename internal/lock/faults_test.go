@@ -294,6 +294,7 @@ func TestCloseWhileServerHangs(t *testing.T) {
 
 // Where Redis refuses commands that may grow, holds are renewed and everything can be released; only new acquires are
 // refused, by the name of the reason.
+// Source: redis/redis#8623, redisson/redisson#866.
 func TestRedisAtItsMemoryLimit(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--maxmemory-policy", "noeviction")
@@ -351,6 +352,7 @@ func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
 
 // A Redis user without access to channels, the default since Redis 7, can use every lock. Releases are executed
 // completely, and waiters acquire when they recheck.
+// Source: redis/redis-py#2707, redisson/redisson#5439.
 func TestUserWithoutChannels(t *testing.T) {
 	each(t, waitKinds, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
 		ctx := soon(t)

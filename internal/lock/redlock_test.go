@@ -99,6 +99,7 @@ func TestThreeNodesTwoDead(t *testing.T) {
 
 // A node without the key is outvoted and gets it at the next renewal, whether it lost its data or another holder had it
 // at first; the key of another holder stays. The release removes all of them.
+// Source: go-redsync/redsync#186, go-redsync/redsync#147.
 func TestBareQuorumIsCompleted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -140,6 +140,7 @@ func cmykJPEG(marker bool, values ...byte) []byte {
 
 // TestProfilesAreConverted: the colours of a picture in another space look the same in sRGB. The values in sRGB follow from
 // the published primaries of Display P3.
+// Source: photoprism/photoprism#1522, getkirby/kirby#2537.
 func TestProfilesAreConverted(t *testing.T) {
 	t.Parallel()
 	icc := displayP3()
@@ -200,6 +201,7 @@ func deep(c color.Color) image.Image {
 }
 
 // TestCMYK: files of print shops are converted, by their profile if they have one, or refused by the name of the fault.
+// Source: oven-sh/bun#40288, disintegration/imaging#6.
 func TestCMYK(t *testing.T) {
 	t.Parallel()
 	// Adobe's files have the inverse of each channel: this is 20 % cyan, 80 % magenta, 90 % yellow, and no black.

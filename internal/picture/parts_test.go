@@ -108,6 +108,7 @@ func requireColor(t *testing.T, want color.NRGBA, img image.Image, x, y int, msg
 }
 
 // TestUprightInEveryFormat stores a picture on its side, with EXIF metadata that say so.
+// Source: WordPress/performance#146, SixLabors/ImageSharp.Web#375.
 func TestUprightInEveryFormat(t *testing.T) {
 	t.Parallel()
 	const tiff = "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
@@ -256,6 +257,7 @@ func TestMemoryOfDecoders(t *testing.T) {
 
 // TestLargestPictures: what a phone takes is accepted, and what needs too much memory is refused before it is decoded, with
 // its size and the limit.
+// Source: slopus/happy#1749, odoo/odoo#103603, jocosocial/swiftarr#538.
 func TestLargestPictures(t *testing.T) {
 	t.Parallel()
 	const wide, high = 8064, 6048 // the 48 megapixels of a phone

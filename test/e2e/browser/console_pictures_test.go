@@ -109,6 +109,7 @@ func sideways(t *testing.T) map[string][]byte {
 
 // TestConsolePictures uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
 // otherwise.
+// Source: nextcloud/helm#485, go-skynet/helm-charts#47, nginx/kubernetes-ingress#21.
 func TestConsolePictures(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()

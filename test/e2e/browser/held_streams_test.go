@@ -63,6 +63,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 }
 
 // TestHeldStreams: behind a proxy that holds event streams back, the pages poll.
+// Source: windmill-labs/windmill#10716, concourse/concourse#1859, SignalR/SignalR#3638.
 func TestHeldStreams(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
