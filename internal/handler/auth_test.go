@@ -127,8 +127,66 @@ func TestLogoutEverywhere(t *testing.T) {
 	one.login(phone).get("/api/v1/me").want(http.StatusOK)
 }
 
-// Without a login id, the newest code of the address counts, for two minutes.
-func TestNewestCodeCounts(t *testing.T) {
+func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db option) {
+		for wrong, want := range map[int]int{4: http.StatusOK, 5: http.StatusUnauthorized, 6: http.StatusUnauthorized} {
+			t.Run(strconv.Itoa(wrong), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db) // guesses are counted even without limits
+				e.sendCode(phone).want(http.StatusOK)
+				code := e.outbox.code(phone)
+				for range wrong {
+					e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
+				}
+				e.tryCode(phone, code).want(want)
+				e.clock.advance(time.Millisecond)
+				e.sendCode(phone).want(http.StatusOK)
+				e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK) // a new code allows new guesses
+			})
+		}
+	})
+}
+
+// A code logs in as people type and paste it; domain.Typed decides which forms there are. Source: alphagov/signon#2230,
+// mysociety/fixmystreet#3581, Automattic/wp-calypso#23042.
+func TestTypedLoginCode(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6", "６", "7", "７", "8", "８", "9", "９")
+	for name, typed := range map[string]func(code string) string{
+		"in two groups": func(code string) string { return code[:3] + " " + code[3:] },
+		"with a dash":   func(code string) string { return code[:3] + "–" + code[3:] },
+		"with marks":    func(code string) string { return "\u202a" + code + "\u202c\n" },
+		"full-width":    wide.Replace,
+	} {
+		e.clock.advance(time.Minute)
+		e.sendCode(phone).want(http.StatusOK)
+		e.tryCode(phone, typed(e.outbox.code(phone))).want(http.StatusOK)
+
+		p := e.page()
+		p.post("/user/code?phone="+phone, nil).none()
+		require.NotEmpty(t, p.post("/user/login", map[string]string{"phone": phone, "code": typed(e.outbox.code(phone))}).text(), name)
+	}
+}
+
+func TestLoginCodeExpires(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]int{
+		2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
+	} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.sendCode(phone).want(http.StatusOK)
+			e.clock.advance(after)
+			e.tryCode(phone, e.outbox.code(phone)).want(want)
+		})
+	}
+}
+
+// Without a login id, the newest code of the address counts.
+func TestNewCodeReplacesTheOld(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.sendCode(phone).want(http.StatusOK)
