@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/redisconn"
 	"seckill/internal/rush"
@@ -93,6 +94,52 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 		rig.RequireSoldOut(t, s, c, r)
 		rig.RequireInvariants(t, s, c, r)
 	})
+}
+
+// TestOpenSlotDuringSale: while the slot of a sale's keys is moved to another node, purchases in lane queue are answered 503,
+// and afterwards every unit is sold once. Source: redisson/redisson#612, redis/redis#2710.
+func TestOpenSlotDuringSale(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	s = s.In("queue")
+	p := s.Serve(t)
+	p.MayRefuse() // while the slot is open
+	sale, tokens := p.Sale(t, 20), s.Tokens(t, 30)
+	for _, token := range tokens[:5] {
+		_, err := p.Place(t.Context(), token, sale)
+		require.NoError(t, err)
+	}
+
+	number, err := strconv.Atoi(sale)
+	require.NoError(t, err)
+	rdb := cluster.Client(t)
+	key := admission.Shard(number % int(admission.Shards)).Queued()
+	slot := rdb.ClusterKeySlot(t.Context(), key).Val()
+	master, err := rdb.MasterForKey(t.Context(), key)
+	require.NoError(t, err)
+	from := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == master.Options().Addr })
+	source, target := cluster.Nodes[from].Client(t), cluster.Nodes[(from+1)%len(cluster.Nodes)].Client(t)
+	set := func(node *redis.Client, state ...any) {
+		t.Helper()
+		require.NoError(t, node.Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, state...)...).Err())
+	}
+	set(target, "IMPORTING", source.Do(t.Context(), "CLUSTER", "MYID").Val())
+	set(source, "MIGRATING", target.Do(t.Context(), "CLUSTER", "MYID").Val())
+	for _, token := range tokens[5:10] {
+		_, err := p.Place(t.Context(), token, sale)
+		var problem *rush.Problem
+		require.ErrorAs(t, err, &problem)
+		require.Equal(t, "unavailable", problem.Code)
+		require.Positive(t, problem.RetryAfter)
+	}
+	set(target, "STABLE")
+	set(source, "STABLE")
+
+	c := rig.BuyersOf(sale, 20, tokens, p)
+	r := c.Run(t.Context())
+	rig.RequireSoldOut(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
 }
 
 // TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
