@@ -252,6 +252,7 @@ func TestHeadAndMethods(t *testing.T) {
 	for _, path := range []string{
 		"/healthz", "/readyz", "/api/v1/openapi.json", "/api/v1/vouchers", "/api/v1/vouchers/" + sale, "/api/v1/vouchers/999",
 		"/api/v1/me", "/api/v1/me/export", "/api/v1/admin/orders", "/api/v1/admin/orders.csv", "/api/v1/admin/audit.csv",
+		"/api/v1/admin/payments.csv", picture, "/api/v1/images/" + noImage, "/problems",
 		"/api/v1/orders/1/events", "/api/v1/nothing", "/shop-type/list", "/api/voucher/list/1",
 	} {
 		get, head := send(http.MethodGet, path, admin), send(http.MethodHead, path, admin)

@@ -395,7 +395,8 @@ func TestScriptThatBreaksOff(t *testing.T) {
 }
 
 // A waiter that died does not block a queue, and those behind it retry at the moment when it counts as dead, not later.
-// That holds although the server's clock was set back by an hour since it came.
+// That holds although the server's clock was set back by an hour since it came. Source: redisson/redisson#1104,
+// redisson/redisson#2099.
 func TestDeadWaiterIsSkipped(t *testing.T) {
 	for name, back := range map[string]time.Duration{"steady clock": 0, "clock set back": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
