@@ -187,7 +187,6 @@ func (r *Revocations) task(name string, every time.Duration, run func(context.Co
 	}
 }
 
-// withTimeout returns a context for one background transaction.
 func withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 2*time.Second)
 }

@@ -98,7 +98,6 @@ func (d discardDeadLetterCmd) Run(e *app.Env) error {
 	})
 }
 
-// explain adds to an error what it means for the operator.
 func explain(err error) error {
 	var duplicate *domain.DuplicateOrderError
 	switch {

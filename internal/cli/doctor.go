@@ -325,7 +325,6 @@ func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error
 	return lag.Unsettled, lag.Dead, err
 }
 
-// knownMigrations returns the versions of the migrations for a dialect.
 func knownMigrations(dialect string) []int64 {
 	files, err := fs.Glob(migrations.FS, dialect+"/*.sql")
 	if err != nil {

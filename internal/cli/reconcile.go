@@ -191,7 +191,6 @@ func state(f reconcile.Finding) string {
 	return "manual"
 }
 
-// orderList lists the first tableOrders of count orders.
 func orderList(orders []domain.Holder, count int64) string {
 	if len(orders) == 0 {
 		return ""

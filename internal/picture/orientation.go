@@ -47,7 +47,6 @@ func tiffTag(tiff []byte, tag uint16) int {
 	return 1
 }
 
-// upright turns a picture with an EXIF orientation.
 func upright(img *image.RGBA, orientation int) *image.RGBA {
 	if orientation <= 1 {
 		return img

@@ -41,7 +41,6 @@ const (
 	maxSize    = 300_000   // bytes of the result
 )
 
-// format is a file format that can be uploaded.
 type format struct {
 	// The first bytes; a ? matches any byte.
 	magic   string

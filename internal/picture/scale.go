@@ -86,7 +86,6 @@ func averaged(ctx context.Context, img image.Image, canvas image.Point, most int
 	return out, nil
 }
 
-// add adds the pixels of a row to the sums of their blocks.
 func add(sums []uint64, row []byte, block int) {
 	for len(row) > 0 {
 		n := min(4*block, len(row))

@@ -31,7 +31,6 @@ const (
 	KindRefunding   Kind = "refund_unfinished"
 )
 
-// invariant reports whether the kind is a violated invariant.
 func (k Kind) invariant() bool { return slices.Contains([]Kind{KindI1, KindI2, KindI3, KindI5}, k) }
 
 // Kinds returns all kinds.

@@ -135,7 +135,6 @@ func (s *snapshot) queuedOrders() []domain.Holder {
 	return queued
 }
 
-// compareCounters computes the drift of the gate's counters.
 func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []domain.Holder) error {
 	after, err := r.cfg.Gate.Level(ctx, s.facts.VoucherID)
 	if err != nil && !errors.Is(err, domain.ErrGateCold) && !errors.Is(err, domain.ErrGateBroken) {
@@ -167,7 +166,6 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []
 	return nil
 }
 
-// compareBuyers compares the orders in the gate with the active and queued ones.
 func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []domain.Holder) error {
 	if s.gate.TooMany || s.facts.TooMany {
 		return nil

@@ -32,7 +32,6 @@ func (b *batch) checkPasses(tx *gorm.DB) error {
 	return nil
 }
 
-// withPass returns the rows with a pass of a waiting room.
 func withPass(rows []*pendingInsert) []*pendingInsert {
 	var with []*pendingInsert
 	for _, p := range rows {

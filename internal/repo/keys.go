@@ -139,7 +139,6 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, s
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
 
-// usersAtKeyLimit returns the users of the claims that have domain.MaxKeys keys.
 func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) ([]int64, error) {
 	var users []int64
 	for _, c := range claims {
@@ -201,7 +200,6 @@ func (s *Store) insertKeys(ctx context.Context, claims []*domain.Claim) (int64, 
 	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.SkipExisting, args)
 }
 
-// execStatement runs one statement outside a transaction and returns the number of changed rows.
 func (s *Store) execStatement(ctx context.Context, query string, args []any) (int64, error) {
 	res, err := s.db.Writer(ctx).Statement.ConnPool.ExecContext(ctx, query, args...)
 	if err != nil {

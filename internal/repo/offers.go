@@ -136,7 +136,6 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	return nil
 }
 
-// readOffers reads and remembers offers.
 func (s *Store) readOffers(db *gorm.DB, ids [][]byte) (map[domain.OfferID]*domain.Offer, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -70,7 +70,6 @@ func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) 
 	}
 }
 
-// keysElsewhere returns those keys of the rows that belong to another request.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	purchases := make([]domain.KeyedPurchase, len(of))
 	for i, p := range of {

@@ -100,7 +100,6 @@ func (r *orderRow) asPlaced() domain.Order {
 	return o
 }
 
-// activeOrders selects the user's active orders of the voucher.
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
 }

@@ -727,7 +727,6 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 	return settled, nil
 }
 
-// settledPayment returns the present state of a payment and of its order.
 func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, error) {
 	var p paymentRow
 	if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {

@@ -138,7 +138,6 @@ type userOrders []orderRow
 
 type knownOrders map[int64]userOrders
 
-// read adds the orders that a query returns.
 func (known knownOrders) read(tx *gorm.DB, q *sqldb.Statement) error {
 	rows, err := sqldb.QueryRows[orderRow](tx, q)
 	for i := range rows {
@@ -275,7 +274,6 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known k
 	return known.read(tx, q)
 }
 
-// exclude excludes the ids of the rows from the result of a query.
 func exclude(q *sqldb.Statement, rows []*pendingInsert) {
 	if len(rows) == 0 {
 		return

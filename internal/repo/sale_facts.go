@@ -86,7 +86,6 @@ func addNamed(n *domain.Named, hs ...domain.Holder) {
 	n.Orders = append(n.Orders, hs[:min(len(hs), domain.MaxNamed-len(n.Orders))]...)
 }
 
-// storedIDs returns those ids that belong to orders of the voucher.
 func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) ([]int64, error) {
 	var found []int64
 	for some := range slices.Chunk(ids, idsPerQuery) {

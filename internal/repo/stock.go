@@ -24,7 +24,6 @@ type saleGroup struct {
 	rows []*pendingInsert
 }
 
-// compare orders groups by voucher and generation.
 func (s saleGroup) compare(other saleGroup) int {
 	return cmp.Or(cmp.Compare(s.voucherID, other.voucherID), cmp.Compare(s.generation, other.generation))
 }

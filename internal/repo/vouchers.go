@@ -360,7 +360,6 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	return vouchers, s.db.Translate(err)
 }
 
-// selected returns the query of a list.
 func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
 	q := tx.Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").

@@ -177,7 +177,6 @@ func (c *catalogSnapshot) forget() {
 	}
 }
 
-// markSoldOut sets the stock of a voucher in the catalog to zero.
 func (c *catalogSnapshot) markSoldOut(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -299,7 +299,6 @@ func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, er
 	return s.cfg.Now(), nil
 }
 
-// place answers a purchase through the lane.
 func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	p.Amount = v.PayValue
 	p.Currency = v.Currency

@@ -305,7 +305,6 @@ func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
 	return provider.Refund(ctx, p)
 }
 
-// refund requests one refund from its provider and stores the result.
 func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 	failed := s.requestRefund(ctx, p)
 	ctx, cancel := context.WithTimeout(ctx, resultTimeout)

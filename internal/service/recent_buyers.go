@@ -19,7 +19,6 @@ type recentBuyers struct {
 	since time.Time
 }
 
-// saleUser identifies a user in a sale.
 type saleUser struct{ user, voucher int64 }
 
 func newRecentBuyers() *recentBuyers { return &recentBuyers{current: map[saleUser]struct{}{}} }

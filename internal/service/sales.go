@@ -63,7 +63,6 @@ type Sales struct {
 	staleLookups *rate.Limiter
 }
 
-// saleRead is the result of reading one voucher from the database.
 type saleRead struct {
 	voucher domain.Voucher
 	err     error

@@ -22,7 +22,6 @@ type UnitReleaser struct {
 	Moved func(orderID int64)
 }
 
-// moved publishes that the orders have a new status.
 func (r UnitReleaser) moved(orderIDs ...int64) {
 	if r.Moved == nil {
 		return
