@@ -74,7 +74,6 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	}
 
 	e.server.RequireAuth(info.Password)
-
 	if err := e.server.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, RedisInfo{}, errors.Join(fmt.Errorf("start the embedded Redis: %w", err), lock.Unlock())
 	}

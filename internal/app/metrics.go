@@ -107,7 +107,6 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Help:        "Always 1; the labels describe the build.",
 		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
 	})
-
 	build.Set(1)
 
 	m.registry.MustRegister(

@@ -68,7 +68,6 @@ func (c Config) RedisOptions(addrs ...string) (*redis.UniversalOptions, error) {
 	}
 
 	opts.DB = first.DB
-
 	if first.TLSConfig != nil {
 		roots, err := redisconn.Roots(c.RedisCA)
 		if err != nil {

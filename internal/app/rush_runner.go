@@ -120,7 +120,6 @@ func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (contex
 	}
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-
 	r.last = domain.Rush{
 		State:  domain.RushRunning,
 		Buyers: buyers,
@@ -215,7 +214,6 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	}
 
 	report := simulated.Run(ctx)
-
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

@@ -100,7 +100,6 @@ func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (int, error
 		}
 
 		after = last
-
 		if err := loop.Sleep(ctx, retentionPause); err != nil {
 			return erased, err
 		}

@@ -104,7 +104,6 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 		CreatedAt: now,
 		ExpiresAt: now.Add(codeTTL),
 	}
-
 	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
 
 	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {

@@ -41,7 +41,6 @@ func (r enrollAdminCmd) Run(e *app.Env) error {
 			}
 
 			fmt.Fprintf(e.Out, "user %d (%s) has the role %s\n", u.ID, u.Phone, u.Role)
-
 			if key == nil {
 				fmt.Fprintln(e.Out, "The role needs no second factor.")
 				return nil
@@ -159,7 +158,6 @@ func (r removeAdminCmd) Run(e *app.Env) error {
 			}
 
 			fmt.Fprintf(e.Out, "user %d (%s) is a buyer; their sessions end within 2 s\n", u.ID, u.Phone)
-
 			if slices.Contains(e.Config.AdminPhones, u.Phone) {
 				fmt.Fprintln(e.Out, "SECKILL_ADMIN_PHONES has this number: remove it there, too, on every server.")
 			}

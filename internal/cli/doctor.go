@@ -399,7 +399,6 @@ func (r doctorReport) print(out io.Writer) error {
 		}
 
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, found)
-
 		if f.Change != "" {
 			fmt.Fprintf(w, "\t\t  -> %s\n", f.Change)
 		}

@@ -39,7 +39,6 @@ func (v verifyRoomCmd) Run(e *app.Env) error {
 	}
 
 	c := entry.CheckRoom(&room)
-
 	if room.StartedAt.IsZero() {
 		fmt.Fprintln(e.Out, "not started")
 	} else {

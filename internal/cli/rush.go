@@ -144,7 +144,6 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	}
 
 	_ = w.Flush()
-
 	if broken > 0 {
 		return fmt.Errorf("violated: %s", count(broken, "invariant"))
 	}
@@ -172,7 +171,6 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 	}
 
 	fmt.Fprintf(e.Out, "all buyers answered in %.2fs\nlatency  p50 %.1fms  p99 %.1fms\n", result.TookMS/1000, result.P50MS, result.P99MS)
-
 	if result.Detail != "" {
 		return &exitError{ExitUnchecked, errors.New(result.Detail)}
 	}
@@ -205,7 +203,6 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (string, []string,
 		}
 
 		admin = cmp.Or(admin, seededAdmin)
-
 		if tokens == nil {
 			tokens = seeded
 		}

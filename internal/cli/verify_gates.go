@@ -131,7 +131,6 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 			}
 
 			diffs[b.VoucherID] = d
-
 			if !d.Matches() {
 				differing = append(differing, b)
 			}
@@ -143,7 +142,6 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 		}
 
 		sales = differing
-
 		if err := loop.Sleep(e.Ctx, gatePollInterval); err != nil {
 			return served, err
 		}

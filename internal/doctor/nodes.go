@@ -79,7 +79,6 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 	wg.Wait()
 
 	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
-
 	switch {
 	case len(masters) == 0:
 		return Unanswered(down, start)

@@ -151,7 +151,6 @@ func (s *Sales) checkWindows(context.Context) Result {
 	}
 
 	const change = "PATCH /api/v1/admin/vouchers/{id}, POST /api/v1/admin/vouchers/{id}/stock"
-
 	switch {
 	case len(failures) > 0:
 		return Bad(Fail, change, "%s", shorten(failures))
@@ -357,7 +356,6 @@ func (s *Sales) checkAdmins(ctx context.Context) Result {
 	}
 
 	const change = "seckill admin enroll --phone <number>"
-
 	switch {
 	case len(lost) > 0:
 		return Bad(Warn, change, "users whose second factor no secret decrypts cannot log in: %s",

@@ -90,7 +90,6 @@ func ensembleResult(reports []zooKeeperReport) Result {
 		}
 
 		up = append(up, r.addr)
-
 		if _, v := parseVersion(r.version); before(v, [3]int{3, 5, 0}) {
 			return Bad(Fail, "upgrade to ZooKeeper 3.5 or newer, which has container nodes", "%s has ZooKeeper %s", r.addr, r.version)
 		}
@@ -101,7 +100,6 @@ func ensembleResult(reports []zooKeeperReport) Result {
 	}
 
 	slices.Sort(leaders)
-
 	switch {
 	case len(up) == 0:
 		r := FromError(Fail, start, "no server serves clients, so lane lock sells nothing: ", down)

@@ -17,7 +17,6 @@ func SetText(dst, src *string, field string, least, most int, bad *InvalidError)
 	}
 
 	*dst = *src
-
 	n := utf8.RuneCountInString(*src)
 	if n < least || n > most {
 		bad.Add(field, "must have %d to %d characters", least, most)

@@ -413,7 +413,6 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 	}
 
 	setTime(&s.EndAt, f.EndAt, "end_at", bad)
-
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.Add("end_at", "must be after begin_at")
 	}

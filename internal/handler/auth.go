@@ -74,7 +74,6 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	}
 
 	h.security.record(c, eventCodeSent)
-
 	if h.demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
@@ -174,7 +173,6 @@ func (h *authHandler) login(c *gin.Context) error {
 	})
 
 	h.staff.login(c, l.User, err)
-
 	if err != nil {
 		return err
 	}

@@ -258,7 +258,6 @@ func (e *errorWriter) classify(c *gin.Context, err error) (problem, time.Duratio
 	}
 
 	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
-
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

@@ -54,7 +54,6 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	}
 
 	h.errors.security.record(c, eventCodeSent)
-
 	if h.demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
@@ -76,7 +75,6 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	}
 
 	c.Set(loginPhoneKey, in.Phone)
-
 	token, proof, err := h.auth.LoginPage(c.Request.Context(), auth.Credentials{
 		Phone: in.Phone,
 		Code:  in.Code,

@@ -50,7 +50,6 @@ func (h *imageHandler) upload(c *gin.Context) error {
 	}
 
 	c.Header("Location", ImageURL(p.ID))
-
 	return writeJSON(c, http.StatusCreated, struct {
 		ID     string `json:"id"`
 		URL    string `json:"url"`

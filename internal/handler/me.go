@@ -44,7 +44,6 @@ func (h *meHandler) erase(c *gin.Context) error {
 	}
 
 	h.errors.security.record(c, eventErased)
-
 	if wantsCookie(c) {
 		h.auth.setCookie(c, refreshCookie, "", -1)
 	}

@@ -105,7 +105,6 @@ func (h *orderHandler) place(c *gin.Context) error {
 	}
 
 	c.Header("Location", locationOf("orders", o.ID))
-
 	if o.Status == domain.OrderQueued {
 		return writeQueued(c, o.ID)
 	}

@@ -67,7 +67,6 @@ func (s *staff) require(
 		}
 
 		r := s.request(c, caller(c).UserID, role)
-
 		switch {
 		case !role.May(needed):
 			fail(c, domain.ErrForbidden)
@@ -101,7 +100,6 @@ func (s *staff) reveal(
 	}
 
 	r := s.request(c, caller(c).UserID, role)
-
 	if role.May(p) {
 		err = answer()
 	} else {

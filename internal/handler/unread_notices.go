@@ -61,7 +61,6 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 	}
 
 	f := domain.NoticeFilter{Page: page.Page}
-
 	switch c.Query("state") {
 	case "":
 	case "open":

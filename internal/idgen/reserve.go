@@ -42,7 +42,6 @@ func (g *Generator) Reserve(ctx context.Context) error {
 	}
 
 	g.failing.Store(false)
-
 	if next == today {
 		return nil
 	}

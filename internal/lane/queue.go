@@ -161,7 +161,6 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 		}
 
 		a.orderID = r.order.ID
-
 		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
 			return reservation{err: err}
 		}
@@ -250,7 +249,6 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	}
 
 	l.markUsed(voucherID)
-
 	if err := l.assignIDs(ctx, purchases, open); err != nil {
 		for _, i := range open {
 			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
@@ -298,7 +296,6 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		}
 
 		l.setRefusal(&results[i], &purchases[i], errs[n])
-
 		if errors.As(errs[n], new(*domain.DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}

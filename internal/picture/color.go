@@ -79,7 +79,6 @@ func conversion(file []byte, cmyk bool) func(pixel []byte) {
 	}
 
 	profile := profileOf(file)
-
 	switch {
 	case profile != nil && profile.Header.DataColorSpace == icc.ColorSpaceGray && !cmyk:
 		if to := transformer(profile, 1); to != nil {

@@ -57,14 +57,12 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		}
 
 		todo = append(append(again, replaced...), todo[n:]...)
-
 		if unavailable == nil {
 			pause.reset(ctx, r.log, "queue: database available again")
 			continue
 		}
 
 		pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
-
 		if pause.wait(ctx) != nil {
 			b.Pending += admissions(todo)
 			break
@@ -107,7 +105,6 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 		}
 
 		e.StreamEntry = p
-
 		switch {
 		case e.deliveries > maxDeliveries:
 			p.Tries = e.deliveries
@@ -271,7 +268,6 @@ func (r *reader) persist(ctx context.Context, do func() error) error {
 		}
 
 		pause.failed(ctx, r.log, "queue: cannot settle admissions in the gate", err)
-
 		if pause.wait(ctx) != nil {
 			return fmt.Errorf("queue: stopped before the gate was changed: %w", err)
 		}

@@ -79,7 +79,6 @@ func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	}
 
 	r.violations = found
-
 	if round.OK {
 		r.checkedAt = round.At
 	}

@@ -122,9 +122,7 @@ func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration)
 		var due []eventRow
 		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.EventPending, now).
 			Order("next_try_at, id").Limit(limit).Find(&due).Error
-
 		more = len(due) == limit
-
 		if err != nil || len(due) == 0 {
 			return err
 		}

@@ -554,7 +554,6 @@ func nextInquiry(now, created, end time.Time, wait func(age time.Duration) time.
 	}
 
 	next := now.Add(pause)
-
 	switch {
 	case end.After(now):
 		next = domain.Earlier(next, end)

@@ -59,7 +59,6 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	}
 
 	b.inserts = inserted
-
 	if len(inserted) == 0 {
 		return errNonePlaced
 	}

@@ -183,7 +183,6 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) ([]int6
 	}
 
 	q = q.Session(&gorm.Session{})
-
 	var all int64
 	if err := q.Count(&all).Error; err != nil {
 		return nil, 0, s.db.Translate(err)

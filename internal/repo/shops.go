@@ -75,7 +75,6 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *do
 		}
 
 		created.ID = row.ID
-
 		return row.ID, writeAudit(tx, domain.AuditEntry{
 			At:     created.CreatedAt,
 			Actor:  by,

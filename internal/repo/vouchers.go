@@ -39,13 +39,11 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	}
 
 	v.ID = row.ID
-
 	if v.Sale == nil {
 		return nil
 	}
 
 	v.Sale.ChangedAt = v.UpdatedAt
-
 	sale := saleRow{
 		VoucherID:    v.ID,
 		InitialStock: v.Sale.InitialStock,
@@ -132,7 +130,6 @@ func (s *Store) ChangeVoucher(
 		}
 
 		v.Sale.ChangedAt = v.UpdatedAt
-
 		sale := saleRow{
 			VoucherID:    id,
 			BeginAt:      v.Sale.BeginAt,
@@ -210,7 +207,6 @@ func (s *Store) ChangeRoom(
 		}
 
 		before := v.Sale.Entry
-
 		if err := ch.Apply(&v.Sale.Entry); err != nil {
 			return 0, err
 		}
@@ -310,7 +306,6 @@ func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 	}
 
 	err := tx.Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
-
 	for _, r := range rows {
 		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
 	}

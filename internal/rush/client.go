@@ -103,7 +103,6 @@ func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, 
 	}
 
 	req.Header.Set("User-Agent", version.UserAgent())
-
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -151,7 +150,6 @@ func newProblem(res *http.Response, text []byte) *Problem {
 	}
 
 	p.Status = res.StatusCode
-
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
 		p.RetryAfter = time.Duration(n) * time.Second
 	}

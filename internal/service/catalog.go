@@ -87,7 +87,6 @@ func (s *Sales) Catalog(ctx context.Context) (*Catalog, error) {
 		}
 
 		read := s.refreshCatalog(ctx)
-
 		if now != nil && time.Since(now.at) < catalogStale {
 			return now, nil
 		}

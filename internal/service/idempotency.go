@@ -201,7 +201,6 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 		}
 
 		c.Seen = true
-
 		select {
 		case <-ctx.Done():
 			i.observe(s.Err)

@@ -160,7 +160,6 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 	}
 
 	s.publish(ctx, settled)
-
 	if settled.Payment.Status == domain.PaymentRefunding {
 		s.wakeRun()
 	}
@@ -322,7 +321,6 @@ func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 	}
 
 	s.cfg.Observe(p.Provider, "refunded")
-
 	if order != nil {
 		s.cfg.Returns.Release(ctx, *order)
 	}

@@ -132,7 +132,6 @@ func (p *Publishing) Publish(ctx context.Context, by domain.Actor, id int64) (do
 	})
 
 	p.Changed(id)
-
 	if errors.Is(err, errPublished) {
 		return p.Store.Voucher(ctx, id)
 	}

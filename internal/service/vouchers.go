@@ -66,7 +66,6 @@ func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64,
 	}
 
 	s.cfg.Sales.catalog.forget()
-
 	if err != nil {
 		return domain.Voucher{}, err
 	}

@@ -52,7 +52,6 @@ func (l tracedLocks) TryDo(ctx context.Context, userID int64, fn func(context.Co
 	}
 
 	_, span := l.tracer.Start(ctx, "user lock", trace.WithSpanKind(trace.SpanKindClient))
-
 	// A second End has no effect.
 	defer span.End()
 
@@ -169,7 +168,6 @@ func (w work) end(failed bool) {
 	}
 
 	ended := trace.WithTimestamp(time.Now())
-
 	if failed {
 		w.span.SetStatus(codes.Error, "unavailable")
 	}

@@ -71,7 +71,6 @@ func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack
 			}
 
 			sec.Samples = append(sec.Samples, samples...)
-
 			for _, m := range samples {
 				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.Subject, m)
 			}

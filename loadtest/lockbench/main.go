@@ -71,7 +71,6 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 			}
 
 			uncontended[c.name] = append(uncontended[c.name], r)
-
 			if !c.canWait {
 				continue
 			}

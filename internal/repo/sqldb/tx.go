@@ -142,7 +142,6 @@ func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	}
 
 	done = true
-
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{err}
 	}
