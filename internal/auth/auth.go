@@ -42,7 +42,7 @@ type Session struct {
 	Generation int64
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
-	// Of the browser that opened it; empty for other clients.
+	// The hash of the browser that opened it; empty for other clients.
 	DeviceHash string
 	// Whether the login had a second factor.
 	SecondFactor bool

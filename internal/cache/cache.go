@@ -21,9 +21,9 @@ type Options[V any] struct {
 	MaxWeight  uint64
 	Weight     func(V) uint32
 
-	// Of an entry since it was set.
+	// The life of an entry since it was set.
 	TTL time.Duration
-	// Of an entry since it was set or read, to within a second.
+	// The life of an entry since it was set or read, to within a second.
 	IdleTTL time.Duration
 	// Like TTL, for each value.
 	TTLOf func(V) time.Duration

@@ -134,7 +134,7 @@ func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher,
 
 	ended := sale(voucher(1, tea, "双人下午茶 · Afternoon tea for two", daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
 
-	// Doctor reports sales that were over when they were published.
+	// The doctor reports sales that were over when they were published.
 	ended.CreatedAt = ended.Sale.BeginAt
 
 	return shops, images, []domain.Voucher{

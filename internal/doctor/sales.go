@@ -47,7 +47,7 @@ type Sales struct {
 	// Nil: Redis is unreachable.
 	Redis SalesRedis
 	Lane  string
-	// Of sales without one of their own.
+	// The time to pay of sales without one of their own.
 	PayTimeout time.Duration
 	// Phones of the configured admins.
 	Admins []string

@@ -31,7 +31,7 @@ type Settings struct {
 	SecretErr error
 	// Empty: derived from Secrets.
 	PaymentSecrets domain.Keyring
-	// Of the payment provider; empty: the sandbox.
+	// The URL of the payment provider; empty: the sandbox.
 	PaymentURL string
 	// Sign the calls of CodeURL and EventsURL.
 	EventsSecrets domain.Keyring
@@ -39,7 +39,7 @@ type Settings struct {
 	CodeURL string
 	// Receives the events of orders; may be empty.
 	EventsURL string
-	// Of MySQL; empty: the embedded database in DataDir.
+	// The DSN of MySQL; empty: the embedded database in DataDir.
 	DSN     string
 	DataDir string
 	Demo    bool
@@ -93,7 +93,7 @@ func UnsafeName(check string) string { return strings.TrimPrefix(check, "config.
 
 // onThisMachine returns c with the facts about this machine.
 func (c Settings) onThisMachine() Settings {
-	// In tests.
+	// Tests have set the facts.
 	if c.lookup != nil {
 		return c
 	}

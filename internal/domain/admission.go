@@ -35,7 +35,7 @@ type Admission struct {
 	At        time.Time
 	// PayTimeout is that of the sale at the time of the admission; 0 selects the default of the server.
 	PayTimeout time.Duration
-	// Of what is bought; zero if an earlier release admitted it.
+	// The offer of what is bought; zero if an earlier release admitted it.
 	OfferID OfferID
 	// The round of the pass of a waiting room; 0 without one.
 	Round uint32
@@ -119,7 +119,7 @@ const LevelDigits = 1_000_000_000
 
 // GateView is all data of a voucher in Redis. It is read page by page during the sale, so it is not a snapshot.
 type GateView struct {
-	// At the begin of the read; zero if the gate is cold or broken.
+	// At the beginning of the read; zero if the gate is cold or broken.
 	Level GateLevel
 
 	Cold bool // not loaded

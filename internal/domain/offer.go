@@ -8,7 +8,7 @@ import (
 // Offer is what a voucher says to its buyers. It never changes: an order keeps the offer that was bought, whatever becomes
 // of the voucher and its shop.
 type Offer struct {
-	// Of the other fields.
+	// A hash of the other fields.
 	ID       OfferID
 	Title    string
 	SubTitle string

@@ -98,11 +98,11 @@ type Order struct {
 	Disputed bool
 	// The reason of a failed order: an error code of the API.
 	Reason string
-	// Of a paid order, set only in answers to its owner.
+	// Only of a paid order, in answers to its owner.
 	RedeemCode string
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
 	Ahead *int64
-	// Of what was bought; zero if another program or an earlier release placed the order.
+	// The offer of what was bought; zero if another program or an earlier release placed the order.
 	OfferID OfferID
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
 	// exist, and in code that shows no order.

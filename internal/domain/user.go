@@ -20,7 +20,7 @@ type User struct {
 // Admin is a user with a role above buyer.
 type Admin struct {
 	User User
-	// Of the second factor; zero without one.
+	// When the second factor was enrolled; zero without one.
 	EnrolledAt time.Time
 	Factor     []byte // encrypted
 }

@@ -74,7 +74,7 @@ type Voucher struct {
 	Currency string
 	Type     VoucherType
 	Status   VoucherStatus
-	// Of its picture; empty: none.
+	// The id of its picture; empty: none.
 	ImageID   string
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -41,7 +41,7 @@ type orderOut struct {
 	Disputed bool `json:"disputed,omitempty"`
 	// The reason of a failed order.
 	Reason string `json:"reason,omitempty"`
-	// Of a paid order.
+	// Only of a paid order.
 	RedeemCode string `json:"redeem_code,omitempty"`
 	// The ahead of a queued order.
 	Ahead *int64 `json:"ahead,omitempty"`

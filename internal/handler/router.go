@@ -50,7 +50,7 @@ type Config struct {
 	// Live statistics of sales.
 	Monitor         *salestats.Monitor
 	SaleSubscribers *salestats.Subscribers // of sales
-	// Of the waiting rooms of sales.
+	// The subscribers of the waiting rooms of sales.
 	RoomSubscribers *salestats.Subscribers
 	// The tracer of purchases; nil: no traces.
 	Tracer trace.Tracer

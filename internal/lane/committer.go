@@ -18,7 +18,7 @@ type Committer struct {
 	Orders OrderPlacer
 	IDs    IDs
 	Now    func() time.Time
-	// Of sales without one of their own.
+	// The time to pay of sales without one of their own.
 	PayTimeout time.Duration
 }
 

@@ -26,7 +26,7 @@ const callTimeout = 3 * time.Second
 
 // HTTPConfig configures an HTTP provider. All fields are required.
 type HTTPConfig struct {
-	// Of the provider, without a path of docs/payment-provider.json.
+	// The URL of the provider, without a path of docs/payment-provider.json.
 	URL string
 	// Sign the calls and the notices.
 	Secrets domain.Keyring

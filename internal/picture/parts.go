@@ -77,7 +77,7 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 		return parts{}, refused("is in CMYK and does not say in which form. Save it as RGB")
 	}
 
-	// Of a block.
+	// The edge of a block.
 	const edge = 8
 	wide := int(frame[1] >> 4)
 	high := int(frame[1] & 15)

@@ -16,7 +16,7 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	// Of the last login.
+	// The time of the last login.
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	DeletedAt *time.Time
 

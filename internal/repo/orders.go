@@ -31,7 +31,7 @@ type orderRow struct {
 	IdemKey []byte
 	// Hash of the request's method, path and body; nil without a key.
 	IdemRequest []byte
-	// Of the pass of a waiting room; nil without one.
+	// The round of the pass of a waiting room; nil without one.
 	EntryRound *uint32
 	OfferID    []byte // nil: unknown
 

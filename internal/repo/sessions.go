@@ -94,7 +94,7 @@ func (s *Store) OpenSession(
 		sess.SecondFactor, err = confirmFactor(tx, &u, confirm)
 		if errors.Is(err, domain.ErrWrongTOTP) {
 			refusal = err
-			// Check has counted the attempt.
+			// The check has counted the attempt.
 			row.CodeHash = hash
 			return tx.Select("*").Updates(&row).Error
 		}
@@ -151,7 +151,7 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 	}
 
 	u = newUserRow(newcomer)
-	// By SeedUsers, or by a login with another request.
+	// SeedUsers, or a login with another request, may have created it.
 	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) {
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}

@@ -22,7 +22,7 @@ type Publishing struct {
 	// Invalidates the cached copies of a voucher.
 	Changed func(voucherID int64)
 	Now     func() time.Time
-	// Of sales without one of their own.
+	// The time to pay of sales without one of their own.
 	PayTimeout time.Duration
 }
 

@@ -80,7 +80,7 @@ type sale struct {
 	changes int
 	// The last read failed, or the running one takes too long: Get does not wait for a read.
 	failing bool
-	// Of the last read; nil if it found that the voucher does not exist.
+	// The error of the last read; nil if it found that the voucher does not exist.
 	err error
 }
 

@@ -16,7 +16,7 @@ type SearchFilter struct {
 	ID        int64
 	VoucherID int64
 	UserID    int64
-	// Of the user, as typed.
+	// The number of the user, as typed.
 	Phone string
 	// The last four digits of the user's phone number.
 	PhoneEnd string

@@ -81,7 +81,7 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(defaultRatio))))
 	}
 
-	// Of OTEL_TRACES_SAMPLER: the SDK would sample every request instead.
+	// An error of OTEL_TRACES_SAMPLER: the SDK would sample every request instead.
 	var invalid error
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { invalid = err }))
 	provider := sdktrace.NewTracerProvider(options...)
