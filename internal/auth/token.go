@@ -84,6 +84,7 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 	if err := CheckSecrets(secrets); err != nil {
 		return nil, err
 	}
+
 	return &Tokens{
 		accessKeys:  secrets,
 		refreshKeys: derive(secrets, "seckill/refresh"),

@@ -26,11 +26,13 @@ import (
 
 // payment is the body of all answers and notices.
 type payment struct {
-	Ref         string `json:"provider_ref"`
-	OrderID     string `json:"order_id"`
-	Amount      int64  `json:"amount"` // in the smallest unit of the currency
-	Currency    string `json:"currency"`
-	Status      string `json:"status"` // pending, succeeded, failed, refunded
+	Ref     string `json:"provider_ref"`
+	OrderID string `json:"order_id"`
+	// In the smallest unit of the currency.
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+	// One of pending, succeeded, failed and refunded.
+	Status      string `json:"status"`
 	CheckoutURL string `json:"checkout_url,omitempty"`
 }
 
@@ -44,21 +46,28 @@ var (
 
 func main() {
 	flag.Parse()
+
 	http.HandleFunc("POST /payments", call(func(in payment) *payment {
-		if payments[in.Ref] == nil { // a repeated call is the same payment
-			in.Status, in.CheckoutURL = "pending", "http://"+*addr+"/checkout/"+in.Ref
+		// A repeated call is the same payment.
+		if payments[in.Ref] == nil {
+			in.Status = "pending"
+			in.CheckoutURL = "http://" + *addr + "/checkout/" + in.Ref
 			payments[in.Ref] = &in
 		}
 		return payments[in.Ref]
 	}))
+
 	http.HandleFunc("POST /payments/query", call(func(in payment) *payment { return payments[in.Ref] }))
+
 	http.HandleFunc("POST /payments/refund", call(func(in payment) *payment {
 		p := payments[in.Ref]
-		if p != nil && p.Status == "succeeded" { // return the money here, under a reference that makes a repetition harmless
+		// Return the money here, under a reference that makes a repetition harmless.
+		if p != nil && p.Status == "succeeded" {
 			p.Status = "refunded"
 		}
 		return p
 	}))
+
 	http.HandleFunc("GET /checkout/{ref}", func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -67,18 +76,23 @@ func main() {
 				html.EscapeString(p.OrderID), p.Amount, html.EscapeString(p.Currency), p.Status)
 		}
 	})
+
 	http.HandleFunc("POST /checkout/{ref}", func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
+
 		p := payments[r.PathValue("ref")]
-		if p != nil && p.Status == "pending" { // take the money here
+		// Take the money here.
+		if p != nil && p.Status == "pending" {
 			p.Status = "succeeded"
 			go notify(context.WithoutCancel(r.Context()), *p)
 		}
+
 		if p != nil {
 			http.Redirect(w, r, *shop+"/orders/"+p.OrderID, http.StatusSeeOther)
 		}
 	})
+
 	server := http.Server{Addr: *addr, ReadHeaderTimeout: 5 * time.Second}
 	log.Fatal(server.ListenAndServe())
 }
@@ -94,19 +108,24 @@ func call(do func(in payment) *payment) http.HandlerFunc {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+
 		var in payment
 		if json.Unmarshal(body, &in) != nil || in.Ref == "" {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
+
 		p := do(in)
 		w.Header().Set("Content-Type", "application/json")
+
 		if p == nil {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
+
 		_ = json.NewEncoder(w).Encode(p)
 	}
 }
@@ -128,7 +147,9 @@ func notify(ctx context.Context, p payment) {
 		if err == nil && res.Body.Close() == nil && res.StatusCode/100 == 2 {
 			return
 		}
+
 		time.Sleep(pause)
 	}
+
 	log.Printf("the shop does not take the notice of payment %s", p.Ref)
 }

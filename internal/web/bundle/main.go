@@ -27,16 +27,19 @@ func write(folder string) error {
 	if err != nil {
 		return err
 	}
+
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+
 	for name, text := range all {
 		if err := root.WriteFile(name, text, 0o644); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -47,12 +50,14 @@ func bundles(root fs.FS) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string][]byte{}
 	for _, main := range mains {
 		if all[strings.TrimSuffix(main, ".js")+".bundle.js"], err = bundle(root, main); err != nil {
 			return nil, err
 		}
 	}
+
 	return all, nil
 }
 
@@ -63,18 +68,28 @@ func bundle(root fs.FS, main string) ([]byte, error) {
 		build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 			return api.OnResolveResult{Path: path.Join(path.Dir(a.Importer), a.Path), Namespace: "static"}, nil
 		})
+
 		build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "static"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 			text, err := fs.ReadFile(root, a.Path)
 			contents := string(text)
 			return api.OnLoadResult{Contents: &contents, Loader: api.LoaderJS}, err
 		})
 	}}
+
 	r := api.Build(api.BuildOptions{
-		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformBrowser, Target: api.ESNext,
-		MinifyWhitespace: true, LineLimit: 120, Charset: api.CharsetUTF8, Plugins: []api.Plugin{sources},
+		EntryPoints:      []string{main},
+		Bundle:           true,
+		Format:           api.FormatESModule,
+		Platform:         api.PlatformBrowser,
+		Target:           api.ESNext,
+		MinifyWhitespace: true,
+		LineLimit:        120,
+		Charset:          api.CharsetUTF8,
+		Plugins:          []api.Plugin{sources},
 	})
 	if problems := slices.Concat(r.Errors, r.Warnings); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", main, problems[0].Text)
 	}
+
 	return r.OutputFiles[0].Contents, nil
 }
