@@ -198,16 +198,23 @@ func TestHmdpTimesOfSummerTime(t *testing.T) {
 			"2026-10-29T23:30": "2026-10-29T20:30:00Z", "2026-10-30T00:00": "2026-10-29T22:00:00Z",
 		},
 	} {
-		body["beginTime"] = begin
-		r := p.post("/voucher/seckill", body)
-		if want == "" {
-			r.fails("参数错误：beginTime")
-			continue
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		e := newEnv(t, configured(func(c *handler.Config) { c.Zone = zone }))
+		p, body := e.pageOf(adminPhone), e.courseVoucher()
+		body["endTime"] = "2026-12-01T00:00:00"
+		for begin, want := range times {
+			body["beginTime"] = begin
+			r := p.post("/voucher/seckill", body)
+			if want == "" {
+				r.fails("参数错误：beginTime")
+				continue
+			}
+			v := decode[voucherView](e.guest().get(vouchersPath + "/" + r.text()).want(http.StatusOK))
+			require.Equal(t, want, v.BeginAt, begin)
+			list := p.get("/voucher/list/1").list()
+			require.Contains(t, list[len(list)-1]["beginTime"], begin)
 		}
-		v := decode[voucherView](e.guest().get(vouchersPath + "/" + r.text()).want(http.StatusOK))
-		require.Equal(t, want, v.BeginAt, begin)
-		list := p.get("/voucher/list/1").list()
-		require.Contains(t, list[len(list)-1]["beginTime"], begin)
 	}
 }
 
