@@ -3,6 +3,7 @@
 //
 //	cd loadtest/lockbench && go run .          # some three minutes
 //	cd loadtest/lockbench && go run . -quick   # checks that it works
+//	cd loadtest/lockbench && go run . -systems # one Redis, RedLock of three and ZooKeeper of three instead
 //
 // loadtest/bench runs it too, and reads the results from the file named by -json.
 package main
@@ -27,6 +28,7 @@ func main() {
 	quick := flag.Bool("quick", false, "one short round; its numbers are not meaningful")
 	rounds := flag.Int("rounds", 5, "number of rounds; every lock is measured in each")
 	length := flag.Duration("length", 2*time.Second, "length of a run")
+	systems := flag.Bool("systems", false, "compare one Redis, a RedLock of three and a ZooKeeper of three instead")
 	numbers := flag.String("json", "", "also write the results as JSON to this file")
 	flag.Parse()
 
@@ -34,7 +36,13 @@ func main() {
 		*rounds = 1
 		*length = 200 * time.Millisecond
 	}
-
+	if *systems {
+		if err := compareSystems(os.Stdout, *length); err != nil {
+			fmt.Fprintln(os.Stderr, "lockbench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := compare(os.Stdout, *rounds, *length, *numbers); err != nil {
 		fmt.Fprintln(os.Stderr, "lockbench:", err)
 		os.Exit(1)
