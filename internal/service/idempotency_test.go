@@ -179,6 +179,41 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	})
 }
 
+// Until the lease of a stuck process ends, other runs fail. Then the next one takes over and gets the recorded
+// resource. If the first run continues after that, it returns no answer.
+func TestTakeoverAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, seen := newMemKeys(), &keyOutcomes{}
+		first, next := newKeys(store, seen), newKeys(store, seen)
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		zombie := make(chan error, 1)
+		go func() {
+			_, _, err := first.Do(t.Context(), r, func(ctx context.Context, c *domain.Claim) domain.Answer {
+				require.NoError(t, store.NoteResource(ctx, c, 9, testNow))
+				time.Sleep(domain.KeyLease + time.Minute)
+				return doneAnswer
+			})
+			zombie <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		_, _, err := next.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
+		require.ErrorIs(t, err, domain.ErrOrderInProgress)
+		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
+		time.Sleep(domain.KeyLease)
+		a, replayed, err := next.Do(t.Context(), r, func(_ context.Context, c *domain.Claim) domain.Answer {
+			require.True(t, c.Again)
+			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
+			return doneAnswer
+		})
+		require.NoError(t, err)
+		require.False(t, replayed)
+		require.Equal(t, doneAnswer, a)
+		require.ErrorIs(t, <-zombie, domain.ErrOrderInProgress)
+		require.Equal(t, []string{"new", "in_progress", "takeover", "lost"}, seen.seen)
+	})
+}
+
 // A request does not run if its key cannot be claimed, and gets no answer that cannot be stored. Its key stays usable.
 func TestStoreFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
