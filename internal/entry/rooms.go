@@ -251,7 +251,7 @@ func (r *Rooms) inUse() map[int64]*line {
 	lines := make(map[int64]*line, len(r.lines))
 	for id, l := range r.lines {
 		switch {
-		case time.Since(l.asked) > roomIdle && !(l.mayAdmit() && l.hasPasses()):
+		case time.Since(l.asked) > roomIdle && !l.holdsUnits():
 			delete(r.lines, id)
 		case l.ready:
 			lines[id] = l.line
@@ -311,13 +311,13 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.mu.Unlock()
 		r.cfg.Changed(voucherID)
 	}
-	// Passes also expire after the end of the sale.
-	closed := v.CheckOpen(now)
-	if v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 || closed != nil && !errors.Is(closed, domain.ErrSaleEnded) {
+	open := v.CheckOpen(now) == nil
+	ended := !v.Unpublished() && l.sale.state == domain.StateEnded // passes go on to expire
+	if v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 || !open && !ended {
 		return nil
 	}
 	if l.room.StartedAt.IsZero() {
-		if closed != nil {
+		if ended {
 			return nil
 		}
 		var seed [32]byte
@@ -337,7 +337,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 			return err
 		}
 	}
-	if closed != nil || v.Sale.Entry.Paused {
+	if ended || v.Sale.Entry.Paused {
 		return nil
 	}
 	e := l.next(reports, v.Sale, stock, now)

@@ -52,8 +52,11 @@ func (l *line) mayAdmit() bool {
 	return l.sale.entry.Mode == domain.EntryRoom && (l.sale.state == domain.StateUpcoming || l.sale.state == domain.StateOnSale)
 }
 
-// hasPasses reports whether valid passes have not bought.
-func (l *line) hasPasses() bool {
+// holdsUnits reports whether valid passes of a sale that goes on have not bought.
+func (l *line) holdsUnits() bool {
+	if !l.mayAdmit() {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outstanding() > 0
