@@ -135,3 +135,25 @@ func TestOutageKeepsTurns(t *testing.T) {
 		})
 	}
 }
+
+// A room in which nobody asks for a long time is no outage: the only pass expires in time.
+func TestQuietRoomIsNoOutage(t *testing.T) {
+	simulate(t, func() *world { return newWorld(2, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.vouchers[1].Sale.BeginAt = time.Now()
+		w.vouchers[1].Sale.EndAt = time.Now().Add(24 * time.Hour)
+		w.vouchers[1].Sale.Entry.PassTTL = time.Hour
+		w.rooms[1].Stock = 1
+		for range 3 {
+			ask(t, server, 1, 0)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, []uint32{0}, w.admitted(1))
+
+		time.Sleep(time.Hour)
+		for range 3 {
+			ask(t, server, 1, 1)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, []uint32{0, 1}, w.admitted(1), "the unit goes to the next")
+	})
+}
