@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -92,34 +91,4 @@ func TestDocs(t *testing.T) {
 	v.click(".close-modal")
 	v.try("auth", "me", "", "", http.StatusOK)
 	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
-
-	// The type of a problem links to a page in the reader's language, which links to the other language.
-	v.goTo(problemOf(t, p, "/api/v1/vouchers/999999").Type)
-	v.reads("h1", "Not found")
-	v.reads("main", "GET /api/v1/vouchers/{id}")
-	v.click(`a[hreflang="zh-CN"]`)
-	v.reads("h1", "不存在")
-	v.click(`nav a[href="/problems?lang=zh"]`)
-	v.click(`a[href="/problems/sold_out?lang=zh"]`)
-	v.reads("h1", "已抢光")
-	for _, path := range []string{"/problems", "/problems/sold_out"} {
-		v.do(chromedp.EmulateViewport(390, 844))
-		v.goTo(path)
-		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
-	}
-}
-
-// problemView holds the machine-readable fields of a problem.
-type problemView struct{ Type, Code string }
-
-// problemOf requests a path that does not exist and returns the problem.
-func problemOf(t *testing.T, p *rig.Shop, path string) problemView {
-	t.Helper()
-	res, err := http.Get(p.URL + path)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	require.Equal(t, http.StatusNotFound, res.StatusCode)
-	var out problemView
-	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
-	return out
 }

@@ -46,12 +46,24 @@ func startLimitedFront(t *testing.T, server string, limit int64) string {
 	return front.URL
 }
 
-// choosePhoto chooses a picture of two halves, red and blue, in the picture field of the form of a new sale. Noise in it
-// makes the file large.
-func (b *tab) choosePhoto(kind string, width, height int, noise float64) {
+// upload chooses a file in the picture field of the form of a new sale. content is an expression of its bytes, or of a promise of
+// them.
+func (b *tab) upload(name, kind, content string) {
 	b.t.Helper()
 	b.until(`document.querySelector('form[data-form=make] input[type=file]')`)
 	_ = evaluate[bool](b, fmt.Sprintf(`(async () => {
+		const chosen = new DataTransfer();
+		chosen.items.add(new File([await %s], %q, { type: %q }));
+		const input = document.querySelector('form[data-form=make] input[type=file]');
+		input.files = chosen.files;
+		return input.dispatchEvent(new Event("change"));
+	})()`, content, name, kind))
+}
+
+// uploadPhoto chooses a picture of two halves, red and blue. Noise in it makes the file large.
+func (b *tab) uploadPhoto(name, kind string, width, height int, noise float64) {
+	b.t.Helper()
+	b.upload(name, kind, fmt.Sprintf(`(() => {
 		const canvas = new OffscreenCanvas(%d, %d);
 		const brush = canvas.getContext("2d");
 		brush.fillStyle = "#f00";
@@ -65,13 +77,7 @@ func (b *tab) choosePhoto(kind string, width, height int, noise float64) {
 			for (let i = 0, n = 1; i < bytes.length; i++) bytes[i] = 0xff000000 | (n = (n * 1664525 + 1013904223) >>> 0) >>> 8;
 			brush.putImageData(noise, 0, 0);
 		}
-		const content = await canvas.convertToBlob({ type: %q, quality: 0.95 });
-		const chosen = new DataTransfer();
-		chosen.items.add(new File([content], "photo.jpg", { type: content.type }));
-		const input = document.querySelector('form[data-form=make] input[type=file]');
-		input.files = chosen.files;
-		input.dispatchEvent(new Event("change"));
-		return true;
+		return canvas.convertToBlob({ type: %q, quality: 0.95 });
 	})()`, width, height, noise, kind))
 }
 
@@ -123,34 +129,27 @@ func TestConsolePictures(t *testing.T) {
 			Math.abs(image.naturalWidth / image.naturalHeight - %[1]d / %[2]d) < 0.01)(document.querySelector(".picture img"))`, width, height)
 		v.until(`document.querySelector(%q).innerText === ""`, fieldError("make", "image_id"))
 	}
-	v.choosePhoto("image/jpeg", 8064, 6048, 0)
+	v.uploadPhoto("photo.jpg", "image/jpeg", 8064, 6048, 0)
 	shows(1280, 960)
-	v.choosePhoto("image/jpeg", 2000, 2200, 1) // 5 MB
+	v.uploadPhoto("photo.jpg", "image/jpeg", 2000, 2200, 1) // 5 MB
 	shows(1164, 1280)
-	v.choosePhoto("image/png", 1000, 500, 0.9) // 1.4 MB, of few pixels
+	v.uploadPhoto("photo.jpg", "image/png", 1000, 500, 0.9) // 1.4 MB, of few pixels
 	shows(1000, 500)
-	v.choosePhoto("image/webp", 640, 360, 0)
+	v.uploadPhoto("photo.jpg", "image/webp", 640, 360, 0)
 	shows(640, 360)
 
 	// The copies that the page sends stand upright, as the server's do.
 	for kind, file := range sideways(t) {
-		_ = evaluate[bool](v.tab, fmt.Sprintf(`(async () => {
-			const bytes = Uint8Array.from(atob("%s"), (c) => c.charCodeAt(0));
-			const chosen = new DataTransfer();
-			chosen.items.add(new File([bytes], "sideways", { type: %q }));
-			const input = document.querySelector('form[data-form=make] input[type=file]');
-			input.files = chosen.files;
-			return input.dispatchEvent(new Event("change"));
-		})()`, base64.StdEncoding.EncodeToString(file), kind))
+		v.upload("sideways", kind, fmt.Sprintf(`Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))`, base64.StdEncoding.EncodeToString(file)))
 		t.Log(kind)
 		shows(640, 1280)
-		v.choosePhoto("image/webp", 640, 360, 0)
+		v.uploadPhoto("photo.jpg", "image/webp", 640, 360, 0)
 		shows(640, 360)
 	}
 
 	// A proxy that accepts less than the page sends is named, and the picture stays.
 	strict := visit(t, browser, startLimitedFront(t, p.URL, 10<<10), "en")
 	strict.enter("/console/new", rig.AdminPhones[1])
-	strict.choosePhoto("image/jpeg", 2000, 2200, 1)
+	strict.uploadPhoto("photo.jpg", "image/jpeg", 2000, 2200, 1)
 	strict.reads(fieldError("make", "image_id"), "A proxy in front of the server does not accept a file of this size")
 }

@@ -33,29 +33,6 @@ func (b *tab) checks(point, state string) {
 	b.until(`document.querySelector('[data-check=%q]')?.dataset.ok === %q`, point, state)
 }
 
-// chooseFile chooses a file in the picture field of a form: a picture of the given size, or text in a file of its type.
-func (b *tab) chooseFile(form, kind string, width, height int) {
-	b.t.Helper()
-	b.until(`document.querySelector('form[data-form=%q] input[type=file]')`, form)
-	_ = evaluate[bool](b, fmt.Sprintf(`(async () => {
-		const input = document.querySelector('form[data-form=%q] input[type=file]');
-		let content = new Blob(["not a picture"]);
-		if (%d > 0) {
-			const canvas = new OffscreenCanvas(%[2]d, %d);
-			const brush = canvas.getContext("2d");
-			brush.fillStyle = "#c8340a";
-			brush.fillRect(0, 0, %[2]d, %[3]d);
-			brush.fillStyle = "#fdeee8";
-			brush.fillRect(%[2]d / 4, %[3]d / 4, %[2]d / 2, %[3]d / 2);
-			content = await canvas.convertToBlob({ type: "image/png" });
-		}
-		const chosen = new DataTransfer();
-		chosen.items.add(new File([content], "soup.png", { type: %[4]q }));
-		input.files = chosen.files;
-		return input.dispatchEvent(new Event("change"));
-	})()`, form, width, height, kind))
-}
-
 // TestConsolePublish follows a merchant from a new shop to a sale and its clone.
 func TestConsolePublish(t *testing.T) {
 	testenv.Full(t)
@@ -84,16 +61,16 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.goTo("/console/new")
-	v.chooseFile("make", "image/svg+xml", 0, 0)
+	v.upload("soup.png", "image/svg+xml", `"not a picture"`)
 	v.reads(fieldError("make", "image_id"), "soup.png is not a JPEG, PNG, WebP or GIF file")
-	v.chooseFile("make", "image/png", 800, 450)
+	v.uploadPhoto("soup.png", "image/png", 800, 450, 0)
 	v.until(`document.querySelector(".picture img")?.naturalWidth === 800`)
 	v.until(`document.querySelector(%q).innerText === ""`, fieldError("make", "image_id"))
-	v.chooseFile("make", "image/png", 0, 0)
+	v.upload("soup.png", "image/png", `"not a picture"`)
 	v.reads(fieldError("make", "image_id"), "soup.png was refused")
 	first := v.fieldValue("make", "image_id")
 	require.Regexp(t, `^[0-9a-f]{64}$`, first)
-	v.chooseFile("make", "image/png", 640, 360) // replaces it
+	v.uploadPhoto("soup.png", "image/png", 640, 360, 0) // replaces it
 	v.until(`document.querySelector(".picture img")?.naturalWidth === 640`)
 	require.NotEqual(t, first, v.fieldValue("make", "image_id"))
 

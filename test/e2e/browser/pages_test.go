@@ -89,7 +89,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	journeys := map[string]pagesTest{
-		"two tabs": twoTabs, "back on sale": backOnSale, "refund": refund, "window moved": windowMoved, "queued": queued,
+		"two tabs": twoTabs, "back on sale": backOnSale, "refund": refund, "queued": queued,
 		"payment refused": paymentRefused, "room journey": roomJourney, "account": account, "log out everywhere": logoutEverywhere,
 		"sale page": salePage, "ready at the start": readyAtStart, "expired": expiredOrder, "limit above one": limitAboveOne,
 		"demo accounts": demoAccounts,
@@ -327,18 +327,6 @@ func refund(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor
 	v.orderIs("refunded")
 	v.click(`#nav a[href="/"]`)
 	v.until(canBuy(sale))
-}
-
-// windowMoved: open pages show changes of a sale's window and status.
-func windowMoved(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	v.reads(card(sale), "Upcoming")
-	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)})
-	v.until(canBuy(sale))
-	p.Change(t, sale, map[string]any{"status": "off"})
-	v.until(`!document.querySelector(%q)`, card(sale))
 }
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome.
