@@ -16,16 +16,10 @@ import (
 func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
-		addr := rig.FreeAddr(t)
-		p := s.Spawn(t, addr)
-		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-		wait := rig.LongRush(t, s, c, time.Second)
-		p.Kill()
-		s.Verify(t)
-		s.Spawn(t, addr)
-		r := wait()
-		rig.RequireSoldOut(t, s, c, r)
-		rig.RequireInvariants(t, s, c, r)
+		restartInMidRush(t, s, func(p *rig.Server) {
+			p.Kill()
+			s.Verify(t)
+		})
 	})
 }
 
@@ -33,16 +27,22 @@ func TestServerKilledInMidRush(t *testing.T) {
 func TestServerStoppedInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
-		addr := rig.FreeAddr(t)
-		p := s.Spawn(t, addr)
-		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-		wait := rig.LongRush(t, s, c, time.Second)
-		require.Zero(t, p.Stop(t))
-		s.Spawn(t, addr)
-		r := wait()
-		rig.RequireSoldOut(t, s, c, r)
-		rig.RequireInvariants(t, s, c, r)
+		restartInMidRush(t, s, func(p *rig.Server) { require.Zero(t, p.Stop(t)) })
 	})
+}
+
+// restartInMidRush ends a server in the middle of a rush and starts another one on its address.
+func restartInMidRush(t *testing.T, s *rig.Stack, end func(p *rig.Server)) {
+	t.Helper()
+	addr := rig.FreeAddr(t)
+	p := s.Spawn(t, addr)
+	c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+	wait := rig.LongRush(t, s, c, time.Second)
+	end(p)
+	s.Spawn(t, addr)
+	r := wait()
+	rig.RequireSoldOut(t, s, c, r)
+	rig.RequireInvariants(t, s, c, r)
 }
 
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.

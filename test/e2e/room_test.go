@@ -13,7 +13,7 @@ import (
 )
 
 // TestRoomTickets: concurrent requests of an account on two servers get one place. Forged, borrowed and lost tickets and passes
-// are refused on both, and `seckill room verify` agrees with the positions that buyers see.
+// are refused on both, and `seckill room verify` finds what is missing in the log.
 func TestRoomTickets(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t)
@@ -76,7 +76,6 @@ func TestRoomTickets(t *testing.T) {
 
 	out := s.VerifyRoom(t, sale)
 	require.Regexp(t, `places +13\n`, out)
-	s.RequirePositions(t, sale, out)
 	s.Query(t, func(db *sql.DB) {
 		_, err := db.ExecContext(t.Context(), "INSERT INTO room_log (voucher_id, seq, kind, at, data) VALUES ("+sale+
 			", 900, 1, '2026-11-11 12:00:00', x'00')")

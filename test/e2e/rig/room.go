@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -238,23 +236,6 @@ func (s *Stack) VerifyRoom(t *testing.T, sale string) string {
 	code, out := s.Check(t, "room", "verify", "--voucher", sale)
 	require.Zero(t, code, out)
 	return out
-}
-
-// RequirePositions computes the position of each number of the lobby with the command, from the seed and the size that
-// the room has in the database.
-func (s *Stack) RequirePositions(t *testing.T, sale, out string) {
-	t.Helper()
-	var seed string
-	var size int
-	_, err := fmt.Sscanf(out, "seed %s\nsize %d\n", &seed, &size)
-	require.NoError(t, err, out)
-	for position, number := range s.RoomLog(t, sale).Order(t)[:2] {
-		code, out := s.Run(t, "room", "verify", "--seed", seed, "--size", fmt.Sprint(size), "--number", fmt.Sprint(number))
-		require.Zero(t, code, out)
-		require.Equal(t, fmt.Sprintf("position %d of %d\n", position+1, size), out)
-	}
-	code, out := s.Run(t, "room", "verify", "--seed", strings.Repeat("0", 63), "--size", "9", "--number", "1")
-	require.Equal(t, ExitUnchecked, code, out)
 }
 
 // Sleep waits for d or the end of ctx.
