@@ -52,13 +52,7 @@ func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.key(kb.Tab)
 	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first link skips the header")
 	v.key(kb.Enter)
-	v.tabTo(buyOf(sale))
-	v.key(kb.Enter)
-	v.until(`document.activeElement?.name === "phone"`)
-	v.key(rig.NewPhone())
-	v.key(kb.Enter)
-	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
-	v.key(kb.Enter)
+	v.buyByKeyboard(sale)
 	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // focus moves to the button's replacement
 	v.reads("#live", "Reserved for you")
 	v.key(kb.Enter)
@@ -87,6 +81,18 @@ func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 		const [line] = b.getClientRects(), found = document.elementFromPoint(line.x + line.width / 2, line.y + line.height / 2);
 		return !b.contains(found);
 	}).map((b) => b.outerHTML)`))
+}
+
+// buyByKeyboard presses the button of a sale and logs a new user in, without a mouse.
+func (b *tab) buyByKeyboard(sale string) {
+	b.t.Helper()
+	b.tabTo(buyOf(sale))
+	b.key(kb.Enter)
+	b.until(`document.activeElement?.name === "phone"`)
+	b.key(rig.NewPhone())
+	b.key(kb.Enter)
+	b.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
+	b.key(kb.Enter)
 }
 
 // tabTo presses Tab until an element has the focus, and requires a visible focus outline.

@@ -16,13 +16,7 @@ import (
 func (b *tab) joinByKeyboard(sale string) {
 	b.t.Helper()
 	b.until(canBuy(sale))
-	b.tabTo(buyOf(sale))
-	b.key(kb.Enter)
-	b.until(`document.activeElement?.name === "phone"`)
-	b.key(rig.NewPhone())
-	b.key(kb.Enter)
-	b.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
-	b.key(kb.Enter)
+	b.buyByKeyboard(sale)
 	b.until(`document.querySelector(%q)?.checkVisibility()`, leaveOf(sale))
 }
 
