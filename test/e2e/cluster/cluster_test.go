@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/redisconn"
 	"seckill/internal/rush"
