@@ -75,7 +75,8 @@ type Counters struct {
 type counted struct {
 	counts
 
-	last time.Time // when there were counts
+	// When there were counts.
+	last time.Time
 }
 
 // NewCounters returns counters. stored reports that an answer "ok" stands for a stored order, which is the case in every
@@ -132,6 +133,7 @@ func (c *Counters) count(voucherID int64, exists bool, add func(*counts)) {
 		n = &counted{}
 		c.sales[voucherID] = n
 	}
+
 	add(&n.counts)
 }
 
@@ -151,6 +153,7 @@ func (c *Counters) take(now time.Time) map[int64]*counts {
 			delete(c.sales, id)
 		}
 	}
+
 	return taken
 }
 
@@ -178,15 +181,19 @@ func (c *counts) each(f func(name string, n uint64)) {
 			f(name, n)
 		}
 	}
+
 	for i, n := range c.answers {
 		add(answersPrefix+outcomeNames[i], n)
 	}
+
 	for i, n := range c.settled {
 		add(settledPrefix+settledNames[i], n)
 	}
+
 	for i, n := range c.latency {
 		add(latencyPrefix+strconv.Itoa(i), n)
 	}
+
 	add(batchesName, c.batches)
 	add(rowsName, c.rows)
 }
@@ -206,16 +213,19 @@ func (c *counts) add(name, value string) {
 		c.rows += n
 		return
 	}
+
 	if answer, found := strings.CutPrefix(name, answersPrefix); found {
 		if i := slices.Index(outcomeNames[:], answer); i >= 0 {
 			c.answers[i] += n
 		}
 	}
+
 	if reason, found := strings.CutPrefix(name, settledPrefix); found {
 		if i := slices.Index(settledNames[:], reason); i >= 0 {
 			c.settled[i] += n
 		}
 	}
+
 	if bucket, found := strings.CutPrefix(name, latencyPrefix); found {
 		if i, err := strconv.Atoi(bucket); err == nil && i >= 0 && i < latencyBuckets {
 			c.latency[i] += n
@@ -225,12 +235,17 @@ func (c *counts) add(name, value string) {
 
 // Second is what happened to a voucher in one second, or in total since At.
 type Second struct {
-	At       time.Time
-	Answers  map[string]uint64 // responses to buyers by outcome: an error code of the API, "ok" or "replayed"
-	Settled  map[string]uint64 // "ok" is a stored order, in every lane; other reasons occur in lane queue only
-	Batches  uint64            // transactions of the lanes batch and queue that committed orders
-	Rows     uint64            // orders that these transactions committed
-	P50, P99 time.Duration     // latency of the responses, within 10 %; 0 without responses
+	At time.Time
+	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".
+	Answers map[string]uint64
+	// "ok" is a stored order, in every lane; other reasons occur in lane queue only.
+	Settled map[string]uint64
+	// Transactions of the lanes batch and queue that committed orders.
+	Batches uint64
+	// Orders that these transactions committed.
+	Rows uint64
+	// Latency of the responses, within 10 %; 0 without responses.
+	P50, P99 time.Duration
 	Level    Level
 }
 
@@ -267,10 +282,13 @@ func (c *counts) quantile(part float64) time.Duration {
 	for _, n := range c.latency {
 		all += n
 	}
+
 	for i, n := range c.latency {
-		if seen += n; n > 0 && float64(seen) >= part*float64(all) {
+		seen += n
+		if n > 0 && float64(seen) >= part*float64(all) {
 			return latencyOf(i)
 		}
 	}
+
 	return 0
 }

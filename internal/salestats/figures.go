@@ -9,13 +9,19 @@ import (
 
 // Figures are the results of a sale in orders, and in cents of its currency.
 type Figures struct {
-	Orders         int64 // all that were committed
-	Paid           int64 // paid at some time, refunded or not
-	Unpaid         int64 // waiting for the payment, or cancelled without one
-	Refunded       int64 // whose money has gone or is going back
-	Revenue        int64 // of the orders that are paid or redeemed
+	// All orders that were committed.
+	Orders int64
+	// Paid at some time, refunded or not.
+	Paid int64
+	// Waiting for the payment, or cancelled without one.
+	Unpaid int64
+	// Whose money has gone or is going back.
+	Refunded int64
+	// The revenue of the orders that are paid or redeemed.
+	Revenue        int64
 	RefundedAmount int64
-	Curve          []Sold // by the time of the order, oldest first; periods without orders are missing
+	// By the time of the order, oldest first; periods without orders are missing.
+	Curve []Sold
 }
 
 // Sold is a period of a sale, with the orders that were placed in it and what they have brought until now.
@@ -31,6 +37,7 @@ const MaxPeriods = 60
 // Add adds orders of one status that were placed in the same period.
 func (f *Figures) Add(status domain.OrderStatus, period time.Time, orders, amount int64) {
 	revenue := int64(0)
+
 	switch status {
 	case domain.OrderPaid, domain.OrderRedeemed:
 		revenue = amount
@@ -42,12 +49,15 @@ func (f *Figures) Add(status domain.OrderStatus, period time.Time, orders, amoun
 	default:
 		f.Unpaid += orders
 	}
+
 	f.Orders += orders
 	f.Revenue += revenue
+
 	i, found := slices.BinarySearchFunc(f.Curve, period, func(s Sold, at time.Time) int { return s.At.Compare(at) })
 	if !found {
 		f.Curve = slices.Insert(f.Curve, i, Sold{At: period})
 	}
+
 	f.Curve[i].Orders += orders
 	f.Curve[i].Revenue += revenue
 }
@@ -57,8 +67,11 @@ func (f *Figures) Shorten(length time.Duration) {
 	if len(f.Curve) == 0 {
 		return
 	}
-	first, last := f.Curve[0].At, f.Curve[len(f.Curve)-1].At
+
+	first := f.Curve[0].At
+	last := f.Curve[len(f.Curve)-1].At
 	length *= (last.Sub(first)/length)/MaxPeriods + 1
+
 	merged := f.Curve[:0]
 	for _, s := range f.Curve {
 		s.At = first.Add(s.At.Sub(first) / length * length)
@@ -69,5 +82,6 @@ func (f *Figures) Shorten(length time.Duration) {
 			merged = append(merged, s)
 		}
 	}
+
 	f.Curve = merged
 }

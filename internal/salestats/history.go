@@ -39,8 +39,9 @@ var historyScript = redis.NewScript(historySource)
 // RedisHistory keeps in Redis what the processes report about the sales each second. It is safe for concurrent use. Its
 // errors are those of Redis.
 type RedisHistory struct {
-	Redis    redis.UniversalClient
-	Instance string // the unique name of this process
+	Redis redis.UniversalClient
+	// The unique name of this process.
+	Instance string
 }
 
 // report is what a process reports about a voucher for a second.
@@ -65,6 +66,7 @@ func (h *RedisHistory) add(ctx context.Context, reports map[int64]*report, now t
 		for voucherID, r := range reports {
 			r.add(ctx, p, voucherID, now)
 		}
+
 		return nil
 	})
 	return err
@@ -82,14 +84,25 @@ func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, no
 		values = append(values, name, n)
 		p.HIncrBy(ctx, totals, name, int64(n)) //nolint:gosec // a second's
 	})
-	for name, level := range map[string]*int64{stockName: r.level.Stock, gateName: r.level.Gate, lagName: r.level.Lag} {
+
+	for name, level := range map[string]*int64{
+		stockName: r.level.Stock,
+		gateName:  r.level.Gate,
+		lagName:   r.level.Lag,
+	} {
 		if level != nil {
 			values = append(values, name, *level)
 		}
 	}
 
 	oldest := strconv.FormatInt(now.Add(-(historySeconds+10)*time.Second).UnixMilli(), 10)
-	p.XAdd(ctx, &redis.XAddArgs{Stream: reports, MinID: oldest, Approx: true, Values: values})
+	p.XAdd(ctx, &redis.XAddArgs{
+		Stream: reports,
+		MinID:  oldest,
+		Approx: true,
+		Values: values,
+	})
+
 	p.HSetNX(ctx, totals, "since", now.UnixMilli())
 	p.PExpire(ctx, reports, keptFor)
 	p.PExpire(ctx, totals, keptFor)
@@ -116,6 +129,7 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 	if err != nil {
 		return reading{}, err
 	}
+
 	instances, err := h.Redis.ZCount(ctx, instancesKey, oldestInstance(now), "+inf").Result()
 	if err != nil {
 		return reading{}, err
@@ -128,24 +142,27 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 	if err != nil {
 		return reading{}, fmt.Errorf("history.lua returned %v", reply[0])
 	}
+
 	first := max(since.Unix(), after.Unix()+1, second-historySeconds)
 	r.readSeconds(reply[1], first, second)
 	return r, nil
 }
 
 // readTotals reads the sums of a voucher, and returns when they began.
-func (r *reading) readTotals(reply any, now time.Time) (since time.Time) {
-	since = now
+func (r *reading) readTotals(reply any, now time.Time) time.Time {
+	since := now
 	var sum counts
 	eachPair(reply, func(name, value string) {
 		if name != "since" {
 			sum.add(name, value)
 			return
 		}
+
 		if ms, err := strconv.ParseInt(value, 10, 64); err == nil {
 			since = time.UnixMilli(ms)
 		}
 	})
+
 	r.total = sum.second(domain.Moment(since))
 	return since
 }
@@ -155,6 +172,7 @@ func (r *reading) readSeconds(reply any, first, end int64) {
 	if first >= end {
 		return
 	}
+
 	sums := make([]counts, end-first)
 	levels := make([]Level, end-first)
 	entries, _ := reply.([]any)
@@ -163,12 +181,14 @@ func (r *reading) readSeconds(reply any, first, end int64) {
 		if !ok || len(entry) != 2 {
 			continue
 		}
+
 		id, _ := entry[0].(string)
 		ms, _ := strconv.ParseInt(strings.SplitN(id, "-", 2)[0], 10, 64)
 		i := ms/1000 - first
 		if i < 0 || i >= end-first {
 			continue
 		}
+
 		eachPair(entry[1], func(name, value string) {
 			sums[i].add(name, value)
 			levels[i].add(name, value)
@@ -188,6 +208,7 @@ func (l *Level) add(name, value string) {
 	if err != nil {
 		return
 	}
+
 	switch name {
 	case stockName:
 		l.Stock = &n

@@ -18,7 +18,8 @@ func latencyBucket(took time.Duration) int {
 	if v < latencyOctave {
 		return int(v) //nolint:gosec // below eight
 	}
-	octave := bits.Len64(v) - 4                                       // keeps the top four bits: 8 to 15
+	// Keeps the top four bits: 8 to 15.
+	octave := bits.Len64(v) - 4
 	return min(octave*latencyOctave+int(v>>octave), latencyBuckets-1) //nolint:gosec // v>>octave is below sixteen
 }
 

@@ -16,8 +16,16 @@ import (
 // the stock are slow in a rush, when they matter most. A count of five million orders takes seconds, and the maxPause
 // of the orders is the pause after the longest count.
 var (
-	stockSchedule = pollSchedule{minPause: 700 * time.Millisecond, maxPause: time.Second, timeout: 2 * time.Second}
-	orderSchedule = pollSchedule{minPause: time.Second, maxPause: pollTimeFactor * countTimeout, timeout: countTimeout}
+	stockSchedule = pollSchedule{
+		minPause: 700 * time.Millisecond,
+		maxPause: time.Second,
+		timeout:  2 * time.Second,
+	}
+	orderSchedule = pollSchedule{
+		minPause: time.Second,
+		maxPause: pollTimeFactor * countTimeout,
+		timeout:  countTimeout,
+	}
 )
 
 const (
@@ -57,8 +65,10 @@ type MonitorStore interface {
 
 // QueueLag is how far the workers are behind, over all sales.
 type QueueLag struct {
-	Unsettled   int64         // users with unsettled admissions, or stream entries if those are more
-	Oldest      time.Duration // age of the oldest stream entry; 0 if there is none
+	// Users with unsettled admissions, or stream entries if those are more.
+	Unsettled int64
+	// Age of the oldest stream entry; 0 if there is none.
+	Oldest      time.Duration
 	DeadLetters int64
 }
 
@@ -70,10 +80,12 @@ type history interface {
 
 // MonitorConfig configures a Monitor.
 type MonitorConfig struct {
-	Store       MonitorStore
-	Counters    *Counters // of this process
-	History     history
-	Subscribers *Subscribers // of sales; notified once a second
+	Store MonitorStore
+	// The counters of this process.
+	Counters *Counters
+	History  history
+	// The subscribers of sales; notified once a second.
+	Subscribers *Subscribers
 	Lane        string
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
@@ -84,8 +96,9 @@ type MonitorConfig struct {
 // Monitor provides the current statistics of sales, with the counts of all processes. For each watched sale one goroutine per process polls the database,
 // whatever the number of subscribers. Sales that are not watched are not polled. It is safe for concurrent use.
 type Monitor struct {
-	cfg   MonitorConfig
-	ctx   context.Context // of the polls
+	cfg MonitorConfig
+	// The ctx of the polls.
+	ctx   context.Context
 	stop  context.CancelFunc
 	polls sync.WaitGroup
 
@@ -96,7 +109,8 @@ type Monitor struct {
 
 // monitoredSale contains the pollers of a sale.
 type monitoredSale struct {
-	requested time.Time // the last call of Stats
+	// The last call of Stats.
+	requested time.Time
 	stock     poller[stockSnapshot]
 	orders    poller[SaleCount]
 }
@@ -105,11 +119,15 @@ type monitoredSale struct {
 type stockSnapshot struct {
 	voucher domain.Voucher
 	added   int64
-	level   *domain.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
-	lag     *QueueLag         // nil: there is no queue, or Redis does not answer
+	// Nil: there is no gate, it is cold, or Redis does not answer.
+	level *domain.GateLevel
+	// Nil: there is no queue, or Redis does not answer.
+	lag *QueueLag
 
-	units        reconcile.Comparison // of gate and database
-	missingPolls int                  // the number of polls in a row that found units missing at the gate, without a change on either side
+	// The units of gate and database.
+	units reconcile.Comparison
+	// The number of polls in a row that found units missing at the gate, without a change on either side.
+	missingPolls int
 }
 
 // gate returns the units that the gate may admit, or nil if that is unknown.
@@ -126,12 +144,16 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 	if s.level == nil || s.voucher.Sale == nil {
 		return
 	}
+
 	stock := s.voucher.Sale.Stock
-	if s.units = reconcile.CompareStock(*s.level, stock); !s.units.Blocks() {
+	s.units = reconcile.CompareStock(*s.level, stock)
+	if !s.units.Blocks() {
 		return
 	}
+
 	s.missingPolls = 1
-	if l := before.level; l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
+	l := before.level
+	if l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
 		l.Stock == s.level.Stock && l.Queued == s.level.Queued && l.Version == s.level.Version {
 		s.missingPolls += before.missingPolls
 	}
@@ -139,18 +161,24 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 
 // SaleStats are the statistics of a sale at one moment.
 type SaleStats struct {
-	Voucher   domain.Voucher
-	At        time.Time
-	Lane      string
-	Instances int       // processes that have reported lately, including this one
-	Added     int64     // units added since the sale was published
-	Gate      *int64    // units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer
-	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
+	Voucher domain.Voucher
+	At      time.Time
+	Lane    string
+	// Processes that have reported lately, including this one.
+	Instances int
+	// Units added since the sale was published.
+	Added int64
+	// Units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer.
+	Gate *int64
+	// Nil: there is no queue, or Redis does not answer.
+	Queue *QueueLag
 
-	Orders     map[domain.OrderStatus]int64
-	Figures    Figures // counted with the orders
+	Orders map[domain.OrderStatus]int64
+	// Counted with the orders.
+	Figures    Figures
 	Invariants []domain.Verdict
-	CheckedAt  time.Time // when the orders were counted; zero: not yet
+	// When the orders were counted; zero: not yet.
+	CheckedAt time.Time
 
 	Totals  Second
 	Seconds []Second
@@ -173,6 +201,7 @@ func (m *Monitor) Run(ctx context.Context) {
 			m.report(ctx)
 		}
 	})
+
 	for waitForPart(ctx, notifyAt) {
 		m.pollWatched()
 		m.cfg.Subscribers.NotifyAll()
@@ -181,6 +210,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	m.mu.Lock()
 	m.stopped = true
 	m.mu.Unlock()
+
 	m.stop()
 	m.polls.Wait()
 	reports.Wait()
@@ -210,6 +240,7 @@ func (m *Monitor) report(ctx context.Context) {
 	for id, c := range m.cfg.Counters.take(now) {
 		reports[id] = &report{counts: *c}
 	}
+
 	for id, level := range m.levels() {
 		if reports[id] == nil {
 			reports[id] = &report{}
@@ -219,6 +250,7 @@ func (m *Monitor) report(ctx context.Context) {
 
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
+
 	if err := m.cfg.History.add(ctx, reports, now); err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot report sale statistics", slog.Any("err", err))
 	}
@@ -228,8 +260,10 @@ func (m *Monitor) report(ctx context.Context) {
 func (m *Monitor) pollWatched() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	for id, s := range m.sales {
-		switch unused := time.Since(s.requested); {
+		unused := time.Since(s.requested)
+		switch {
 		case unused < watchedFor:
 			m.startPolls(id, s)
 		case unused > time.Minute && s.idle():
@@ -249,12 +283,15 @@ func (m *Monitor) levels() map[int64]Level {
 		if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
 			continue
 		}
+
 		l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
 		if stock.lag != nil {
 			l.Lag = &stock.lag.Unsettled
 		}
+
 		levels[id] = l
 	}
+
 	return levels
 }
 
@@ -268,32 +305,46 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 	if s == nil {
 		return SaleStats{}, domain.ErrOverloaded
 	}
+
 	if after.IsZero() {
 		if err := await(ctx, stockRead); err != nil {
 			return SaleStats{}, err
 		}
 	}
+
 	stock, at, err := s.stock.last()
 	if err != nil && (stock.voucher.ID == 0 || errors.Is(err, domain.ErrNotFound)) {
 		m.drop(voucherID, err)
 		return SaleStats{}, err
 	}
+
 	if err != nil && time.Since(at) > staleAfter {
 		return SaleStats{}, err
 	}
 	if stock.voucher.Sale == nil {
 		return SaleStats{}, domain.ErrInvalidState
 	}
+
 	if after.IsZero() {
 		waitCtx, cancel := context.WithTimeout(ctx, firstCountWait)
 		defer cancel()
-		_ = await(waitCtx, ordersCounted) // without a count the statistics report that it runs
+		// Without a count the statistics report that it runs.
+		_ = await(waitCtx, ordersCounted)
 	}
-	stats := SaleStats{Voucher: stock.voucher, Lane: m.cfg.Lane, Added: stock.added, Gate: stock.gate(), Queue: stock.lag}
+
+	stats := SaleStats{
+		Voucher: stock.voucher,
+		Lane:    m.cfg.Lane,
+		Added:   stock.added,
+		Gate:    stock.gate(),
+		Queue:   stock.lag,
+	}
+
 	stats.checkOrders(s.orders.last())
 	if m.cfg.Level != nil {
 		stats.checkGate(&stock)
 	}
+
 	m.readHistory(ctx, &stats, after)
 	return stats, nil
 }
@@ -302,6 +353,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time) {
 	now := time.Now()
 	s.At = domain.Moment(now)
+
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 
@@ -310,6 +362,7 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 		m.cfg.Log.DebugContext(ctx, "cannot read the counters of a sale", slog.Any("err", err))
 		r.total.At = s.At
 	}
+
 	s.Instances = max(r.instances, 1)
 	s.Totals = r.total
 	s.Seconds = r.seconds
@@ -321,6 +374,7 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 func (m *Monitor) watch(voucherID int64) (s *monitoredSale, stockRead, ordersCounted <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	s = m.sales[voucherID]
 	if s == nil {
 		if m.stopped || len(m.sales) >= maxMonitored && !m.evict() {
@@ -329,10 +383,12 @@ func (m *Monitor) watch(voucherID int64) (s *monitoredSale, stockRead, ordersCou
 		s = &monitoredSale{}
 		m.sales[voucherID] = s
 	}
+
 	if time.Since(s.requested) > watchedFor {
 		s.stock.expire()
 		s.orders.expire()
 	}
+
 	s.requested = time.Now()
 	m.startPolls(voucherID, s)
 	return s, s.stock.pending(), s.orders.pending()
@@ -375,22 +431,28 @@ func (m *Monitor) startPolls(voucherID int64, s *monitoredSale) {
 
 // readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
 // lag.
-func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (s stockSnapshot, err error) {
+func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (stockSnapshot, error) {
+	var s stockSnapshot
+	var err error
 	if s.voucher, s.added, err = m.cfg.Store.SaleSnapshot(ctx, voucherID); err != nil {
 		return s, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
+
 	if m.cfg.Level != nil {
 		if level, err := m.cfg.Level(ctx, voucherID); err == nil {
 			s.level = &level
 		}
 	}
+
 	if m.cfg.Lag != nil {
 		if lag, err := m.cfg.Lag(ctx); err == nil {
 			s.lag = &lag
 		}
 	}
+
 	s.compareGate(before)
 	return s, nil
 }
@@ -398,15 +460,21 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 // checkOrders fills in the counted orders and the invariants.
 func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
-		s.Orders, s.Figures, s.CheckedAt = c.ByStatus, c.Figures, domain.Moment(at)
+		s.Orders = c.ByStatus
+		s.Figures = c.Figures
+		s.CheckedAt = domain.Moment(at)
 	}
+
 	for _, i := range c.Totals.Invariants() {
 		switch {
 		case err != nil:
-			i.OK, i.Detail = nil, "the database could not be read"
+			i.OK = nil
+			i.Detail = "the database could not be read"
 		case s.CheckedAt.IsZero():
-			i.OK, i.Detail = nil, "the orders are being counted"
+			i.OK = nil
+			i.Detail = "the orders are being counted"
 		}
+
 		s.Invariants = append(s.Invariants, i)
 	}
 }
@@ -418,9 +486,11 @@ func (s *SaleStats) checkGate(stock *stockSnapshot) {
 		switch {
 		case v.ID != "I5" || v.OK == nil || !*v.OK:
 		case stock.level == nil:
-			v.OK, v.Detail = nil, "the gate is not loaded, or Redis does not answer"
+			v.OK = nil
+			v.Detail = "the gate is not loaded, or Redis does not answer"
 		case stock.missingPolls >= reportMissingAfter:
-			v.OK, v.Detail = new(bool), stock.units.String()
+			v.OK = new(bool)
+			v.Detail = stock.units.String()
 		}
 	}
 }

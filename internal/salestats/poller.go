@@ -19,11 +19,15 @@ type pollSchedule struct{ minPause, maxPause, timeout time.Duration }
 
 // poller polls a value with one goroutine at a time, and keeps the last result.
 type poller[T any] struct {
-	mu      sync.Mutex
-	value   T         // of the last successful poll
-	at      time.Time // when that poll began
-	err     error     // of the last poll
-	fresh   bool      // a poll has ended since the last expire
+	mu sync.Mutex
+	// The value of the last successful poll.
+	value T
+	// When that poll began.
+	at time.Time
+	// The error of the last poll.
+	err error
+	// Whether a poll has ended since the last expire.
+	fresh   bool
 	next    time.Time // not before
 	running chan struct{}
 }
@@ -66,26 +70,34 @@ func (p *poller[T]) pending() <-chan struct{} {
 func (p *poller[T]) poll(m *Monitor, s pollSchedule, read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(m.ctx, s.timeout)
 	defer cancel()
+
 	start := time.Now()
 	value, err := read(ctx)
 	took := time.Since(start)
+
 	if err != nil && m.ctx.Err() == nil && !errors.Is(err, domain.ErrNotFound) {
 		m.cfg.Log.Debug("cannot read sale statistics", "err", err)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	pause := s.minPause
-	if p.err, p.fresh = err, true; err == nil {
-		p.value, p.at = value, start
+	p.err = err
+	p.fresh = true
+	if err == nil {
+		p.value = value
+		p.at = start
 		pause = min(max(pause, pollTimeFactor*took), s.maxPause)
 	}
+
 	p.next = time.Now().Add(pause)
 	close(p.running)
 	p.running = nil
 }
 
 // last returns the value of the last successful poll, when that began, and the error of the last poll.
-func (p *poller[T]) last() (value T, at time.Time, err error) {
+func (p *poller[T]) last() (T, time.Time, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.value, p.at, p.err

@@ -28,7 +28,8 @@ type Subscribers struct {
 	all    int
 	closed bool
 	done   chan struct{}
-	open   sync.WaitGroup // has a count of all
+	// Has a count of all.
+	open sync.WaitGroup
 }
 
 // Subscription is a subscription to one order or sale.
@@ -45,7 +46,11 @@ type Subscription struct {
 
 // NewSubscribers returns an empty registry.
 func NewSubscribers() *Subscribers {
-	return &Subscribers{byID: map[int64][]*Subscription{}, byUser: map[int64]int{}, done: make(chan struct{})}
+	return &Subscribers{
+		byID:   map[int64][]*Subscription{},
+		byUser: map[int64]int{},
+		done:   make(chan struct{}),
+	}
 }
 
 // Subscribe subscribes a user to an order or sale. The caller must call Unsubscribe afterwards.
@@ -53,18 +58,28 @@ func NewSubscribers() *Subscribers {
 func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	switch {
 	case s.closed || s.all >= maxSubscriptions:
 		return nil, domain.ErrOverloaded
 	case s.byUser[userID] >= maxSubscriptionsOfUser:
 		return nil, &domain.RateLimitedError{RetryAfter: subscribeRetry}
 	}
+
 	changed := make(chan struct{}, 1)
-	sub := &Subscription{Changed: changed, Done: s.done, changed: changed, userID: userID, id: id}
+	sub := &Subscription{
+		Changed: changed,
+		Done:    s.done,
+		changed: changed,
+		userID:  userID,
+		id:      id,
+	}
+
 	s.byID[id] = append(s.byID[id], sub)
 	s.byUser[userID]++
 	s.all++
 	s.open.Add(1)
+
 	return sub, nil
 }
 
@@ -72,19 +87,25 @@ func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
 func (s *Subscribers) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	same := s.byID[sub.id]
 	i := slices.Index(same, sub)
 	if i < 0 {
 		return
 	}
-	if same = slices.Delete(same, i, i+1); len(same) > 0 {
+
+	same = slices.Delete(same, i, i+1)
+	if len(same) > 0 {
 		s.byID[sub.id] = same
 	} else {
 		delete(s.byID, sub.id)
 	}
-	if s.byUser[sub.userID]--; s.byUser[sub.userID] == 0 {
+
+	s.byUser[sub.userID]--
+	if s.byUser[sub.userID] == 0 {
 		delete(s.byUser, sub.userID)
 	}
+
 	s.all--
 	s.open.Done()
 }
