@@ -34,9 +34,12 @@ type RoomCursor struct {
 // the start, in an order that the seed decides. Later numbers follow in the order of arrival.
 type Room struct {
 	VoucherID int64
-	Joined    uint32    // the next free number
-	StartedAt time.Time // zero until the start, like Size and Seed
-	Heartbeat time.Time // when a server could last sell; zero until the start
+	// The next free number.
+	Joined uint32
+	// Zero until the start, like Size and Seed.
+	StartedAt time.Time
+	// When a server could last sell; zero until the start.
+	Heartbeat time.Time
 	Size      uint32
 	Seed      [32]byte
 	// Units left in the database.
@@ -95,9 +98,13 @@ type RoomEvent struct {
 	VoucherID int64
 	Seq       uint32
 	Kind      RoomEventKind
-	At        time.Time // by the clock of the database
-	Since     time.Time // the last heartbeat before an outage
-	ExpiresAt time.Time // of the passes
-	Present   int       // present buyers at the admission
-	Numbers   []uint32
+	// By the clock of the database.
+	At time.Time
+	// The last heartbeat before an outage.
+	Since time.Time
+	// When the passes expire.
+	ExpiresAt time.Time
+	// Present buyers at the admission.
+	Present int
+	Numbers []uint32
 }

@@ -192,7 +192,13 @@ func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) e
 		if err != nil || begun == 0 {
 			return err
 		}
-		return tx.Model(&room).Updates(map[string]any{"seed": seed[:], "size": room.Joined, "started_at": now, "heartbeat_at": now}).Error
+
+		return tx.Model(&room).Updates(map[string]any{
+			"seed":         seed[:],
+			"size":         room.Joined,
+			"started_at":   now,
+			"heartbeat_at": now,
+		}).Error
 	})
 }
 
@@ -349,6 +355,7 @@ func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
 		if err != nil {
 			return err
 		}
+
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
@@ -356,11 +363,17 @@ func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
 
 		last := room.HeartbeatAt
 		if last != nil && now.Sub(*last) > domain.RoomOutage {
-			e := domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomResumed, Since: *last, At: now}
+			e := domain.RoomEvent{
+				VoucherID: voucherID,
+				Kind:      domain.RoomResumed,
+				Since:     *last,
+				At:        now,
+			}
 			if err := appendEvent(tx, e); err != nil {
 				return err
 			}
 		}
+
 		return tx.Model(&room).Update("heartbeat_at", now).Error
 	})
 }
@@ -410,9 +423,11 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 			room.StartedAt = *row.StartedAt
 			copy(room.Seed[:], row.Seed)
 		}
+
 		if row.HeartbeatAt != nil {
 			room.Heartbeat = *row.HeartbeatAt
 		}
+
 		if room.Events, err = readEvents(db, row.VoucherID, after[row.VoucherID].Applied); err != nil {
 			return nil, now, s.db.Translate(err)
 		}
@@ -491,7 +506,15 @@ func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([
 }
 
 func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
-	row := roomEventRow{VoucherID: e.VoucherID, Seq: e.Seq, Kind: int8(e.Kind), At: e.At, Present: e.Present, Data: []byte{}}
+	row := roomEventRow{
+		VoucherID: e.VoucherID,
+		Seq:       e.Seq,
+		Kind:      int8(e.Kind),
+		At:        e.At,
+		Present:   e.Present,
+		Data:      []byte{},
+	}
+
 	if !e.Since.IsZero() {
 		row.Since = &e.Since
 	}
@@ -507,7 +530,14 @@ func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
 }
 
 func (r *roomEventRow) event() (domain.RoomEvent, error) {
-	e := domain.RoomEvent{VoucherID: r.VoucherID, Seq: r.Seq, Kind: domain.RoomEventKind(r.Kind), At: r.At, Present: r.Present}
+	e := domain.RoomEvent{
+		VoucherID: r.VoucherID,
+		Seq:       r.Seq,
+		Kind:      domain.RoomEventKind(r.Kind),
+		At:        r.At,
+		Present:   r.Present,
+	}
+
 	if r.Since != nil {
 		e.Since = *r.Since
 	}
