@@ -58,7 +58,7 @@ func TestReconcileCommandRepairsGate(t *testing.T) {
 	}
 	l.SellOut(t)
 
-	s = l.Stack.With(rig.EnvLasting + "=1s")
+	s = l.With(rig.EnvLasting + "=1s")
 	stock := "SELECT stock FROM seckill_vouchers WHERE voucher_id = " + l.Sale
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.Sale)
 	code, out := s.Check(t, "reconcile", "--apply")
