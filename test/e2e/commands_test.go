@@ -421,6 +421,7 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 		`seckill_lock_hold_seconds_count{lock="redlock"} 1`,
 		`seckill_http_requests_total{method="POST",route="/api/v1/vouchers/:id/orders",status="201"} 1`,
 		"go_sql_wait_duration_seconds_total", "seckill_redis_pool_connections",
+		`seckill_connections_refused_total{limit="total"} 0`, // connections are limited
 	} {
 		require.Contains(t, page, want)
 	}
