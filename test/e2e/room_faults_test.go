@@ -71,6 +71,87 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	s.Verify(t)
 }
 
+// TestOutageKeepsTurn: the database or Redis stands still, or all servers are down, for longer than a pass is valid. The admitted
+// buyer, who polls and tries to enter again meanwhile, is admitted afterwards, before those behind, and buys.
+// Source: cloudflare/cloudflare-docs#16645, intechnicauk.wordpress.com/tag/ticketing.
+func TestOutageKeepsTurn(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	const passTTL = 12
+	for name, c := range map[string]struct {
+		lane string
+		pick func(*rig.Stack) freezer // nil: the servers are killed
+	}{
+		"database/lock": {"lock", func(s *rig.Stack) freezer { return s.Database }},
+		"redis/lock":    {"lock", func(s *rig.Stack) freezer { return s.Redis }},
+		"redis/queue":   {"queue", func(s *rig.Stack) freezer { return s.Redis }},
+		"servers/batch": {"batch", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := rig.RealStack(t).OwnDatabase(t).In(c.lane)
+			a, b := s.Spawn(t, ""), s.Spawn(t, "")
+			a.MayRefuse()
+			b.MayRefuse()
+			sale := a.RoomSale(t, 1, 20, passTTL, time.Hour)
+			buyers := enter(t, sale, s.Tokens(t, 2), a, b)
+			a.BeginSale(t, sale)
+			log := s.RoomLog(t, sale)
+			rig.Eventually(t, "a buyer is admitted", func() bool {
+				for _, w := range buyers {
+					_, _ = w.Poll(t.Context())
+				}
+				return len(log.Admitted(t)) == 1
+			})
+			first := buyers[0]
+			if first.Number != log.Admitted(t)[0] {
+				first = buyers[1]
+			}
+			rig.Eventually(t, "the buyer learns of it", func() bool {
+				place, _ := first.Poll(t.Context())
+				return place.Pass != ""
+			})
+
+			const outage = passTTL*time.Second + 5*time.Second
+			if c.pick == nil {
+				a.Kill()
+				b.Kill()
+				time.Sleep(outage)
+				a, b = s.Spawn(t, ""), s.Spawn(t, "")
+				a.MayRefuse()
+				b.MayRefuse()
+			} else {
+				require.NoError(t, c.pick(s).Pause())
+				for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(time.Second) {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					for _, p := range []*rig.Server{a, b} {
+						for _, method := range []string{http.MethodGet, http.MethodPost} {
+							place, _ := p.Entry(ctx, method, first.Token, sale, first.Ticket)
+							require.NotEqual(t, "entry_required", place.Code)
+						}
+					}
+					cancel()
+				}
+				require.NoError(t, c.pick(s).Resume())
+			}
+
+			for _, p := range []*rig.Server{a, b} {
+				rig.Eventually(t, "the buyer is admitted again", func() bool {
+					clear(first.Passes)
+					place, err := p.Entry(t.Context(), http.MethodPost, first.Token, sale, "")
+					require.NotEqual(t, "entry_required", place.Code)
+					require.NotEqual(t, "waiting", place.State)
+					first.Note(place)
+					return err == nil && place.Pass != "" && time.Until(place.ExpiresAt) > 0
+				})
+			}
+			b.Must(t, rig.Purchase(sale, first.Token).Pass(first.Pass()))
+			require.Equal(t, []uint32{first.Number}, log.Admitted(t))
+			s.VerifyRoom(t, sale)
+		})
+	}
+}
+
 // TestRoomSoldOut checks in every lane that there are no more passes than units, that all waiting buyers learn of the end
 // of the stock, by polls and on streams, and that a returned unit goes to the next in line although
 // scripts and its former buyer press all the time.

@@ -64,6 +64,7 @@ func judgeRefusals(metrics string) error {
 const (
 	forgivenAnswer  = "answers 503"
 	forgivenDial    = "dial time-outs"
+	forgivenPage    = "time-outs of pages"
 	forgivenCommand = "commands without an answer in time"
 )
 
@@ -82,6 +83,12 @@ func (f *tally) add(kind string) {
 	defer f.mu.Unlock()
 	f.counts[kind]++
 }
+
+// ForgivePage counts an answer that a page would have given up, because the test repeats the click.
+func ForgivePage() { forgiven.add(forgivenPage) }
+
+// ForgiveDial counts a connection that a busy machine ended, because the test opens another one.
+func ForgiveDial() { forgiven.add(forgivenDial) }
 
 // forgive503 reports whether a status is 503, and counts it, because the caller repeats the request.
 func forgive503(status int) bool {
@@ -102,8 +109,8 @@ func (f *tally) addServer() {
 func (f *tally) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fmt.Sprintf("rig: forgave %d %s, %d %s and %d %s of %d servers", f.counts[forgivenAnswer], forgivenAnswer,
-		f.counts[forgivenDial], forgivenDial, f.counts[forgivenCommand], forgivenCommand, f.servers)
+	return fmt.Sprintf("rig: forgave %d %s, %d %s, %d %s and %d %s of %d servers", f.counts[forgivenAnswer], forgivenAnswer,
+		f.counts[forgivenDial], forgivenDial, f.counts[forgivenPage], forgivenPage, f.counts[forgivenCommand], forgivenCommand, f.servers)
 }
 
 // report prints what was forgiven.

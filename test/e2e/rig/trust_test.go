@@ -40,5 +40,5 @@ func TestForgivenIsCounted(t *testing.T) {
 	f.add(forgivenAnswer)
 	f.add(forgivenAnswer)
 	f.add(forgivenDial)
-	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs and 0 commands without an answer in time of 10 servers", f.String())
+	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs, 0 time-outs of pages and 0 commands without an answer in time of 10 servers", f.String())
 }
