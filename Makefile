@@ -66,7 +66,7 @@ unraced: $(GOBIN)/gotestsum
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions. Raced servers
 # are many times slower, so they run alone: beside others they would answer 503 to buyers who wait too long.
-raced := ./internal/{admission,app,auth,batch,cache,connlimit,entry,idgen,lane,lock,loop,payment,queue,ratelimit,reconcile,redisconn,repo/...,rush,salestats,service,tracing,webhook}
+raced := ./internal/{app,auth,idgen,lock,out,repo,sale,service}/... ./internal/kit/{batch,cache,connlimit,loop,ratelimit,redisconn} ./internal/ops/{rush,salestats,tracing}
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 race: export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
 race: $(GOBIN)/gotestsum ## the packages in which much happens at once, the core tests of HTTP, and ten end-to-end tests, with the race detector
@@ -82,7 +82,7 @@ chart: $(GOBIN)/gotestsum
 
 # make test-all runs on both servers what depends on statements or transactions; this runs all of it on MySQL, and nothing
 # on SQLite.
-on-mysql := ./internal/repo/... ./internal/app ./internal/doctor ./internal/handler ./test/sim ./test/e2e/...
+on-mysql := ./internal/repo/... ./internal/app ./internal/ops/doctor ./internal/handler ./test/sim ./test/e2e/...
 test-mysql: deps $(GOBIN)/gotestsum ## everything that uses a database server, on MySQL; SECKILL_TEST_MYSQL_DSN='root:root@tcp(127.0.0.1:3306)/' names a running one
 	@SECKILL_TEST_DATABASE=mysql $(gotestsum) -parallel 8 -timeout 30m $(on-mysql)
 

@@ -10,7 +10,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/webhook"
+	"seckill/internal/out/webhook"
 )
 
 // codeTimeout bounds the delivery of a login code. A request for a code has answerTimeout of package handler in all.

@@ -14,8 +14,8 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/payment"
-	"seckill/internal/redisconn"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/out/payment"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
-	"seckill/internal/doctor"
+	"seckill/internal/ops/doctor"
 )
 
 func TestReceiverMustBeConfidential(t *testing.T) {

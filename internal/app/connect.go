@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 	"seckill/internal/repo"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 	"seckill/internal/lock"
-	"seckill/internal/redisconn"
 )
 
 // OrderLockPrefix is the name of a user's lock up to the user id.

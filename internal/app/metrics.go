@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/entry"
 	"seckill/internal/handler"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/kit/version"
 	"seckill/internal/lock"
-	"seckill/internal/reconcile"
-	"seckill/internal/redisconn"
+	"seckill/internal/ops/reconcile"
+	"seckill/internal/ops/tracing"
 	"seckill/internal/repo"
-	"seckill/internal/tracing"
-	"seckill/internal/version"
+	"seckill/internal/sale/entry"
 )
 
 // metrics are the collectors of this package. Package handler registers its own.

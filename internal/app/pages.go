@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"seckill/internal/cache"
-	"seckill/internal/demo"
+	"seckill/internal/app/demo"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/kit/cache"
 	"seckill/internal/service"
 	"seckill/internal/web"
 )

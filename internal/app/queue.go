@@ -11,10 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/lane"
-	"seckill/internal/queue"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/lane"
+	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 )
 

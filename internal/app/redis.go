@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/redisconn"
+	"seckill/internal/kit/redisconn"
 )
 
 // errRedisAddr does not contain the address, which may contain a password.

@@ -11,8 +11,8 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
-	"seckill/internal/rush"
 	"seckill/internal/service"
 )
 

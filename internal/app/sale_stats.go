@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"seckill/internal/domain"
-	"seckill/internal/queue"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
+	"seckill/internal/sale/queue"
 )
 
 // saleStats counts what this server does per sale.

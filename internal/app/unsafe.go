@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"seckill/internal/doctor"
 	"seckill/internal/domain"
-	"seckill/internal/payment"
+	"seckill/internal/ops/doctor"
+	"seckill/internal/out/payment"
 )
 
 // ConfigToCheck returns what the doctor checks of a configuration that Config.Finish has validated.

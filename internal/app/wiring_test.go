@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/webhook"
+	"seckill/internal/out/webhook"
 	"seckill/test/testenv"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"seckill/internal/domain"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 )
 
 // Asker is the origin of a request for a code or of a login.

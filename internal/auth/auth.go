@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"seckill/internal/cache"
 	"seckill/internal/domain"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/cache"
+	"seckill/internal/kit/ratelimit"
 )
 
 const (

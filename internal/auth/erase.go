@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 // Erasure is the removal of the person from an account. The row of the user stays without phone, name and role, because

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 )
 
 // The rules for login codes. Their number is limited by codeBuckets.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 )
 
 // The limits of logins and their codes, over all servers. docs/security.md has the same table. A thousand people behind

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 	"seckill/test/testenv"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"seckill/internal/cache"
 	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"seckill/internal/app"
-	"seckill/internal/redisconn"
-	"seckill/internal/version"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/kit/version"
 )
 
 // cli is the command line. All commands share the flags and variables of the configuration.

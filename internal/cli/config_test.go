@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/app"
-	"seckill/internal/version"
+	"seckill/internal/kit/version"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

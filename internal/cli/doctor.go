@@ -18,9 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/app"
-	"seckill/internal/doctor"
 	"seckill/internal/domain"
-	"seckill/internal/redisconn"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/ops/doctor"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
 	"seckill/migrations"

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/doctor"
+	"seckill/internal/ops/doctor"
 )
 
 // TestDoctorMasksSecrets checks that every secret is masked. Package doctor has the texts in which.

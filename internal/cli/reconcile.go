@@ -15,7 +15,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/entry"
 	"seckill/internal/repo"
+	"seckill/internal/sale/entry"
 )
 
 type roomCmd struct {

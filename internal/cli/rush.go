@@ -18,7 +18,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 )
 
 type rushCmd struct {

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/lock"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/loop"
-	"seckill/internal/reconcile"
+	"seckill/internal/kit/loop"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"seckill/internal/version"
+	"seckill/internal/kit/version"
 )
 
 type versionCmd struct{}

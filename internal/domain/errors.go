@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/batch"
+	"seckill/internal/kit/batch"
 )
 
 // The errors that callers distinguish. One table in the HTTP layer maps them to codes and statuses. Any other error is

@@ -8,7 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/service"
 )
 

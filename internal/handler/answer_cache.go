@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/cache"
+	"seckill/internal/kit/cache"
 )
 
 // answerTTL is the age up to which a cached answer is used. maxAnswers bounds the answers of a cache.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
 )
 
 // outcomeKey is the context key under which classify stores the outcome of an error.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/handler"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 	"seckill/test/testenv"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/auth"
-	"seckill/internal/entry"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
+	"seckill/internal/sale/entry"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/entry"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
+	"seckill/internal/sale/entry"
 	"seckill/test/testenv"
 )
 

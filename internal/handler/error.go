@@ -15,7 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/domain"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
 )
 
 type outcome struct {

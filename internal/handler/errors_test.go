@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/entry"
 	"seckill/internal/handler"
+	"seckill/internal/kit/version"
+	"seckill/internal/sale/entry"
 	"seckill/internal/service"
-	"seckill/internal/version"
 )
 
 func TestUnknownRoutes(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
 	"seckill/internal/service"
 )
 

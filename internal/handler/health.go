@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/version"
+	"seckill/internal/kit/version"
 )
 
 // readyTimeout bounds all checks of /readyz. A check that takes longer has failed.

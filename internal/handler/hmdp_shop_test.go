@@ -12,7 +12,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/picture"
+	"seckill/internal/kit/picture"
 )
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.

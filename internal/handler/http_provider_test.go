@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/payment"
-	"seckill/internal/webhook"
+	"seckill/internal/out/payment"
+	"seckill/internal/out/webhook"
 )
 
 // overHTTP makes the bank a provider over HTTP.

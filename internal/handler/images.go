@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/picture"
+	"seckill/internal/kit/picture"
 )
 
 type imageHandler struct {

@@ -13,8 +13,8 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/loop"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/loop"
+	"seckill/internal/kit/ratelimit"
 )
 
 // Rate limits per caller, as the interval of one request and the number of requests at once. The limit for orders

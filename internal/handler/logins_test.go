@@ -14,7 +14,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/ratelimit"
+	"seckill/internal/kit/ratelimit"
 	"seckill/test/testenv"
 )
 

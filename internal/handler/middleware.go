@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"seckill/internal/domain"
-	"seckill/internal/tracing"
+	"seckill/internal/ops/tracing"
 )
 
 const requestIDHeader = "X-Request-Id"

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/entry"
 	"seckill/internal/handler"
+	"seckill/internal/sale/entry"
 )
 
 // TestDocumentIsValid also validates the examples against their schemas.

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/reconcile"
-	"seckill/internal/webhook"
+	"seckill/internal/ops/reconcile"
+	"seckill/internal/out/webhook"
+	"seckill/internal/sale/admission"
 )
 
 type deadLetterView struct {

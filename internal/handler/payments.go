@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/out/webhook"
 	"seckill/internal/service"
-	"seckill/internal/webhook"
 )
 
 type paymentHandler struct{ payments *service.Payments }

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/payment"
+	"seckill/internal/out/payment"
 )
 
 var paymentSecret = []byte("a secret of provider and shop")

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/lane"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/lane"
 	"seckill/internal/service"
 	"seckill/test/testenv"
 )

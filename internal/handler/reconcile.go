@@ -7,7 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 )
 
 type reconcileHandler struct{ reconciler *reconcile.Reconciler }

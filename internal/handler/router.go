@@ -16,11 +16,11 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/entry"
-	"seckill/internal/picture"
-	"seckill/internal/ratelimit"
-	"seckill/internal/reconcile"
-	"seckill/internal/salestats"
+	"seckill/internal/kit/picture"
+	"seckill/internal/kit/ratelimit"
+	"seckill/internal/ops/reconcile"
+	"seckill/internal/ops/salestats"
+	"seckill/internal/sale/entry"
 	"seckill/internal/service"
 )
 

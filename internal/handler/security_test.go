@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/entry"
 	"seckill/internal/handler"
+	"seckill/internal/sale/entry"
 )
 
 // securityEnv returns an environment and a function that returns the number of security events.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/cache"
+	"seckill/internal/kit/cache"
 )
 
 // A snapshot is an answer that is the same for every caller. Only server_time differs between answers, so it stands

@@ -14,8 +14,8 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/entry"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
+	"seckill/internal/sale/entry"
 )
 
 type statsHandler struct {

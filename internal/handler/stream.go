@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/auth"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
 )
 
 const (

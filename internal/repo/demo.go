@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
-	"seckill/internal/picture"
+	"seckill/internal/kit/picture"
 )
 
 // SeedDemo stores the shops, pictures and vouchers that content returns if the database has neither shops nor vouchers, and

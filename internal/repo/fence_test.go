@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/lane"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/lane"
 	"seckill/test/testenv"
 )
 

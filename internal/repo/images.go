@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
-	"seckill/internal/picture"
+	"seckill/internal/kit/picture"
 )
 
 type imageRow struct {

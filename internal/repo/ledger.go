@@ -6,7 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 )
 
 // idsPerQuery is the most ids in one query.

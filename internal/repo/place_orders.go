@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 	"seckill/internal/repo/sqldb"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
 )
 
 // outcomes describes the results of a batch, with one string per order.

@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/salestats"
+	"seckill/internal/ops/salestats"
 )
 
 // SaleSnapshot implements salestats.MonitorStore.

@@ -1,8 +1,8 @@
 package repo
 
 import (
-	"seckill/internal/cache"
 	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
 	"seckill/internal/repo/sqldb"
 )
 

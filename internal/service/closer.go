@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/batch"
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/batch"
+	"seckill/internal/kit/loop"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"seckill/internal/batch"
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
 )
 
 // placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"seckill/internal/batch"
-	"seckill/internal/cache"
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
+	"seckill/internal/kit/cache"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/loadtest/bench/loadgen"
 	"seckill/loadtest/bench/report"
 	"seckill/loadtest/bench/sysinfo"

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/servers"
 )
 

@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/doctor"
+	"seckill/internal/ops/doctor"
 )
 
 // root is the root of the repository. Tests run in the directory of their package.

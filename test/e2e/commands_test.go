@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/doctor"
-	"seckill/internal/rush"
+	"seckill/internal/ops/doctor"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 )
 

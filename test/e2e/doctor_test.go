@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
-	"seckill/internal/doctor"
+	"seckill/internal/ops/doctor"
+	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

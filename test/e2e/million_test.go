@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
+	"seckill/internal/sale/admission"
 	"seckill/test/dbtest"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"

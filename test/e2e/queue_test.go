@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/idgen"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )
@@ -21,7 +21,7 @@ func orderNames(orders ...rush.Order) (names []string) {
 	return names
 }
 
-// damages has one of each sort. internal/reconcile shows all findings, and internal/admission how a damaged gate reads.
+// damages has one of each sort. internal/ops/reconcile shows all findings, and internal/sale/admission how a damaged gate reads.
 var damages = []rig.Damage{
 	{Name: "stock up", Kind: "gate_differs", Do: func(t *testing.T, l *rig.LiveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.IncrBy(t.Context(), l.Key("stock"), 500).Err())

@@ -14,7 +14,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

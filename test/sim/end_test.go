@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
+	"seckill/internal/sale/admission"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
-	"seckill/internal/queue"
+	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 	"seckill/test/testenv"
 )

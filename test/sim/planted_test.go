@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
-	"seckill/internal/queue"
+	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 )
 

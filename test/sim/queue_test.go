@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
 	"seckill/internal/idgen"
-	"seckill/internal/reconcile"
+	"seckill/internal/ops/reconcile"
+	"seckill/internal/sale/admission"
 	"seckill/internal/service"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
+	"seckill/internal/sale/admission"
 )
 
 // snapshot is the content of the database and the stream after a step.

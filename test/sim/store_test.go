@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/lane"
+	"seckill/internal/sale/lane"
 	"seckill/internal/service"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/lane"
-	"seckill/internal/queue"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/lane"
+	"seckill/internal/sale/queue"
 )
 
 // Faults of a worker, which reads entries, commits their admissions and settles them.

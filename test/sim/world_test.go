@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/admission"
 	"seckill/internal/domain"
-	"seckill/internal/entry"
 	"seckill/internal/idgen"
-	"seckill/internal/lane"
 	"seckill/internal/lock"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/entry"
+	"seckill/internal/sale/lane"
 	"seckill/internal/service"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 	"seckill/test/servers"
 )
 

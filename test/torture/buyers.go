@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
-	"seckill/internal/rush"
+	"seckill/internal/kit/loop"
+	"seckill/internal/ops/rush"
 )
 
 // parallel is the number of buyers with a request in progress.

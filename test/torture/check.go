@@ -10,7 +10,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 // checkTimeout bounds a check during the campaign, when the database may not answer.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 	"seckill/test/servers"
 )
 

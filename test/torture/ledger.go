@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 )
 
 // ledger records what buyers and admins were answered, and the violations. It is safe for concurrent use.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 // Report is the result of a campaign. Durations are in nanoseconds in JSON.

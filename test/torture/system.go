@@ -21,9 +21,9 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
+	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
-	"seckill/internal/rush"
 	"seckill/test/servers"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/auth"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 )
 
 // Config are the parameters of a campaign.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"seckill/internal/batch"
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
 )
 
 func TestDupIndex(t *testing.T) {

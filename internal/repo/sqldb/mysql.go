@@ -14,7 +14,7 @@ import (
 	gormmysql "gorm.io/driver/mysql"
 	"gorm.io/gorm"
 
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 // Pool sizes and timeouts on MySQL. The orders of one voucher queue at one row, so more connections would only queue

@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
-	"seckill/internal/loop"
+	"seckill/internal/kit/loop"
 )
 
 // Access runs transactions and reads on a DB. A store keeps it in an unexported field, so that its users can call only

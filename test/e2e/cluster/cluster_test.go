@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/redisconn"
-	"seckill/internal/rush"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
 	"seckill/internal/app"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
+	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
+	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/testenv"
 )

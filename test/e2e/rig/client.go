@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 )
 
 // Queue places an order in lane queue while no worker commits, and returns its id.

@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/admission"
-	"seckill/internal/doctor"
-	"seckill/internal/rush"
+	"seckill/internal/ops/doctor"
+	"seckill/internal/ops/rush"
+	"seckill/internal/sale/admission"
 )
 
 // LiveSale is a sale in lane queue with buyers that purchase and cancel continuously while a test damages the gate, and

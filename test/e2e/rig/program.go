@@ -15,7 +15,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/cli"
 	"seckill/internal/domain"
-	"seckill/internal/queue"
+	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 	"seckill/test/testenv"
 )

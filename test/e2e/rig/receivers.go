@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/webhook"
+	"seckill/internal/out/webhook"
 )
 
 // CodeReceiver is the service behind SECKILL_CODE_URL. It verifies the signature of each code.

@@ -13,9 +13,9 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/entry"
+	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
-	"seckill/internal/rush"
+	"seckill/internal/sale/entry"
 )
 
 // entryAnswer is the answer of the entry of a sale, or an error with its code.

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 )
 
 // BuyersOf returns simulated buyers for a sale on one or several servers.

@@ -28,7 +28,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/cli"
 	"seckill/internal/domain"
-	"seckill/internal/rush"
+	"seckill/internal/ops/rush"
 	"seckill/test/dbtest"
 	"seckill/test/servers"
 	"seckill/test/testenv"

@@ -1,0 +1,68 @@
+package loop_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/kit/loop"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		require.NoError(t, loop.Sleep(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, time.Since(began))
+		stop := errors.New("stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(stop)
+		require.ErrorIs(t, loop.Sleep(ctx, time.Minute), stop)
+		require.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+// A task runs after each interval and when it is woken, and logs only the first of several failures.
+func TestTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		wake := make(chan struct{})
+		began, runs := time.Now(), []time.Duration{}
+		ctx, cancel := context.WithCancel(t.Context())
+		go loop.Task{Name: "count", Every: time.Second, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)), Run: func(context.Context) error {
+			runs = append(runs, time.Since(began))
+			if len(runs) == 2 || len(runs) == 3 {
+				return errors.New("broken")
+			}
+			return nil
+		}}.Loop(ctx)
+		time.Sleep(2500 * time.Millisecond)
+		wake <- struct{}{}
+		time.Sleep(time.Second)
+		cancel()
+		synctest.Wait()
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 2500 * time.Millisecond, 3 * time.Second}, runs)
+		require.Equal(t, 1, strings.Count(log.String(), "cannot count; will retry"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "recovered: count"))
+	})
+}
+
+// A run that fails because the context ended is not a failure.
+func TestTaskEndsWithoutALogEntry(t *testing.T) {
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	loop.Task{Name: "count", Every: time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)), Run: func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}}.Loop(ctx)
+	require.Empty(t, log.String())
+}

@@ -1,0 +1,348 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/kit/ratelimit"
+	"seckill/test/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error {
+		// otter ends the goroutine of a cache after the cache is collected.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+	})
+}
+
+// The limit of most tests. No token is refilled while a test runs.
+const (
+	interval = time.Hour
+	burst    = 20
+)
+
+const address = "203.0.113.7"
+
+// server returns the limit as another server has it.
+func server(rdb redis.Scripter) *ratelimit.Limit {
+	return ratelimit.New("codes", interval, burst, time.Now, &ratelimit.Shared{
+		Redis: rdb, Timeout: time.Minute, Secret: []byte("a secret"), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// useUp takes all tokens through one server.
+func useUp(t *testing.T, l *ratelimit.Limit) {
+	t.Helper()
+	for range burst {
+		require.Zero(t, l.Take(t.Context(), address))
+	}
+}
+
+// requireRefused requires that the next token is an interval away, less the duration of the test.
+func requireRefused(t *testing.T, wait time.Duration) {
+	t.Helper()
+	require.Greater(t, wait, interval-10*time.Minute)
+	require.LessOrEqual(t, wait, interval)
+}
+
+// bucket returns the only key in Redis.
+func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	return keys[0], rdb.PTTL(t.Context(), keys[0]).Val()
+}
+
+func TestCallIsAllowedAfterWait(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		useUp(t, server(rdb))
+		wait := server(rdb).Take(t.Context(), address)
+		requireRefused(t, wait)
+		elapse := func(d time.Duration) {
+			key, ttl := bucket(t, rdb)
+			require.NoError(t, rdb.PExpire(t.Context(), key, ttl-d).Err())
+		}
+		elapse(wait - 30*time.Minute)
+		require.Positive(t, server(rdb).Take(t.Context(), address))
+		elapse(30 * time.Minute)
+		require.Zero(t, server(rdb).Take(t.Context(), address))
+		requireRefused(t, server(rdb).Take(t.Context(), address))
+	})
+}
+
+// A call that counts as n takes n tokens or none, in this process and in Redis.
+func TestCallOfManyTokens(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, time.Now, nil)} {
+			require.Zero(t, l.TakeN(t.Context(), address, burst-1), name)
+			other := l
+			if name == "shared" {
+				other = server(rdb) // its own bucket is full
+			}
+			wait := other.TakeN(t.Context(), address, 3)
+			require.Greater(t, wait, 2*interval-10*time.Minute, name)
+			require.LessOrEqual(t, wait, 2*interval, name)
+			require.Zero(t, l.Take(t.Context(), address), name)
+			requireRefused(t, l.Take(t.Context(), address))
+		}
+	})
+}
+
+// If the clock of Redis is set back, as by a failover, the keys live longer. A caller waits no longer than with an
+// empty bucket.
+func TestClockOfRedisSetBack(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		require.Zero(t, server(rdb).Take(t.Context(), address))
+		key, _ := bucket(t, rdb)
+		require.NoError(t, rdb.PExpire(t.Context(), key, 1000*interval).Err())
+		requireRefused(t, server(rdb).Take(t.Context(), address))
+	})
+}
+
+// countingRedis counts the scripts that are run.
+type countingRedis struct {
+	redis.Scripter
+	scripts atomic.Int64
+}
+
+func (c *countingRedis) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	c.scripts.Add(1)
+	return c.Scripter.EvalSha(ctx, sha, keys, args...)
+}
+
+func TestFloodCostsFewCommands(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		useUp(t, server(rdb))
+		counting := &countingRedis{Scripter: rdb}
+		l := server(counting)
+		for range 100 * burst {
+			requireRefused(t, l.Take(t.Context(), address))
+		}
+		require.EqualValues(t, burst, counting.scripts.Load())
+	})
+}
+
+func TestCallOfDisconnectedClientCounts(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		l := server(rdb)
+		for range burst {
+			require.Zero(t, l.Take(gone, address))
+		}
+		requireRefused(t, server(rdb).Take(t.Context(), address))
+	})
+}
+
+func TestConcurrentCallsOfThreeServers(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		var (
+			wg      sync.WaitGroup
+			allowed atomic.Int64
+		)
+		for range 3 {
+			l := server(rdb)
+			for range 4 * burst {
+				wg.Go(func() {
+					if l.Take(t.Context(), address) == 0 {
+						allowed.Add(1)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.EqualValues(t, burst, allowed.Load())
+		require.Zero(t, server(rdb).Take(t.Context(), "203.0.113.8"), "another key")
+	})
+}
+
+// Keys hide phone and address, and expire. All keys of a call of a quota are in one slot of a cluster.
+func TestKeys(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		require.Zero(t, server(rdb).Take(t.Context(), address))
+		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
+		keys := rdb.Keys(t.Context(), "*").Val()
+		require.Len(t, keys, 3)
+		for _, key := range keys {
+			require.Regexp(t, `^seckill:limit:(codes|\{codes\}):`, key)
+			require.NotContains(t, key, address)
+			require.NotContains(t, key, "13800000001")
+			require.Positive(t, rdb.PTTL(t.Context(), key).Val())
+		}
+	})
+}
+
+// TestLocalLimitsWithoutRedis uses clients that wait for a reply without end, so that only the limit itself bounds the time
+// of a call.
+func TestLocalLimitsWithoutRedis(t *testing.T) {
+	for name, broken := range map[string]func(*testenv.Redis) error{
+		"down":    func(r *testenv.Redis) error { r.Kill(); return nil },
+		"hanging": (*testenv.Redis).Pause,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := testenv.StartRedis(t)
+			var log bytes.Buffer
+			shared := &ratelimit.Shared{
+				Redis:   r.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 }),
+				Timeout: 50 * time.Millisecond,
+				Secret:  []byte("a secret"), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			}
+			l, q := ratelimit.New("logins", interval, 3, time.Now, shared), ratelimit.NewQuota("codes", time.Now, shared)
+			require.Zero(t, l.Take(t.Context(), "another key")) // opens a connection
+			require.NoError(t, broken(r))
+
+			for range 3 {
+				require.Zero(t, l.Take(t.Context(), address))
+				require.Zero(t, q.Take(t.Context(), buckets("a")...))
+			}
+			requireRefused(t, l.Take(t.Context(), address))
+			require.Positive(t, q.Take(t.Context(), buckets("a")...))
+			q.Return(t.Context(), buckets("a")...)
+			require.Zero(t, q.Take(t.Context(), buckets("a")...))
+			require.Equal(t, 2, strings.Count(log.String(), "holds per server only"), log.String())
+		})
+	}
+}
+
+// manualClock is the clock of a local quota.
+type manualClock struct{ ms atomic.Int64 }
+
+func (c *manualClock) now() time.Time          { return time.UnixMilli(1_800_000_000_000 + c.ms.Load()) }
+func (c *manualClock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+var (
+	perPhone = ratelimit.Rule{Name: "phone", Burst: 3, Interval: time.Minute}
+	inAll    = ratelimit.PerDay("all", 10, 34) // one an hour
+)
+
+func buckets(phone string) []ratelimit.Bucket {
+	return []ratelimit.Bucket{{Rule: perPhone, Key: phone}, {Rule: inAll, Key: ""}}
+}
+
+// quota returns the quota as another server has it.
+func quota(rdb redis.Scripter) *ratelimit.Quota {
+	return ratelimit.NewQuota("codes", time.Now, &ratelimit.Shared{
+		Redis: rdb, Timeout: time.Minute, Secret: []byte("a secret"), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestLocalQuota(t *testing.T) {
+	var clock manualClock
+	q := ratelimit.NewQuota("codes", clock.now, nil)
+	take := func(phone string) time.Duration { return q.Take(t.Context(), buckets(phone)...) }
+	for range perPhone.Burst {
+		require.Zero(t, take("a"))
+	}
+	for range 100 {
+		require.Equal(t, time.Minute, take("a"), "a refusal changes nothing")
+	}
+	for _, phone := range []string{"b", "b", "b", "c", "c", "c", "d"} { // seven tokens are left in all
+		require.Zero(t, take(phone))
+	}
+	require.Equal(t, time.Hour, take("d"), "the longest wait of all buckets")
+	clock.advance(time.Hour - time.Millisecond)
+	require.Equal(t, time.Millisecond, take("d"))
+	clock.advance(time.Millisecond)
+	require.Zero(t, take("d"))
+	require.Equal(t, time.Hour, take("e"))
+	q.Return(t.Context(), buckets("d")...)
+	require.Zero(t, take("e"), "what was returned can be taken again")
+}
+
+// The limit over a day counts from any moment.
+func TestPerDayHoldsInAnyDay(t *testing.T) {
+	rule := ratelimit.PerDay("rule", 12, 20)
+	var clock manualClock
+	q := ratelimit.NewQuota("codes", clock.now, nil)
+	var allowed []int64
+	for range 3 * 24 * 60 {
+		for q.Take(t.Context(), ratelimit.Bucket{Rule: rule, Key: "x"}) == 0 {
+			allowed = append(allowed, clock.ms.Load())
+		}
+		clock.advance(time.Minute)
+	}
+	require.GreaterOrEqual(t, len(allowed), 12+3*8-1)
+	for i := range allowed[20:] {
+		require.GreaterOrEqual(t, allowed[i+20]-allowed[i], (24 * time.Hour).Milliseconds())
+	}
+}
+
+func TestQuotaOfThreeServers(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		var (
+			wg      sync.WaitGroup
+			allowed [4]atomic.Int64
+		)
+		for range 3 {
+			q := quota(rdb)
+			for i := range allowed {
+				wg.Go(func() {
+					for range 5 {
+						if q.Take(t.Context(), buckets(string(rune('a'+i)))...) == 0 {
+							allowed[i].Add(1)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		total := int64(0)
+		for i := range allowed {
+			require.LessOrEqual(t, allowed[i].Load(), int64(perPhone.Burst))
+			total += allowed[i].Load()
+		}
+		require.EqualValues(t, inAll.Burst, total)
+	})
+}
+
+// What Redis refuses costs no token in any bucket, and later refusals for the same reason cost no command.
+func TestRefusalByRedisTakesNothing(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		counting := &countingRedis{Scripter: rdb}
+		one, two := quota(rdb), quota(counting)
+		for range perPhone.Burst {
+			require.Zero(t, one.Take(t.Context(), buckets("a")...))
+		}
+		for range 50 {
+			wait := two.Take(t.Context(), buckets("a")...)
+			require.Positive(t, wait)
+			require.LessOrEqual(t, wait, perPhone.Interval)
+		}
+		require.EqualValues(t, 1, counting.scripts.Load())
+		for range inAll.Burst - perPhone.Burst {
+			require.Zero(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
+		}
+		require.Positive(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
+		one.Return(t.Context(), buckets("a")...)
+		three := quota(rdb)
+		require.Zero(t, three.Take(t.Context(), buckets("a")...))
+		require.Positive(t, three.Take(t.Context(), buckets("a")...))
+	})
+}
+
+// Returning calls to full buckets leaves them full.
+func TestReturnNeverOverfills(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		q := quota(rdb)
+		require.Zero(t, q.Take(t.Context(), buckets("a")...))
+		q.Return(t.Context(), buckets("a")...)
+		q.Return(t.Context(), buckets("a")...)
+		require.Empty(t, rdb.Keys(t.Context(), "*").Val())
+		for range perPhone.Burst {
+			require.Zero(t, q.Take(t.Context(), buckets("a")...))
+		}
+		require.Positive(t, q.Take(t.Context(), buckets("a")...))
+	})
+}

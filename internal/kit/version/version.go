@@ -1,0 +1,30 @@
+// Package version names the version of the running program.
+package version
+
+import (
+	"runtime/debug"
+	"sync"
+)
+
+// release is set by the build of a release: go build -ldflags "-X seckill/internal/kit/version.release=1.2.3".
+var release string
+
+// String returns the version of a release, such as 1.2.3, otherwise the version that the go command recorded, such as
+// v0.0.0-20261122230000-0123456789ab, and devel if there is none. It contains no spaces.
+var String = sync.OnceValue(func() string {
+	info, _ := debug.ReadBuildInfo()
+	return choose(release, info)
+})
+
+func choose(release string, info *debug.BuildInfo) string {
+	switch {
+	case release != "":
+		return release
+	case info == nil || info.Main.Version == "" || info.Main.Version == "(devel)":
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// UserAgent returns the User-Agent of the program's HTTP requests, such as seckill/1.2.3.
+func UserAgent() string { return "seckill/" + String() }

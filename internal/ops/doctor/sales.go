@@ -1,0 +1,371 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+	"seckill/internal/ops/reconcile"
+)
+
+const (
+	upcomingWithin = 24 * time.Hour   // sales that begin within it are checked
+	maxSales       = 1000             // checked sales of each status
+	maxListed      = 3                // problems in one line
+	totalsTimeout  = 30 * time.Second // of the totals of all sales, which take seconds with millions of orders
+	gatesTimeout   = 10 * time.Second // of the check of all gates
+	comparePause   = 500 * time.Millisecond
+)
+
+var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
+
+// SalesStore is the database as the checks of sales use it.
+type SalesStore interface {
+	reconcile.Store
+	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
+	Shop(ctx context.Context, id int64) (domain.Shop, error)
+	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
+	// Admins returns the users with a role above buyer, and those whose phone is one of phones.
+	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
+}
+
+// Sales describes the servers that hold the sales. Its checks concern mostly the sales that begin soon.
+type Sales struct {
+	// Nil: the database cannot be opened.
+	Store SalesStore
+	Pool  *sql.DB // of Store
+	// The dialect of Store: mysql or sqlite.
+	Dialect string
+	// The versions that the program contains.
+	Migrations []int64
+	// Nil: Redis is unreachable.
+	Redis SalesRedis
+	Lane  string
+	// The time to pay of sales without one of their own.
+	PayTimeout time.Duration
+	// Phones of the configured admins.
+	Admins []string
+	// Whether roles need no second factor.
+	Demo bool
+	// Opens reports whether the secrets of the servers decrypt the second factor of a user. Nil: the secrets are unknown.
+	Opens func(userID int64, factor []byte) bool
+
+	// That begin within upcomingWithin, published or not; the earliest first.
+	upcoming []domain.Voucher
+}
+
+// SalesRedis is the Redis of the servers as the checks of sales use it.
+type SalesRedis interface {
+	reconcile.Gate
+	Ping(ctx context.Context) error
+	// Backlog returns the numbers of queued orders and of dead letters.
+	Backlog(ctx context.Context) (waiting, dead int64, err error)
+}
+
+// Group returns the checks. It does no I/O itself.
+func (s Sales) Group() Group {
+	return Group{
+		Reach: Check{Name: "sales.upcoming", Run: s.checkUpcoming},
+		Checks: []Check{
+			{Name: "sales.schema", Run: s.checkSchema},
+			{Name: "sales.windows", Run: s.checkWindows},
+			{Name: "sales.offers", Run: s.checkOffers},
+			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
+			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
+			{Name: "sales.queue", Run: s.checkQueue},
+			{Name: "sales.admins", Run: s.checkAdmins},
+		},
+	}
+}
+
+// checkUpcoming reads the sales for the other checks. It is skipped if that fails, because the checks of the database
+// report the error.
+func (s *Sales) checkUpcoming(ctx context.Context) Result {
+	if s.Store == nil || s.readUpcoming(ctx, time.Now()) != nil {
+		return Result{Status: Skipped, Found: "cannot read the sales: see database.reachable and database.schema"}
+	}
+	if len(s.upcoming) == 0 {
+		return Good("no sale begins within %s", upcomingWithin)
+	}
+	first := s.upcoming[0]
+	return Good("%d sales begin within %s, the first is voucher %d in %s",
+		len(s.upcoming), upcomingWithin, first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
+}
+
+func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
+	for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff} {
+		found, err := s.Store.ListVouchers(ctx, domain.VoucherFilter{
+			Status: status,
+			State:  domain.StateUpcoming,
+			Now:    now,
+			Page:   domain.Page{Limit: maxSales},
+		})
+		if err != nil {
+			return err
+		}
+
+		s.upcoming = append(s.upcoming, found...)
+	}
+
+	s.upcoming = slices.DeleteFunc(s.upcoming, func(v domain.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
+	slices.SortFunc(s.upcoming, func(a, b domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
+	return nil
+}
+
+// checkSchema warns if migrations are pending before a sale: a server that starts during the sale would change its
+// tables.
+func (s *Sales) checkSchema(ctx context.Context) Result {
+	if len(s.upcoming) == 0 {
+		return Good("no sale begins soon")
+	}
+
+	applied, err := appliedMigrations(ctx, s.Pool, s.Dialect)
+	if err != nil {
+		return Unanswered(err, "see database.schema")
+	}
+
+	if pending := without(s.Migrations, applied); len(pending) > 0 {
+		return Bad(Warn, "seckill migrate up, before the sale: large tables take a while",
+			"voucher %d begins in %s and migration %d is pending", s.upcoming[0].ID, time.Until(s.upcoming[0].Sale.BeginAt).Round(time.Second), pending[0])
+	}
+
+	return Good("no migration is pending")
+}
+
+func (s *Sales) checkWindows(context.Context) Result {
+	var failures, warnings []string
+	for _, v := range s.upcoming {
+		failure, warning := v.CheckSale(s.PayTimeout)
+		if failure != "" {
+			failures = append(failures, fmt.Sprintf("voucher %d %s", v.ID, failure))
+		}
+		if warning != "" {
+			warnings = append(warnings, fmt.Sprintf("voucher %d %s", v.ID, warning))
+		}
+	}
+
+	const change = "PATCH /api/v1/admin/vouchers/{id}, POST /api/v1/admin/vouchers/{id}/stock"
+	switch {
+	case len(failures) > 0:
+		return Bad(Fail, change, "%s", shorten(failures))
+	case len(warnings) > 0:
+		return Bad(Warn, change, "%s", shorten(warnings))
+	}
+
+	return Good("%d sales have a valid window and units", len(s.upcoming))
+}
+
+// checkOffers reports vouchers on sale that a checklist would have kept from being published, and sales that were over
+// when they were published. The API publishes them, because it cannot know what is meant.
+func (s *Sales) checkOffers(ctx context.Context) Result {
+	now := time.Now()
+	on := domain.VoucherFilter{
+		Status: domain.VoucherOn,
+		Now:    now,
+		Lasts:  true,
+		Page:   domain.Page{Limit: maxSales},
+	}
+
+	offered, err := s.Store.ListVouchers(ctx, on)
+	if err != nil {
+		return Unanswered(err, "see database.reachable")
+	}
+
+	// Whether they exist.
+	shops := map[int64]bool{}
+	var wrong []string
+	for i := range offered {
+		v := &offered[i]
+		if _, known := shops[v.ShopID]; !known {
+			_, err := s.Store.Shop(ctx, v.ShopID)
+			if err != nil && !errors.Is(err, domain.ErrNotFound) {
+				return Unanswered(err, "see database.reachable")
+			}
+			shops[v.ShopID] = err == nil
+		}
+
+		for _, p := range v.CheckOffer(shops[v.ShopID]).Problems {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s %s", v.ID, p.Field, p.Detail))
+		}
+	}
+
+	on.Lasts = false
+	on.State = domain.StateEnded
+	ended, err := s.Store.ListVouchers(ctx, on)
+	if err != nil {
+		return Unanswered(err, "see database.reachable")
+	}
+
+	for _, v := range ended {
+		if v.Sale != nil && !v.Sale.EndAt.After(v.CreatedAt) {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: end_at was over when it was published", v.ID))
+		}
+	}
+
+	if len(wrong) > 0 {
+		return Bad(Warn, "the page of the sale in the console, or PATCH /api/v1/admin/vouchers/{id}", "%s", shorten(wrong))
+	}
+
+	return Good("%d vouchers are on sale with a shop and a sensible price", len(offered))
+}
+
+// shorten joins the first maxListed elements and the number of the others.
+func shorten(all []string) string {
+	if more := len(all) - maxListed; more > 0 {
+		return strings.Join(all[:maxListed], "; ") + fmt.Sprintf("; and %d more", more)
+	}
+	return strings.Join(all, "; ")
+}
+
+func (s *Sales) checkTotals(ctx context.Context) Result {
+	totals, err := s.Store.SaleTotals(ctx)
+	// A database that hangs fails database.reachable.
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Result{
+			Status: Skipped,
+			Found:  fmt.Sprintf("too many orders to check within %s", totalsTimeout),
+			Change: "seckill verify, which has no deadline",
+		}
+	}
+
+	if err != nil {
+		return Unanswered(err, "seckill verify, which has no deadline")
+	}
+
+	var wrong []string
+	for _, b := range totals {
+		for _, v := range b.Check() {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s: %s", b.VoucherID, v.Invariant, v.Detail))
+		}
+	}
+
+	if len(wrong) > 0 {
+		return Bad(Fail, "run seckill verify, which lists the orders; docs/reconcile.md describes the repair", "%s", shorten(wrong))
+	}
+
+	return Good("the totals of %d sales are consistent", len(totals))
+}
+
+// checkGates checks that each gate is loaded and matches the database, or can be loaded by the first buyer.
+func (s *Sales) checkGates(ctx context.Context) Result {
+	switch {
+	case s.Lane != "queue":
+		return Result{Status: Skipped, Found: "lane " + s.Lane + " uses no gate"}
+	case s.Redis == nil:
+		return redisUnreachable
+	}
+
+	loaded := 0
+	var wrong []string
+	for _, v := range s.upcoming {
+		diff, cold, err := s.compareGate(ctx, v.ID)
+		switch {
+		case errors.Is(err, domain.ErrGateBroken):
+			wrong = append(wrong, fmt.Sprintf("voucher %d: the keys of its gate hold other data", v.ID))
+		case err != nil:
+			return Unanswered(err, "see redis.reachable and database.reachable")
+		case cold:
+		case !diff.Matches():
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s", v.ID, diff))
+		default:
+			loaded++
+		}
+	}
+
+	if len(wrong) > 0 {
+		return Bad(Warn, "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate", "%s", shorten(wrong))
+	}
+
+	return Good("%d of %d gates are loaded and match the database; the others can be loaded", loaded, len(s.upcoming))
+}
+
+// compareGate compares a gate with the database. It compares a second time if they differ, because operations in
+// progress cause short differences. For a cold gate it returns an error if the data to load it cannot be read.
+func (s *Sales) compareGate(ctx context.Context, voucherID int64) (reconcile.Comparison, bool, error) {
+	var diff reconcile.Comparison
+	for range 2 {
+		var err error
+		diff, err = reconcile.Compare(ctx, s.Redis, s.Store, voucherID)
+		if errors.Is(err, domain.ErrGateCold) {
+			_, err = s.Store.SaleLevel(ctx, voucherID)
+			return diff, true, err
+		}
+
+		if err != nil || diff.Matches() {
+			return diff, false, err
+		}
+		if err := loop.Sleep(ctx, comparePause); err != nil {
+			return diff, false, err
+		}
+	}
+
+	return diff, false, nil
+}
+
+func (s *Sales) checkQueue(ctx context.Context) Result {
+	if s.Redis == nil {
+		return redisUnreachable
+	}
+
+	waiting, dead, err := s.Redis.Backlog(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil && s.Redis.Ping(ctx) != nil:
+		return redisUnreachable
+	case err != nil:
+		return Unanswered(err, "see redis.reachable")
+	case dead > 0:
+		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", dead)
+	case waiting > 0 && s.Lane != "queue":
+		return Bad(Warn, "start a server with SECKILL_ORDER_LANE=queue until they are confirmed",
+			"%d orders wait in the queue, and servers in lane %s do not confirm them", waiting, s.Lane)
+	}
+
+	return Good("%d orders waiting, no dead letters", waiting)
+}
+
+// checkAdmins warns of roles that are not in effect, because their users have no second factor, or one that no secret
+// decrypts.
+func (s *Sales) checkAdmins(ctx context.Context) Result {
+	if s.Demo {
+		return Good("demo mode: no role needs a second factor")
+	}
+
+	admins, err := s.Store.Admins(ctx, s.Admins)
+	if err != nil {
+		return Unanswered(err, "see database.schema")
+	}
+
+	enrolled := 0
+	var missing, lost []string
+	for _, a := range admins {
+		enrolment := !a.EnrolledAt.IsZero()
+		switch {
+		case enrolment && s.Opens != nil && !s.Opens(a.User.ID, a.Factor):
+			lost = append(lost, fmt.Sprint(a.User.ID))
+		case !enrolment && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)):
+			missing = append(missing, fmt.Sprint(a.User.ID))
+		default:
+			enrolled++
+		}
+	}
+
+	const change = "seckill admin enroll --phone <number>"
+	switch {
+	case len(lost) > 0:
+		return Bad(Warn, change, "users whose second factor no secret decrypts cannot log in: %s",
+			strings.Join(lost[:min(len(lost), maxListed)], ", "))
+	case len(missing) > 0:
+		return Bad(Warn, change, "users with a role but without a second factor are logged in as buyers: %s",
+			strings.Join(missing[:min(len(missing), maxListed)], ", "))
+	case enrolled == 0:
+		return Bad(Warn, change, "no user has a role above buyer: sales cannot be published or changed")
+	}
+
+	return Good("%d users with a role above buyer", enrolled)
+}

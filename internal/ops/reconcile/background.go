@@ -1,0 +1,242 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"seckill/internal/kit/loop"
+)
+
+const (
+	// snapshotInterval is the time between two snapshots of a voucher whose counters agree. The gate can hold wrong
+	// orders although all of its counters are right.
+	snapshotInterval = time.Minute
+	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot, or a poll of the counters
+	// or a failed rebuild, the next one waits for at least this multiple of its duration.
+	snapshotTimeFactor = 100
+	pollTimeFactor     = 20
+	// readTimeout bounds one snapshot or poll. The snapshot of a sale of 1,000,000 orders takes some seconds.
+	readTimeout = 2 * time.Minute
+	// rebuildTimeout bounds the wait for a rebuild. The rebuild itself continues.
+	rebuildTimeout = 5 * time.Minute
+	// minRebuildBackoff is the pause after a rebuild that did not help. It doubles up to maxRebuildBackoff.
+	minRebuildBackoff = time.Minute
+	maxRebuildBackoff = time.Hour
+)
+
+// Round is the result of one round of Run.
+type Round struct {
+	At time.Time
+	// The number of vouchers with an unrepaired finding.
+	Findings map[Kind]int
+	// The number of vouchers with a finding that this round repaired.
+	Repaired map[Kind]int
+	// The last read and repair of every voucher succeeded.
+	OK bool
+}
+
+// Violation is a violated invariant of a sale.
+type Violation struct {
+	VoucherID int64
+	// KindI1 to KindI5.
+	Invariant Kind
+	Detail    string
+}
+
+// Violations returns the violated invariants that the last round of Run knows, and when a round last compared
+// everything; the zero time stands for never.
+func (r *Reconciler) Violations() ([]Violation, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.violations, r.checkedAt
+}
+
+// publish makes the result of a round available to Violations, and logs the violations that it found first.
+func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
+	var found []Violation
+	for id, state := range states {
+		for _, f := range state.findings {
+			if f.Kind.invariant() {
+				found = append(found, Violation{id, f.Kind, f.Detail})
+			}
+		}
+	}
+
+	slices.SortFunc(found, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(b.VoucherID, a.VoucherID), cmp.Compare(a.Invariant, b.Invariant))
+	})
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	for _, v := range found {
+		if !slices.ContainsFunc(r.violations, func(w Violation) bool { return w.VoucherID == v.VoucherID && w.Invariant == v.Invariant }) {
+			r.cfg.Log.Error("an invariant is violated", "voucher_id", v.VoucherID, "invariant", string(v.Invariant), "detail", v.Detail)
+		}
+	}
+
+	r.violations = found
+	if round.OK {
+		r.checkedAt = round.At
+	}
+}
+
+// voucherState is what Run remembers of a voucher between rounds.
+type voucherState struct {
+	// The last snapshot if it contained a difference, else nil.
+	suspect  *snapshot
+	findings []Finding // unrepaired
+	// The failed of the last read or repair.
+	failed error
+
+	nextPoll, nextSnapshot, nextRebuild time.Time // not before
+	rebuildBackoff                      time.Duration
+}
+
+// Run reconciles the vouchers that this process sells and the newest other sales until ctx ends. In each round it
+// compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
+// that two snapshots in a row contain. Several processes may run it at the same time.
+func (r *Reconciler) Run(ctx context.Context) {
+	states := map[int64]*voucherState{}
+	loop.Task{
+		Name:  "reconcile",
+		Every: r.cfg.Every,
+		Log:   r.cfg.Log,
+		Run: func(ctx context.Context) error {
+			round, err := r.round(ctx, states)
+			if ctx.Err() == nil {
+				r.publish(round, states)
+				r.cfg.Observe(round)
+			}
+			return err
+		},
+	}.Loop(ctx)
+}
+
+// round checks every voucher once. It continues after an error and returns all errors joined.
+func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) (Round, error) {
+	round := Round{
+		At:       r.cfg.Now(),
+		Findings: map[Kind]int{},
+		Repaired: map[Kind]int{},
+	}
+
+	ids, _, err := r.recent(ctx)
+	if err != nil {
+		return round, err
+	}
+
+	// A violation is not forgotten when its sale is over.
+	for id, state := range states {
+		if !slices.Contains(ids, id) && slices.ContainsFunc(state.findings, func(f Finding) bool { return f.Kind.invariant() }) {
+			ids = append(ids, id)
+		}
+	}
+
+	current := make(map[int64]bool, len(ids))
+	var errs []error
+	for _, id := range ids {
+		current[id] = true
+		state := states[id]
+		if state == nil {
+			state = &voucherState{}
+			states[id] = state
+		}
+
+		findings, err := r.check(ctx, id, state)
+		errs = append(errs, err)
+
+		for _, f := range findings {
+			if f.Repaired {
+				round.Repaired[f.Kind]++
+			}
+		}
+
+		for _, f := range state.findings {
+			round.Findings[f.Kind]++
+		}
+	}
+
+	for id := range states {
+		if !current[id] {
+			delete(states, id)
+		}
+	}
+
+	err = errors.Join(errs...)
+	round.OK = err == nil
+	return round, err
+}
+
+// check polls one voucher or takes a snapshot of it, if either is due. It returns the findings of this call, repaired
+// or not, and stores the unrepaired ones in state. If nothing is due it returns the error of the last check.
+func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (found []Finding, err error) {
+	start := time.Now()
+	snapshotDue := state.suspect != nil || !start.Before(state.nextSnapshot)
+	if !snapshotDue && (!r.cfg.Queue || r.cfg.Gate == nil || start.Before(state.nextPoll)) {
+		return nil, state.failed
+	}
+	defer func() { state.failed = err }()
+
+	if !snapshotDue {
+		differ, err := r.countersDiffer(ctx, id)
+		state.nextPoll = time.Now().Add(pollTimeFactor * time.Since(start))
+		if err != nil || !differ {
+			return nil, err
+		}
+	}
+
+	s, err := r.takeSnapshot(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+
+	state.nextSnapshot = time.Now().Add(max(snapshotInterval, snapshotTimeFactor*time.Since(start)))
+	var findings []Finding
+	if state.suspect != nil && s.suspect() {
+		findings = r.corroborate(state.suspect, s)
+	}
+
+	state.suspect = nil
+	if s.suspect() {
+		state.suspect = s
+	}
+
+	if len(findings) > 0 && !time.Now().Before(state.nextRebuild) {
+		began := time.Now()
+		if err := r.repair(ctx, s, findings); err != nil {
+			state.nextRebuild = time.Now().Add(min(pollTimeFactor*time.Since(began), maxRebuildBackoff))
+			return nil, err
+		}
+		state.recordRepair(findings)
+	}
+
+	findings = append(findings, r.definite(s)...)
+	state.findings = state.findings[:0]
+	for _, f := range findings {
+		if !f.Repaired {
+			state.findings = append(state.findings, f)
+		}
+	}
+
+	return findings, nil
+}
+
+// recordRepair sets the time of the next rebuild. After one that did not help it is delayed, because a rebuild of a
+// gate that admits no buyers keeps them waiting.
+func (s *voucherState) recordRepair(findings []Finding) {
+	for _, f := range findings {
+		if !f.Repaired {
+			s.rebuildBackoff = min(max(minRebuildBackoff, 2*s.rebuildBackoff), maxRebuildBackoff)
+			s.nextRebuild = time.Now().Add(s.rebuildBackoff)
+			return
+		}
+	}
+
+	s.suspect = nil
+	s.rebuildBackoff = 0
+	s.nextRebuild = time.Time{}
+}

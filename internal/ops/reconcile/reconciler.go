@@ -1,0 +1,345 @@
+// Package reconcile compares Redis with the database during sales, and repairs Redis.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+)
+
+// Gate is the admission gate as the reconciler uses it.
+type Gate interface {
+	// Inspect reads everything in Redis about a voucher. If it has more than most buyers, only their number is read.
+	Inspect(ctx context.Context, voucherID int64, most int) (domain.GateView, error)
+	// Level reads the counters at one moment. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
+	Level(ctx context.Context, voucherID int64) (domain.GateLevel, error)
+	// Unload makes the gate cold.
+	Unload(ctx context.Context, voucherID int64) error
+	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since
+	// version built.
+	Rebuild(ctx context.Context, voucherID, built int64, store domain.GateStore) error
+	// Load loads the gate unless it is loaded.
+	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
+}
+
+// Store is the database as the reconciler uses it: for reads, and to load gates.
+type Store interface {
+	domain.GateStore
+	// SaleLevel reads units and active orders in one database snapshot. Error: ErrNotFound.
+	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
+	// SaleFacts reads everything that must be consistent, in one database snapshot. If there are more than most active
+	// orders, only their number is read. A voucher that does not exist is not an error.
+	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince) (domain.SaleFacts, error)
+	// OrderFacts returns those of the ids that are orders of the voucher.
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
+	// Sales returns the newest sales that end after endAfter, or of all if that is zero, at most most of them, and the
+	// number of all such sales.
+	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
+}
+
+// SaleLevel contains the units and orders of a voucher in the database at one moment.
+type SaleLevel struct {
+	Stock int64 // units left
+	// The number of active orders that a user may have.
+	Limit  int
+	Active int64 // active orders
+	// The sum of their ids modulo domain.LevelDigits.
+	Sum int64
+}
+
+const (
+	// defaultEvery is the time between two rounds of Run. A difference must be present in two snapshots, so a unit
+	// whose return did not reach the gate is on sale again after 10 to 15 s.
+	defaultEvery = 5 * time.Second
+	// defaultMinAge is longer than the time that any operation in progress takes.
+	defaultMinAge = 10 * time.Second
+	defaultPause  = time.Second
+	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the
+	// counters are compared.
+	maxCompared = 2_000_000
+	// maxVouchers bounds the vouchers of one call of Reconcile.
+	maxVouchers = 20
+	// endedFor is how long after its end a sale is still reconciled.
+	endedFor = time.Hour
+
+	stuckAfter     = time.Minute      // since the admission entered the stream
+	unpaidAfter    = time.Minute      // since the order expired
+	refundingAfter = 10 * time.Minute // since the refund began
+)
+
+// Config configures a Reconciler.
+type Config struct {
+	// Nil: only the database is checked.
+	Gate  Gate
+	Store Store
+	// Returns when an order id was generated.
+	OrderTime func(orderID int64) time.Time
+	Now       func() time.Time
+	// Queue reports that a server in lane queue runs, so buyers depend on the gate. Otherwise the data left in the gate
+	// has no effect, except on the orders that wait in the stream.
+	Queue bool
+	// Returns the vouchers that this process sells; nil: none.
+	InUse func() []int64
+	// Between two rounds of Run; default 5 s.
+	Every time.Duration
+	// Younger orders count as in progress, by the time in their ids; default 10 s.
+	MinAge time.Duration
+	// Between the two snapshots of Reconcile; default 1 s.
+	Pause time.Duration
+	// Called after every round of Run; may be nil.
+	Observe func(Round)
+	Log     *slog.Logger // default: slog.Default()
+}
+
+// Reconciler compares the database, which decides, with the data in Redis: counters, buyers, tickets, stream and dead
+// letters. It also checks the invariants within the database. It reports the differences, and rebuilds the gate of a
+// voucher on demand. In the database it only raises the generation of a gate. It is safe for concurrent use.
+//
+// # Why there are no false alarms
+//
+// Buyers purchase, workers commit and orders are cancelled while the reconciler reads one source after the other.
+// Three rules keep such changes apart from real differences:
+//
+//   - The order of the reads is gate, stream, database. An admission in progress is found in at least one of them.
+//   - An order counts as missing or as extra only if its id is older than 10 s.
+//   - A difference is reported only if two snapshots, at least a second apart, contain it: the same orders, or the same
+//     number.
+//
+// The sum of the units in the gate and the orders that it counts equals the units left plus the active orders in the
+// database at any time. An admission or a release moves a unit from one term to the other, and a commit changes neither
+// sum. This total is therefore compared at any load. Which of its two terms is wrong, and the other counters, are known
+// exactly if the gate's version did not change during the reads. In a rush it changes all the time. But a gate that is
+// sold out by mistake admits no buyers and is quiet at once, and one with too many units is quiet after it has offered
+// them. A wrong counter is thus found during the sale or at its end.
+//
+// # Why the repair is safe
+//
+// A new gate is built beside the loaded one and replaces it in one step; admission.Gate.Load explains why the result is
+// exact. Buyers are admitted all the time. A gate that is cold or unreadable admits no buyers anyway, and is loaded
+// like one that Redis lost. Neither way offers more units than the database has. Admissions in the stream stay. If a
+// worker commits an admission that was trimmed from the stream meanwhile, the unique index and the stock in the
+// database decide, as for every order.
+type Reconciler struct {
+	cfg Config
+	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
+	running chan struct{}
+
+	// Guards the results of Run.
+	mu         sync.Mutex
+	violations []Violation
+	checkedAt  time.Time
+}
+
+// New returns a Reconciler. It reads nothing yet.
+func New(cfg Config) *Reconciler {
+	setDefault(&cfg.Every, defaultEvery)
+	setDefault(&cfg.MinAge, defaultMinAge)
+	setDefault(&cfg.Pause, defaultPause)
+	if cfg.InUse == nil {
+		cfg.InUse = func() []int64 { return nil }
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Round) {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+
+	return &Reconciler{cfg: cfg, running: make(chan struct{}, 1)}
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d <= 0 {
+		*d = to
+	}
+}
+
+// Reconciliation is the result of Reconcile.
+type Reconciliation struct {
+	Reports []Report
+	// The approximate number of sales that were not checked.
+	LeftOut int64
+}
+
+// Reconcile checks one voucher. If voucherID is 0 it checks the vouchers that this process sells and then the newest
+// sales that are open or ended less than an hour ago, at most 20 in total. With apply it repairs what can be repaired,
+// and checks again.
+// Errors: ErrNotFound, ErrUnavailable (also if ctx ends first).
+func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool) (Reconciliation, error) {
+	ids := []int64{voucherID}
+	var leftOut int64
+	if voucherID == 0 {
+		var err error
+		if ids, leftOut, err = r.recent(ctx); err != nil {
+			return Reconciliation{}, err
+		}
+
+		few := ids[:min(len(ids), maxVouchers)]
+		leftOut += int64(len(ids) - len(few))
+		ids = few
+	}
+
+	reports, err := r.ReconcileAll(ctx, ids, apply)
+	return Reconciliation{Reports: reports, LeftOut: leftOut}, err
+}
+
+// recent returns the vouchers that this process sells and the newest other sales, and the number of sales left out.
+func (r *Reconciler) recent(ctx context.Context) ([]int64, int64, error) {
+	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-endedFor), maxVouchers)
+	if err != nil {
+		return nil, 0, err
+	}
+
+	ids := r.cfg.InUse()
+	for _, id := range newest {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+
+	return ids, all - int64(len(newest)), nil
+}
+
+// ReconcileAll checks the vouchers, and with apply repairs what can be repaired. Calls run one after the other.
+// Errors: ErrNotFound (one of the vouchers), ErrUnavailable.
+func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) ([]Report, error) {
+	select {
+	case r.running <- struct{}{}:
+		defer func() { <-r.running }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: reconcile: waiting for another reconciliation: %w", domain.ErrUnavailable, ctx.Err())
+	}
+
+	first := make([]*snapshot, len(ids))
+	suspect := false
+	for i, id := range ids {
+		s, err := r.takeSnapshot(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if s.facts.Voucher.ID == 0 && s.facts.Active == 0 && len(s.gate.Queue) == 0 {
+			return nil, fmt.Errorf("%w: voucher %d", domain.ErrNotFound, id)
+		}
+
+		first[i] = s
+		suspect = suspect || s.suspect()
+	}
+
+	if suspect {
+		if err := loop.Sleep(ctx, r.cfg.Pause); err != nil {
+			return nil, fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, err)
+		}
+	}
+
+	reports := make([]Report, len(ids))
+	for i, s := range first {
+		var err error
+		if reports[i], err = r.report(ctx, s, apply); err != nil {
+			return nil, err
+		}
+	}
+
+	return reports, nil
+}
+
+// report takes a second snapshot if the first one contains a difference, and repairs with apply.
+func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (Report, error) {
+	last := first
+	var findings []Finding
+	if first.suspect() {
+		var err error
+		if last, err = r.takeSnapshot(ctx, first.facts.VoucherID); err != nil {
+			return Report{}, err
+		}
+		findings = r.corroborate(first, last)
+	}
+
+	if apply {
+		if err := r.repair(ctx, last, findings); err != nil {
+			return Report{}, err
+		}
+	}
+
+	return Report{
+		VoucherID: first.facts.VoucherID,
+		CheckedAt: last.at,
+		Busy:      last.busy(),
+		Findings:  append(findings, r.definite(last)...),
+	}, nil
+}
+
+// repair rebuilds the gate if one of the findings is repairable, and marks those that a new snapshot no longer contains
+// as repaired. s is the snapshot that corroborated the findings.
+func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding) error {
+	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Repairable }) {
+		return nil
+	}
+
+	id := s.facts.VoucherID
+	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher_id", id, "findings", kindsOf(findings))
+
+	if err := r.rebuild(ctx, s); err != nil {
+		return err
+	}
+
+	after, err := r.takeSnapshot(ctx, id)
+	if err != nil {
+		return err
+	}
+
+	left := r.corroborate(s, after)
+	for i := range findings {
+		f := &findings[i]
+		f.Repaired = f.Repairable && !slices.ContainsFunc(left, func(other Finding) bool { return other.Kind == f.Kind })
+	}
+
+	return nil
+}
+
+// rebuild replaces the gate of the snapshot by one built from the database and the stream.
+func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
+	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
+	defer cancel()
+
+	id := s.facts.VoucherID
+	if !s.gate.Broken {
+		return r.cfg.Gate.Rebuild(ctx, id, s.gate.Level.Built, r.cfg.Store)
+	}
+	if err := r.cfg.Gate.Unload(ctx, id); err != nil {
+		return err
+	}
+
+	return r.cfg.Gate.Load(ctx, id, r.cfg.Store)
+}
+
+func kindsOf(findings []Finding) []Kind {
+	kinds := make([]Kind, len(findings))
+	for i, f := range findings {
+		kinds[i] = f.Kind
+	}
+	return kinds
+}
+
+// countersDiffer compares counters only, and reports whether a snapshot is needed. It reports false for a cold gate,
+// which the next buyer loads.
+func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+
+	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID, 1)
+	switch {
+	case errors.Is(err, domain.ErrGateCold):
+		return false, nil
+	case errors.Is(err, domain.ErrGateBroken):
+		return true, nil
+	}
+
+	return c.total != 0 || c.users || c.drift != drift{}, err
+}

@@ -1,0 +1,430 @@
+// Package rush simulates the load of a flash sale: it creates a sale on a running server, lets many buyers order
+// concurrently, and checks the answers against the state that the public API shows afterwards.
+package rush
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"seckill/internal/kit/loop"
+	"seckill/internal/kit/version"
+)
+
+// Client calls the API of one server. It is safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// requestTimeout bounds one request. It is far above the 5 s within which the server promises an answer.
+const requestTimeout = 30 * time.Second
+
+// maxAnswer bounds the body of an answer, in bytes.
+const maxAnswer = 1 << 20
+
+// NewClient returns a client for the server at base, such as http://127.0.0.1:8080, with up to conns connections.
+func NewClient(base string, conns int) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%q is not the address of a server, such as http://127.0.0.1:8080", base)
+	}
+
+	return &Client{
+		base: u.Scheme + "://" + u.Host,
+		http: &http.Client{
+			Timeout: requestTimeout,
+			Transport: &http.Transport{
+				Proxy:               http.ProxyFromEnvironment,
+				MaxConnsPerHost:     conns,
+				MaxIdleConnsPerHost: conns,
+				IdleConnTimeout:     time.Minute,
+			},
+		},
+	}, nil
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Problem is an error answer of the server (RFC 9457).
+type Problem struct {
+	Status     int             `json:"status"`
+	Code       string          `json:"code"`
+	Title      string          `json:"title"`
+	Detail     string          `json:"detail"`
+	OrderID    string          `json:"order_id"`
+	RequestID  string          `json:"request_id"`
+	Challenge  json.RawMessage `json:"challenge"` // of challenge_required
+	RetryAfter time.Duration   `json:"-"`
+}
+
+func (p *Problem) Error() string {
+	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
+}
+
+// do is doWithHeaders without further headers.
+func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
+	return c.doWithHeaders(ctx, method, path, token, nil, in, out)
+}
+
+// Send sends one request of the API with an Idempotency-Key, unless that is empty, and decodes a 2xx answer into out,
+// unless that is nil. Any other status is a *Problem.
+func (c *Client) Send(ctx context.Context, method, path, token, key string, in, out any) error {
+	_, err := c.doWithHeaders(ctx, method, "/api/v1"+path, token, map[string]string{keyHeader: key}, in, out)
+	return err
+}
+
+const keyHeader = "Idempotency-Key"
+
+// doWithHeaders sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
+// An empty value sets no header.
+func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, headers map[string]string, in, out any) (http.Header, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+
+	req.Header.Set("User-Agent", version.UserAgent())
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+
+	for header, value := range headers {
+		if value != "" {
+			req.Header.Set(header, value)
+		}
+	}
+
+	if method == http.MethodPost {
+		// For a queued order: wait up to 3 s for its outcome.
+		req.Header.Set("Prefer", "wait=3")
+	}
+
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, newProblem(res, text)
+	}
+
+	if out != nil {
+		if err := json.Unmarshal(text, out); err != nil {
+			return nil, fmt.Errorf("decode the answer to %s %s: %w", method, path, err)
+		}
+	}
+
+	return res.Header, nil
+}
+
+func newProblem(res *http.Response, text []byte) *Problem {
+	var p Problem
+	if json.Unmarshal(text, &p) != nil || p.Code == "" {
+		// The answer of a proxy, not of the server.
+		p.Code = "http_" + strconv.Itoa(res.StatusCode)
+	}
+
+	p.Status = res.StatusCode
+	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+		p.RetryAfter = time.Duration(n) * time.Second
+	}
+
+	return &p
+}
+
+// Login logs a phone in with the code that a server in demo mode returns, and returns the access token. It retries
+// while the server answers rate_limited.
+func (c *Client) Login(ctx context.Context, phone string) (string, error) {
+	var (
+		header http.Header
+		sent   struct {
+			LoginID string `json:"login_id"`
+		}
+	)
+
+	limited := []string{"rate_limited"}
+	err := retryOn(ctx, limited, func() (err error) {
+		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, &sent)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+
+	code := header.Get("X-Demo-Code")
+	if code == "" {
+		return "", errors.New("the server returns no login code: it is not in demo mode (SECKILL_DEMO)")
+	}
+
+	var login struct {
+		AccessToken string `json:"access_token"`
+	}
+
+	err = retryOn(ctx, limited, func() error {
+		credentials := map[string]string{
+			"phone":    phone,
+			"code":     code,
+			"login_id": sent.LoginID,
+		}
+
+		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", credentials, &login)
+		return err
+	})
+
+	return login.AccessToken, err
+}
+
+// retryOn repeats f while the server answers with one of the codes, after the time in Retry-After, up to maxTries
+// times.
+func retryOn(ctx context.Context, codes []string, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		var p *Problem
+		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) || try == maxTries {
+			return err
+		}
+
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(max(p.RetryAfter, 100*time.Millisecond)):
+		}
+	}
+}
+
+// Accepts reports whether the server accepts the signature of the token, whether or not its user exists.
+func (c *Client) Accepts(ctx context.Context, token string) bool {
+	_, err := c.Orders(ctx, token)
+	return err == nil
+}
+
+// HasUser reports whether the server accepts the token and its user exists.
+func (c *Client) HasUser(ctx context.Context, token string) bool {
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
+	return err == nil
+}
+
+// Voucher is the public view of a sale.
+type Voucher struct {
+	ID    string `json:"id"`
+	Stock int64  `json:"stock"`
+	State string `json:"state"`
+}
+
+// SaleTitle returns the title of a load simulation's sale, in both languages of the pages.
+func SaleTitle(stock int64) string {
+	return fmt.Sprintf("Load simulation of %d units · 模拟抢购 %[1]d 份", stock)
+}
+
+// CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.
+func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64) (Voucher, error) {
+	now := time.Now().UTC()
+	var v Voucher
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
+		"shop_id":      "1",
+		"title":        SaleTitle(stock),
+		"pay_value":    100,
+		"actual_value": 200,
+		"force":        true,
+		"stock":        stock,
+		"begin_at":     now.Add(-time.Minute),
+		"end_at":       now.Add(time.Hour),
+	}, &v)
+
+	return v, err
+}
+
+// EndSale ends a sale for good. It retries while the server is busy.
+func (c *Client) EndSale(ctx context.Context, adminToken, voucherID string) error {
+	return retryOn(ctx, busy, func() error {
+		return c.ChangeVoucher(ctx, adminToken, voucherID, map[string]any{"status": "expired"})
+	})
+}
+
+// Voucher reads a sale.
+func (c *Client) Voucher(ctx context.Context, id string) (Voucher, error) {
+	var v Voucher
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/vouchers/"+id, "", nil, &v)
+	return v, err
+}
+
+// Vouchers reads the newest vouchers.
+func (c *Client) Vouchers(ctx context.Context) ([]Voucher, error) {
+	var list struct {
+		Items []Voucher `json:"items"`
+	}
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/vouchers?limit=100", "", nil, &list)
+	return list.Items, err
+}
+
+// Order is a buyer's view of an order.
+type Order struct {
+	ID        string `json:"id"`
+	UserID    string `json:"user_id"`
+	VoucherID string `json:"voucher_id"`
+	Status    string `json:"status"`
+	// Why a failed order failed.
+	Reason string `json:"reason"`
+}
+
+// holdsUnit reports whether the order is active, which means that it holds a unit of the stock. A queued order does
+// not.
+func (o Order) holdsUnit() bool {
+	switch o.Status {
+	case "cancelled", "refunded", "failed", Queued:
+		return false
+	}
+	return true
+}
+
+// Queued is the status of an order that is not committed yet. Its answer has only an ID and the status.
+const Queued = "queued"
+
+// ChangeVoucher changes the given fields of a voucher.
+func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string, fields map[string]any) error {
+	_, err := c.do(ctx, http.MethodPatch, "/api/v1/admin/vouchers/"+voucherID, adminToken, fields, nil)
+	return err
+}
+
+// Enter returns a pass for a sale. It is empty if the sale needs none. Enter solves the challenge of a sale that demands
+// it, and waits for the turn in a waiting room.
+func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
+	a, err := c.EnterWithSolution(ctx, token, voucherID, "")
+	var p *Problem
+	if errors.As(err, &p) && p.Code == "challenge_required" {
+		solution, err := Solve(p.Challenge)
+		if err != nil {
+			return "", err
+		}
+
+		if a, err = c.EnterWithSolution(ctx, token, voucherID, solution); err != nil {
+			return "", err
+		}
+	} else if err != nil {
+		return "", err
+	}
+
+	for ticket := a.Ticket; a.Pass == "" && ticket != ""; {
+		if err := loop.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
+			return "", err
+		}
+
+		a = Admission{}
+		_, err := c.doWithHeaders(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, map[string]string{"X-Entry-Ticket": ticket}, nil, &a)
+		if err != nil {
+			return "", err
+		}
+	}
+
+	return a.Pass, nil
+}
+
+// Admission is the answer at the entry of a sale.
+type Admission struct {
+	Pass string `json:"pass"`
+	// The ticket of a place in a waiting room.
+	Ticket string `json:"ticket"`
+	// Until the next poll of a waiting room.
+	Poll int64 `json:"poll_after_ms"`
+}
+
+// EnterWithSolution enters a sale once, with the solution of a challenge, which may be empty.
+func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, solution string) (Admission, error) {
+	var in any
+	if solution != "" {
+		in = map[string]string{"solution": solution}
+	}
+	var a Admission
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, in, &a)
+	return a, err
+}
+
+// Place orders one unit. If the sale needs a pass, it gets one and orders again.
+func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
+	return c.PlaceWithKey(ctx, token, voucherID, "")
+}
+
+// PlaceWithKey is Place with an Idempotency-Key, unless that is empty.
+func (c *Client) PlaceWithKey(ctx context.Context, token, voucherID, key string) (Order, error) {
+	o, err := c.place(ctx, token, voucherID, "", key)
+	var p *Problem
+	if !errors.As(err, &p) || p.Code != "entry_required" {
+		return o, err
+	}
+
+	pass, err := c.Enter(ctx, token, voucherID)
+	if err != nil {
+		return o, err
+	}
+
+	return c.place(ctx, token, voucherID, pass, key)
+}
+
+// PlaceWithPass orders one unit with a pass, which may be empty.
+func (c *Client) PlaceWithPass(ctx context.Context, token, voucherID, pass string) (Order, error) {
+	return c.place(ctx, token, voucherID, pass, "")
+}
+
+func (c *Client) place(ctx context.Context, token, voucherID, pass, key string) (Order, error) {
+	var answer struct {
+		Order
+		OrderID string `json:"order_id"`
+	}
+
+	headers := map[string]string{"X-Entry-Pass": pass, keyHeader: key}
+	_, err := c.doWithHeaders(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, headers, nil, &answer)
+
+	if answer.Status == Queued {
+		answer.ID = answer.OrderID
+	}
+
+	return answer.Order, err
+}
+
+// Order reads one order.
+func (c *Client) Order(ctx context.Context, token, id string) (Order, error) {
+	var o Order
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/orders/"+id, token, nil, &o)
+	return o, err
+}
+
+// Cancel cancels an unpaid order.
+func (c *Client) Cancel(ctx context.Context, token, orderID string) (Order, error) {
+	var o Order
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/orders/"+orderID+"/cancel", token, nil, &o)
+	return o, err
+}
+
+// Orders reads the newest orders of the token's user.
+func (c *Client) Orders(ctx context.Context, token string) ([]Order, error) {
+	var list struct {
+		Items []Order `json:"items"`
+	}
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/orders?limit=100", token, nil, &list)
+	return list.Items, err
+}

@@ -1,0 +1,287 @@
+package rush
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/kit/version"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeServer answers with the results of its functions, which may be false.
+type fakeServer struct {
+	mu    sync.Mutex
+	tries map[string]int
+	place func(token string, try int) (status int, body any)
+	stock int64
+	held  map[string][]Order
+	// busy is the number of reads that are answered 503 first.
+	busy int
+	// watch answers GET /orders/{id}, which lane queue needs.
+	watch func(id string) (int, any)
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	var body any
+	status := http.StatusOK
+	switch {
+	case r.Method == http.MethodPost:
+		f.mu.Lock()
+		f.tries[token]++
+		status, body = f.place(token, f.tries[token])
+		f.mu.Unlock()
+	case f.isBusy():
+		status, body = problem(http.StatusServiceUnavailable, "unavailable")
+	case strings.HasSuffix(r.URL.Path, "/orders"):
+		body = map[string]any{"items": f.held[token]}
+	case strings.Contains(r.URL.Path, "/orders/"):
+		f.mu.Lock()
+		status, body = f.watch(path.Base(r.URL.Path))
+		f.mu.Unlock()
+	default:
+		body = Voucher{ID: "7", Stock: f.stock}
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (f *fakeServer) isBusy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy--
+	return f.busy >= 0
+}
+
+func problem(status int, code string) (int, any) {
+	return status, Problem{Status: status, Code: code}
+}
+
+// run lets the buyers a, b and c order from a sale of 2 units. It returns the report and the IDs of the broken
+// invariants.
+func (f *fakeServer) run(t *testing.T) (*Report, []string) {
+	t.Helper()
+	f.tries = map[string]int{}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 4)
+	require.NoError(t, err)
+	defer client.Close()
+	c := &Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
+	r := c.Run(t.Context())
+	verdicts, err := c.Check(t.Context(), r)
+	require.NoError(t, err)
+	var broken []string
+	for _, v := range verdicts {
+		if v.Broken() {
+			broken = append(broken, v.ID)
+		}
+	}
+	return r, broken
+}
+
+func order(id string) Order { return Order{ID: id, VoucherID: "7", Status: "pending_payment"} }
+
+// honest sells to a and b, and answers c with sold_out.
+func honest() *fakeServer {
+	return &fakeServer{
+		held: map[string][]Order{"a": {order("1")}, "b": {order("2")}},
+		place: func(token string, _ int) (int, any) {
+			switch token {
+			case "a":
+				return http.StatusCreated, order("1")
+			case "b":
+				return http.StatusCreated, order("2")
+			}
+			return problem(http.StatusConflict, "sold_out")
+		},
+	}
+}
+
+func TestTrueAnswersBreakNoInvariant(t *testing.T) {
+	t.Parallel()
+	r, broken := honest().run(t)
+	require.Empty(t, broken)
+	orders, last := r.Orders()
+	require.Equal(t, 2, orders)
+	require.Positive(t, last)
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+	require.GreaterOrEqual(t, r.Percentile(100), r.Percentile(50))
+}
+
+func TestFalseAnswersBreakTheirInvariants(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lie  func(*fakeServer)
+		want []string
+	}{
+		"oversold":             {func(f *fakeServer) { f.held["c"] = []Order{order("3")} }, []string{"I1", "I3", "I4"}},
+		"two orders of a user": {func(f *fakeServer) { f.held["a"] = append(f.held["a"], order("2")); delete(f.held, "b") }, []string{"I2", "I4"}},
+		"a unit vanished":      {func(f *fakeServer) { delete(f.held, "b") }, []string{"I3", "I4"}},
+		"a unit was kept back": {func(f *fakeServer) { f.stock = 1; delete(f.held, "b") }, []string{"I4", "I5"}},
+		"one id twice":         {func(f *fakeServer) { f.held["b"] = []Order{order("1")} }, []string{"I4", "I6"}},
+		"cancelled silently":   {func(f *fakeServer) { f.held["a"][0].Status = "cancelled" }, []string{"I3", "I4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := honest()
+			tc.lie(f)
+			_, broken := f.run(t)
+			require.Equal(t, tc.want, broken)
+		})
+	}
+}
+
+// The order of a is committed at the third poll. The first order of b is lost and the second could not be stored, so b
+// orders again. The order of c fails because the sale is sold out. Failed and queued orders hold no unit.
+func TestQueuedOrdersArePolled(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	f.held["b"] = append(f.held["b"], Order{ID: "9", VoucherID: "7", Status: "failed"})
+	f.held["c"] = []Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: Queued}}
+	queued := map[string][]string{"a": {"1"}, "b": {"8", "9", "2"}, "c": {"3"}}
+	f.place = func(token string, try int) (int, any) {
+		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": Queued}
+	}
+	polls := map[string]int{}
+	f.watch = func(id string) (int, any) {
+		polls[id]++
+		switch {
+		case id == "1" && polls[id] < 3:
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: Queued}
+		case id == "8":
+			return problem(http.StatusNotFound, "not_found")
+		case id == "9":
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "internal"}
+		case id == "3":
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "sold_out"}
+		}
+		return http.StatusOK, order(id)
+	}
+	r, broken := f.run(t)
+	require.Empty(t, broken)
+	require.Equal(t, 3, polls["1"])
+	require.Equal(t, map[string]int{Queued: 5, "ok": 2, lost: 2, "sold_out": 1}, r.Codes)
+}
+
+func TestCheckRetriesBusyServer(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	f.busy = 5
+	_, broken := f.run(t)
+	require.Empty(t, broken)
+}
+
+func TestOpenOutcomesAreRetried(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	answer := f.place
+	f.place = func(token string, try int) (int, any) {
+		codes := []string{"order_in_progress", "rate_limited", "overloaded", "unavailable"}
+		if token == "a" && try <= len(codes) {
+			return problem(http.StatusServiceUnavailable, codes[try-1])
+		}
+		return answer(token, try)
+	}
+	r, broken := f.run(t)
+	require.Empty(t, broken)
+	require.Equal(t, 5, r.Answers[0].Tries)
+	require.Equal(t, 1, r.Answers[2].Tries)
+}
+
+// One buyer after the other pauses, so that the last of three is done after three pauses.
+func TestBuyersPause(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	f.tries = map[string]int{}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 1)
+	require.NoError(t, err)
+	defer client.Close()
+	const pause = 20 * time.Millisecond
+	r := (&Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 1, Pause: pause}).Run(t.Context())
+	for i, a := range r.Answers {
+		require.GreaterOrEqual(t, a.After, time.Duration(i+1)*pause)
+	}
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+}
+
+func TestNewClientRejectsInvalidAddress(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
+		_, err := NewClient(base, 1)
+		require.Error(t, err, base)
+	}
+}
+
+func TestProxyErrorIsAProblem(t *testing.T) {
+	t.Parallel()
+	var userAgent string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		userAgent = r.UserAgent()
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = w.Write([]byte("<html>"))
+	}))
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 1)
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Place(t.Context(), "t", "1")
+	var p *Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "http_502", p.Code)
+	require.Equal(t, 3*time.Second, p.RetryAfter)
+	require.Equal(t, version.UserAgent(), userAgent)
+}
+
+// A buyer of a sale with a waiting room waits for the turn and then buys with the pass.
+func TestPlaceWaitsForTurn(t *testing.T) {
+	polls := 0
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, status int, body string) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+	mux.HandleFunc("POST /api/v1/vouchers/5/orders", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Entry-Pass") != "the pass" {
+			answer(w, http.StatusForbidden, `{"code":"entry_required"}`)
+			return
+		}
+		answer(w, http.StatusCreated, `{"id":"9"}`)
+	})
+	mux.HandleFunc("POST /api/v1/vouchers/5/entry", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusAccepted, `{"state":"lobby","ticket":"the ticket","poll_after_ms":1}`)
+	})
+	mux.HandleFunc("GET /api/v1/vouchers/5/entry", func(w http.ResponseWriter, r *http.Request) {
+		switch polls++; {
+		case r.Header.Get("X-Entry-Ticket") != "the ticket":
+			answer(w, http.StatusForbidden, `{"code":"entry_required"}`)
+		case polls < 3:
+			answer(w, http.StatusAccepted, `{"state":"waiting","ticket":"the ticket","poll_after_ms":1}`)
+		default:
+			answer(w, http.StatusOK, `{"state":"admitted","ticket":"the ticket","pass":"the pass"}`)
+		}
+	})
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	c, err := NewClient(srv.URL, 1)
+	require.NoError(t, err)
+	defer c.Close()
+	o, err := c.Place(t.Context(), "token", "5")
+	require.NoError(t, err)
+	require.Equal(t, "9", o.ID)
+	require.Equal(t, 3, polls)
+}

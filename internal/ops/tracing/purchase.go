@@ -1,0 +1,182 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"seckill/internal/domain"
+	"seckill/internal/sale/lane"
+	"seckill/internal/service"
+)
+
+// Lane returns a lane in which the purchases of sampled requests carry their trace.
+func (t *Tracer) Lane(l service.Lane) service.Lane {
+	if t == nil {
+		return l
+	}
+	return tracedLane{l}
+}
+
+type tracedLane struct{ service.Lane }
+
+// Place implements service.Lane.
+func (l tracedLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	if trace.SpanContextFromContext(ctx).IsSampled() {
+		p.Trace = &domain.Trace{Parent: encode(ctx)}
+	}
+	return l.Lane.Place(ctx, p)
+}
+
+// Locks returns locks with a span of each wait for a lock.
+func (t *Tracer) Locks(l lane.UserLocks) lane.UserLocks {
+	if t == nil {
+		return l
+	}
+	return tracedLocks{l, t}
+}
+
+type tracedLocks struct {
+	lane.UserLocks
+	tracer *Tracer
+}
+
+// TryDo implements lane.UserLocks.
+func (l tracedLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		return l.UserLocks.TryDo(ctx, userID, fn)
+	}
+
+	_, span := l.tracer.Start(ctx, "user lock", trace.WithSpanKind(trace.SpanKindClient))
+	// A second End has no effect.
+	defer span.End()
+
+	return l.UserLocks.TryDo(ctx, userID, func(held context.Context) error {
+		span.End()
+		return fn(held)
+	})
+}
+
+// Gate returns a gate with a span of each batch of reservations.
+func (t *Tracer) Gate(g lane.Gate) lane.Gate {
+	if t == nil {
+		return g
+	}
+	return tracedGate{g, t}
+}
+
+type tracedGate struct {
+	lane.Gate
+	tracer *Tracer
+}
+
+// Reserve implements lane.Gate.
+func (g tracedGate) Reserve(
+	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
+) ([]error, error) {
+	var traces []*domain.Trace
+	for i := range as {
+		traces = appendTrace(traces, as[i].Trace)
+	}
+
+	b := g.tracer.begin(ctx, "admission", traces, len(as))
+	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
+	b.end(err != nil && !errors.Is(err, domain.ErrGateCold))
+	return errs, err
+}
+
+// Orders returns a store with a span of each batch of orders.
+func (t *Tracer) Orders(o lane.OrderPlacer) lane.OrderPlacer {
+	if t == nil {
+		return o
+	}
+	return tracedOrders{o, t}
+}
+
+type tracedOrders struct {
+	lane.OrderPlacer
+	tracer *Tracer
+}
+
+// PlaceOrders implements lane.OrderPlacer.
+func (s tracedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+	var traces []*domain.Trace
+	for i := range orders {
+		traces = appendTrace(traces, orders[i].Trace)
+	}
+	b := s.tracer.begin(ctx, "transaction", traces, len(orders))
+	placed := s.OrderPlacer.PlaceOrders(ctx, orders)
+	b.end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
+	return placed
+}
+
+func appendTrace(traces []*domain.Trace, t *domain.Trace) []*domain.Trace {
+	if t == nil {
+		return traces
+	}
+	return append(traces, t)
+}
+
+// work is done once for several purchases, of which some are sampled. Its span has one parent, the first of them, and
+// links to the others. Each of the others gets a span of the same name and time in its own trace, which links back.
+type work struct {
+	tracer *Tracer
+	name   string
+	begun  time.Time
+	// Empty if no purchase is sampled; then the work has no span.
+	parents []context.Context
+	span    trace.Span
+}
+
+// begin ends the waits of the traces and begins the span of their work. size is the number of purchases, sampled or not.
+func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace, size int) work {
+	w := work{
+		tracer: t,
+		name:   name,
+		begun:  time.Now(),
+	}
+
+	if len(traces) == 0 {
+		return w
+	}
+
+	w.parents = make([]context.Context, len(traces))
+	var links []trace.Link
+	for i, of := range traces {
+		w.parents[i] = decode(ctx, of.Parent)
+		_, wait := t.Start(w.parents[i], "batch wait", trace.WithTimestamp(of.Since))
+		wait.End(trace.WithTimestamp(w.begun))
+		if i > 0 {
+			links = append(links, trace.LinkFromContext(w.parents[i])) //nolint:contextcheck // of another purchase of the batch
+		}
+	}
+
+	_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
+		trace.WithLinks(links...), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
+
+	return w
+}
+
+// end ends the spans. failed reports that the database or Redis was unavailable.
+func (w work) end(failed bool) {
+	if len(w.parents) == 0 {
+		return
+	}
+
+	ended := trace.WithTimestamp(time.Now())
+	if failed {
+		w.span.SetStatus(codes.Error, "unavailable")
+	}
+
+	w.span.End(ended)
+
+	for _, parent := range w.parents[1:] {
+		_, copied := w.tracer.Start(parent, w.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
+			trace.WithLinks(trace.Link{SpanContext: w.span.SpanContext()}))
+		copied.End(ended)
+	}
+}

@@ -1,0 +1,154 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/out/webhook"
+)
+
+// The names of the providers, in requests and in the paths of their webhooks.
+const (
+	SandboxName = "sandbox"
+	HTTPName    = "http"
+)
+
+// callTimeout bounds one call of an HTTP provider. A payment has answerTimeout of package handler in all.
+const callTimeout = 3 * time.Second
+
+// HTTPConfig configures an HTTP provider. All fields are required.
+type HTTPConfig struct {
+	// The URL of the provider, without a path of docs/payment-provider.json.
+	URL string
+	// Sign the calls and the notices.
+	Secrets domain.Keyring
+	Now     func() time.Time
+}
+
+// HTTP is a payment provider behind an HTTP API, which docs/payment-provider.json specifies. It is safe for concurrent
+// use.
+type HTTP struct {
+	cfg    HTTPConfig
+	client *http.Client
+}
+
+// NewHTTP returns an HTTP provider.
+func NewHTTP(cfg HTTPConfig) *HTTP {
+	cfg.URL = strings.TrimSuffix(cfg.URL, "/")
+	return &HTTP{cfg: cfg, client: webhook.NewHTTPClient(callTimeout)}
+}
+
+type remotePayment struct {
+	Status      string `json:"status"`
+	CheckoutURL string `json:"checkout_url"`
+	// The whole answer, which has the fields of a notice.
+	notice []byte
+}
+
+var errUnknownPayment = errors.New("the provider does not know the payment")
+
+// call sends a payment to one of the provider's paths. The error is errUnknownPayment after status 404.
+func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remotePayment, error) {
+	body, err := json.Marshal(map[string]any{
+		"provider_ref": p.Ref,
+		"order_id":     strconv.FormatInt(p.OrderID, 10),
+		"amount":       p.Amount,
+		"currency":     p.Currency,
+	})
+	if err != nil {
+		return remotePayment{}, err
+	}
+
+	api := webhook.Client{
+		URL:    h.cfg.URL + path,
+		Secret: h.cfg.Secrets.Signer(),
+		Now:    h.cfg.Now,
+		HTTP:   h.client,
+	}
+
+	answer, err := api.Post(ctx, body)
+	switch {
+	case err != nil:
+		return remotePayment{}, err
+	case answer.Status == http.StatusNotFound:
+		return remotePayment{}, errUnknownPayment
+	case answer.Err() != nil:
+		return remotePayment{}, answer.Err()
+	}
+
+	got := struct {
+		remotePayment
+		Ref string `json:"provider_ref"`
+	}{}
+	if err := json.Unmarshal(answer.Body, &got); err != nil || got.Ref != p.Ref {
+		return remotePayment{}, errors.New("the answer is not about this payment")
+	}
+
+	got.notice = answer.Body
+	return got.remotePayment, nil
+}
+
+// Create implements domain.PaymentProvider.
+func (h *HTTP) Create(ctx context.Context, p *domain.Payment) error {
+	got, err := h.call(ctx, "/payments", *p)
+	if err != nil {
+		return err
+	}
+	if got.CheckoutURL != "" && !isWebPage(got.CheckoutURL) {
+		return errors.New("checkout_url is not an http or https URL")
+	}
+	p.CheckoutURL = got.CheckoutURL
+	return nil
+}
+
+// isWebPage reports whether a browser may be sent to a URL: it cannot contain a script.
+func isWebPage(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// Query returns the result of a payment as a notice, or nil if there is none: the payment is pending, or unknown to the
+// provider because its creation failed. With an *InvalidError it returns what could be read.
+func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error) {
+	got, err := h.call(ctx, "/payments/query", p)
+	if errors.Is(err, errUnknownPayment) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, final := resultOf(got.Status); !final {
+		return nil, nil
+	}
+
+	n, err := parse(got.notice)
+	n.Ref = p.Ref
+	n.Queried = true
+	return &n, err
+}
+
+// Refund implements domain.PaymentProvider. An answer with another status than refunded, such as refunding, is an error:
+// the refund is requested again later.
+func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
+	got, err := h.call(ctx, "/payments/refund", p)
+	if err != nil {
+		return err
+	}
+	if result, _ := resultOf(got.Status); result != domain.PaymentRefunded {
+		return fmt.Errorf("the refund is not complete: status %q", got.Status)
+	}
+	return nil
+}
+
+// Notice implements domain.PaymentProvider.
+func (h *HTTP) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
+	return readNotice(h.cfg.Secrets, signature, body, h.cfg.Now())
+}

@@ -1,0 +1,97 @@
+package payment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+)
+
+const (
+	// inquiryEvery is the interval between searches for payments without a result.
+	inquiryEvery = time.Second
+	// inquiryBatch bounds the payments that one search claims. They are queried concurrently.
+	inquiryBatch = 16
+	// The pause between two queries of a payment is its age, within these limits. It is longer than callTimeout, because
+	// it is also the lease of the payment.
+	minInquiryPause = 10 * time.Second
+	maxInquiryPause = 10 * time.Minute
+	// inquiryEnd is the age from which a payment is not queried.
+	inquiryEnd = 72 * time.Hour
+)
+
+// Inquiry queries the provider HTTPName for payments whose notice is late, so that a lost notice costs neither the order
+// nor the money. Several instances may run.
+type Inquiry struct {
+	Store interface {
+		DueInquiries(ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration) ([]domain.Payment, error)
+		NoteQueried(ctx context.Context, p domain.Payment) error
+	}
+	Query  func(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error)
+	Settle func(ctx context.Context, provider string, n domain.PaymentNotice, unread error) (domain.Settled, error)
+	Log    *slog.Logger
+}
+
+// Run queries payments until ctx ends.
+func (i Inquiry) Run(ctx context.Context) {
+	loop.Task{
+		Name:  "query payments",
+		Every: inquiryEvery,
+		Log:   i.Log,
+		Run:   i.QueryDue,
+	}.Loop(ctx)
+}
+
+// QueryDue queries all payments that are due. It returns the first error after it has processed the others.
+func (i Inquiry) QueryDue(ctx context.Context) error {
+	var failed error
+	for ctx.Err() == nil {
+		due, err := i.Store.DueInquiries(ctx, HTTPName, inquiryBatch, inquiryPause)
+		if err != nil {
+			return cmp.Or(failed, err)
+		}
+
+		errs := make([]error, len(due))
+		var queries sync.WaitGroup
+		for n, p := range due {
+			queries.Go(func() { errs[n] = i.query(ctx, p) })
+		}
+
+		queries.Wait()
+		failed = cmp.Or(failed, cmp.Or(errs...))
+		if len(due) < inquiryBatch {
+			return failed
+		}
+	}
+
+	return ctx.Err()
+}
+
+func (i Inquiry) query(ctx context.Context, p domain.Payment) error {
+	n, err := i.Query(ctx, p)
+	switch {
+	case n != nil:
+		_, err = i.Settle(ctx, HTTPName, *n, err)
+	case err == nil:
+		err = i.Store.NoteQueried(ctx, p)
+	}
+
+	if err != nil {
+		return fmt.Errorf("query of payment %s: %w", p.Ref, err)
+	}
+
+	return nil
+}
+
+// inquiryPause returns the pause before the next query of a payment, or 0 if there is none.
+func inquiryPause(age time.Duration) time.Duration {
+	if age >= inquiryEnd {
+		return 0
+	}
+	return min(max(age, minInquiryPause), maxInquiryPause)
+}

@@ -1,0 +1,113 @@
+package payment
+
+import (
+	"encoding/json"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/out/webhook"
+)
+
+// results are the payments' statuses that a provider reports, by their words in a notice.
+var results = map[string]domain.PaymentStatus{
+	"succeeded": domain.PaymentSucceeded,
+	"failed":    domain.PaymentFailed,
+	"refunded":  domain.PaymentRefunded,
+	"disputed":  domain.PaymentDisputed,
+}
+
+// resultOf returns the result that a status of a notice means. It returns false for any other, such as pending.
+func resultOf(status string) (domain.PaymentStatus, bool) {
+	result, known := results[strings.ToLower(strings.TrimSpace(status))]
+	return result, known
+}
+
+// notice is the body of a webhook call. Other fields are ignored.
+type notice struct {
+	Ref string `json:"provider_ref"`
+	// A string, or a number from a provider with 64-bit numbers.
+	OrderID  json.RawMessage `json:"order_id"`
+	Amount   json.RawMessage `json:"amount"`   // likewise
+	Currency string          `json:"currency"` // optional
+	Status   string          `json:"status"`
+	// Informational; the signature has its own time.
+	Timestamp json.RawMessage `json:"timestamp"`
+}
+
+// maxRef is the length of the longest reference that the database can store.
+const maxRef = 128
+
+// isRef reports whether s is a valid reference: 1 to maxRef characters of printable ASCII without spaces, which no
+// database and no log changes.
+func isRef(s string) bool {
+	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func readNotice(secrets domain.Keyring, signature string, body []byte, now time.Time) (domain.PaymentNotice, error) {
+	if err := webhook.Verify(secrets, body, signature, now); err != nil {
+		return domain.PaymentNotice{}, err
+	}
+	return parse(body)
+}
+
+// parse decodes and validates a notice. Error: *domain.InvalidError, with what could be read.
+func parse(body []byte) (domain.PaymentNotice, error) {
+	read := domain.PaymentNotice{Body: body}
+	var n notice
+	if err := json.Unmarshal(body, &n); err != nil {
+		return read, domain.Invalid("body", "is not a payment notice in JSON")
+	}
+
+	id, err := strconv.ParseInt(unquoted(n.OrderID), 10, 64)
+	if err == nil && id > 0 {
+		read.OrderID = id
+	}
+	if isRef(n.Ref) {
+		read.Ref = n.Ref
+	}
+	amount, whole := wholeNumber(unquoted(n.Amount))
+	result, known := resultOf(n.Status)
+	switch {
+	case read.Ref == "":
+		return read, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
+	case read.OrderID == 0:
+		return read, domain.Invalid("order_id", "must be the id of an order")
+	case !whole:
+		return read, domain.Invalid("amount", "must be a whole number of the currency's smallest unit")
+	case !known:
+		return read, domain.Invalid("status", "must be succeeded, failed, refunded or disputed")
+	}
+
+	read.Amount = amount
+	read.Currency = strings.ToUpper(strings.TrimSpace(n.Currency))
+	read.Result = result
+	return read, nil
+}
+
+// writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
+var writtenNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
+
+// wholeNumber returns the value of a written number, and whether it is a whole one of 64 bits.
+func wholeNumber(text string) (int64, bool) {
+	if len(text) > maxRef || !writtenNumber.MatchString(text) {
+		return 0, false
+	}
+	n, ok := new(big.Rat).SetString(text)
+	if !ok || !n.IsInt() || !n.Num().IsInt64() {
+		return 0, false
+	}
+	return n.Num().Int64(), true
+}
+
+// unquoted returns a JSON number, or the text of a JSON string.
+func unquoted(value json.RawMessage) string {
+	text := string(value)
+	if inner, err := strconv.Unquote(text); err == nil {
+		return strings.TrimSpace(inner)
+	}
+	return text
+}

@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"seckill/internal/kit/version"
+)
+
+// maxAnswer bounds the part of an answer that is read, in bytes.
+const maxAnswer = 64 << 10
+
+// maxIdle is the number of connections to one host that stay open between calls.
+const maxIdle = 32
+
+// NewHTTPClient returns a client for Client. The timeout bounds one call, including its answer. The client follows no
+// redirects, which would send the data to a host that is not configured.
+func NewHTTPClient(timeout time.Duration) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = maxIdle
+	return &http.Client{
+		Timeout:       timeout,
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Client posts signed JSON to one URL, which is a setting of the operator. It is safe for concurrent use.
+type Client struct {
+	URL    string
+	Secret []byte
+	Now    func() time.Time
+	// Made by NewHTTPClient.
+	HTTP *http.Client
+}
+
+// Answer is the answer to a call.
+type Answer struct {
+	Status int
+	// At most maxAnswer bytes.
+	Body []byte
+}
+
+// Err returns an error unless the status is 2xx.
+func (a Answer) Err() error {
+	if a.Status/100 == 2 {
+		return nil
+	}
+	return fmt.Errorf("answered with status %d", a.Status)
+}
+
+// Post sends body and returns the answer, whatever its status. The error of a call without an answer contains neither
+// the body nor the URL, which may have a token.
+func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, withoutURL(err)
+	}
+
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.UserAgent())
+	req.Header.Set(SignatureHeader, Sign(c.Secret, body, c.Now()))
+
+	res, err := c.HTTP.Do(req)
+	if err != nil {
+		return Answer{}, withoutURL(err)
+	}
+
+	answer := Answer{Status: res.StatusCode}
+	answer.Body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return answer, errors.Join(err, res.Body.Close())
+}
+
+func withoutURL(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}

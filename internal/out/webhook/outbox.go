@@ -1,0 +1,165 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+)
+
+const (
+	// searchInterval is the interval between searches for due events.
+	searchInterval = time.Second
+	// batchSize bounds the events that one search claims. They are delivered concurrently.
+	batchSize = 32
+	// DeliveryTimeout bounds one delivery. It is shorter than lease, so that no other server delivers the event meanwhile.
+	DeliveryTimeout = 5 * time.Second
+	// lease is the time until an event is delivered again whose server was killed. It outlasts the delivery and the storing
+	// of its result.
+	lease = 10 * time.Second
+	// A failed delivery is repeated after firstRetry, and then after pauses that double up to lastRetry.
+	firstRetry = 5 * time.Second
+	lastRetry  = 15 * time.Minute
+	// giveUp is the age from which a failing event is not retried.
+	giveUp = 72 * time.Hour
+	// keepEvents is how long events are stored that are delivered or given up.
+	keepEvents = 30 * 24 * time.Hour
+	// maxStored bounds the stored part of an answer, in characters.
+	maxStored = 1000
+)
+
+// OutboxConfig configures an Outbox. All fields are required.
+type OutboxConfig struct {
+	Store domain.EventStore
+	// Returns the body of a delivery.
+	Encode func(*domain.OrderEvent) ([]byte, error)
+	Post   func(ctx context.Context, body []byte) (Answer, error)
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order, retried for
+// three days. Several may run on one store; each event is leased to one of them.
+type Outbox struct{ cfg OutboxConfig }
+
+// NewOutbox returns an outbox.
+func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg} }
+
+// Run delivers events until ctx ends, and deletes old ones.
+func (o *Outbox) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		loop.Task{
+			Name:  "deliver the events of orders",
+			Every: searchInterval,
+			Log:   o.cfg.Log,
+			Run:   o.SendDue,
+		}.Loop(ctx)
+	})
+
+	tasks.Go(func() {
+		loop.Task{
+			Name:  "delete old events of orders",
+			Every: time.Minute,
+			Log:   o.cfg.Log,
+			Run:   o.purge,
+		}.Loop(ctx)
+	})
+
+	tasks.Wait()
+}
+
+// SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has
+// tried the others.
+func (o *Outbox) SendDue(ctx context.Context) error {
+	var failed error
+	for {
+		events, err := o.cfg.Store.ClaimEvents(ctx, batchSize, lease)
+		if err != nil || len(events) == 0 {
+			return cmp.Or(failed, err)
+		}
+
+		results := make([]domain.EventResult, len(events))
+		errs := make([]error, len(events))
+		var deliveries sync.WaitGroup
+		for i := range events {
+			deliveries.Go(func() { results[i], errs[i] = o.deliver(ctx, events[i]) })
+		}
+
+		deliveries.Wait()
+
+		// The deliveries were cut off: their leases end.
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := o.cfg.Store.FinishEvents(ctx, results); err != nil {
+			return cmp.Or(failed, err)
+		}
+
+		failed = cmp.Or(failed, cmp.Or(errs...))
+	}
+}
+
+func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
+	r := domain.EventResult{Event: e}
+	body, err := o.cfg.Encode(&e)
+	if err == nil {
+		var answer Answer
+		if answer, err = o.cfg.Post(ctx, body); err == nil {
+			r.Status = answer.Status
+			r.Answer = storable(string(answer.Body))
+			err = answer.Err()
+		} else {
+			r.Answer = storable(err.Error())
+		}
+	}
+
+	r.Delivered = err == nil
+	if r.Delivered {
+		return r, nil
+	}
+
+	since := e.CreatedAt
+	if e.RepeatedAt != nil {
+		since = *e.RepeatedAt
+	}
+
+	if o.cfg.Now().Sub(since) >= giveUp {
+		o.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
+		return r, err
+	}
+
+	r.Retry = backoff(e.Tries)
+	return r, err
+}
+
+func backoff(tries int) time.Duration {
+	return min(firstRetry<<min(max(tries-1, 0), 10), lastRetry)
+}
+
+// storable returns the beginning of an answer as text that every database stores unchanged.
+func storable(answer string) string {
+	runes := []rune(strings.Map(func(r rune) rune {
+		if r == 0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(answer, "\uFFFD")))
+	return string(runes[:min(len(runes), maxStored)])
+}
+
+func (o *Outbox) purge(ctx context.Context) error {
+	before := o.cfg.Now().Add(-keepEvents)
+	for {
+		n, err := o.cfg.Store.PurgeEvents(ctx, before)
+		if err != nil || n == 0 {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}

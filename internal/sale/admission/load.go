@@ -1,0 +1,251 @@
+package admission
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+)
+
+const (
+	// loadPoll is the pause before the next attempt to load a gate, or to see the load of another process complete.
+	loadPoll = 20 * time.Millisecond
+	// loadLease is the time after which another process replaces a loader that died. It is renewed every quarter of it.
+	loadLease = 10 * time.Second
+	// loadTimeout bounds a load. One of 1,000,000 orders takes some seconds.
+	loadTimeout = 5 * time.Minute
+	// maxLoadingAge is the age from which a running load does not excuse a cold gate any more.
+	maxLoadingAge = time.Minute
+	// tableTTL is the time to live of an unfinished table.
+	tableTTL = time.Minute
+	// cleanupTimeout bounds the cleanup after a failed load, whose context may have ended.
+	cleanupTimeout = time.Second
+)
+
+var (
+	//go:embed lua/load_take.lua
+	loadTakeSource string
+	//go:embed lua/load_mark.lua
+	loadMarkSource string
+	//go:embed lua/load_sweep.lua
+	loadSweepSource string
+	//go:embed lua/load_restore.lua
+	loadRestoreSource string
+	//go:embed lua/load_renew.lua
+	loadRenewSource string
+	//go:embed lua/load_finish.lua
+	loadFinishSource string
+	//go:embed lua/load_drop.lua
+	loadDropSource string
+
+	loadTakeScript    = script(loadTakeSource)
+	loadMarkScript    = script(loadMarkSource)
+	loadSweepScript   = script(loadSweepSource)
+	loadRestoreScript = script(loadRestoreSource)
+	loadRenewScript   = script(loadRenewSource)
+	loadFinishScript  = script(loadFinishSource)
+	loadDropScript    = script(loadDropSource)
+)
+
+// errStale reports that a load lost its token: Redis lost the data, the lease expired, or the stock changed since the
+// load began. The load starts over.
+var errStale = errors.New("admission: the load is stale")
+
+// Load ensures that the gate of a voucher is loaded and has all admissions of its generation. If it does not, one
+// process reads the database, and the others wait for that process.
+//
+// The load runs in the background, once per process and voucher, for at most 5 minutes. The end of ctx ends only the
+// caller's wait; a later call joins the running load. Errors: those of store, and domain.ErrUnavailable.
+//
+// The result is exact although orders keep changing during the load:
+//
+//  1. Take the load (the key "loading"). From now on, scripts append notes to a list: which orders buyers came to hold,
+//     which were released, which entries left the stream, and how many rows were queued.
+//  2. Read the entries of this voucher in the stream, page by page.
+//  3. Mark, in one script: read the entries that were added to the stream since, take the notes and clear them. The
+//     entries that were read, less those that left according to the notes, are exactly those in the stream at this
+//     moment; their admissions are A. Tickets of other admissions are removed, and missing ones restored.
+//  4. Unless the gate to be replaced has all admissions, raise the generation in the database. From then on, workers
+//     commit no admission that Redis has lost.
+//     Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
+//     exists in the database. A release noted before the mark was also committed before it, so the snapshot contains
+//     it.
+//  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
+//  6. Finish: apply the notes since the mark in their order, and put the result in place, in one script. (If there are
+//     many notes, earlier calls of the script apply all but the last.) An order that a buyer came to hold after the
+//     mark takes a unit, unless it is in the table: then the snapshot contains both. A released order is in the table
+//     if it held a unit at the snapshot or later, and returns it; otherwise S already contains its unit. An order that
+//     was committed and ended between mark and snapshot does both: it is not in the table, so its first note takes a
+//     unit which its second note returns, now or with the release that follows.
+//
+// All segments of a gate are loaded together: steps 1 to 3 in each, one read of the database, and a finish of each. See
+// loads.share for how they divide the stock.
+//
+// None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
+// the finish swaps the tables (see Rebuild).
+//
+// Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
+// the token, without which neither the mark nor the finish succeeds. The exception is a load that lies between AddStock
+// and its change in the database, see there.
+//
+// The generation is raised from a value that was read before step 1. So a load that has lost its lease cannot raise that
+// of the gate which another load has put in place since.
+func (g *Gate) Load(ctx context.Context, voucherID int64, store domain.GateStore) error {
+	return g.joinLoad(ctx, loadKey{voucherID, ""}, store)
+}
+
+// Rebuild replaces the loaded gate of a voucher by a new one. The old one admits buyers until then. Rebuild does
+// nothing if the loaded gate is not the one that was built at built (GateLevel.Built): another process has already
+// replaced it. It loads a gate that Load would load. Like Load, it works in the background, and ctx bounds only the
+// wait. Errors: those of store, and domain.ErrUnavailable.
+func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, store domain.GateStore) error {
+	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, store)
+}
+
+// loadKey identifies a load: the voucher and, for a rebuild, when the gate to be replaced was built.
+type loadKey struct {
+	voucherID int64
+	built     string
+}
+
+// backgroundLoad is a load that runs in a goroutine.
+type backgroundLoad struct {
+	done chan struct{} // closed after err is set
+	err  error
+}
+
+// joinLoad waits for the load with a key. It starts it if this process is not running it.
+func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore) error {
+	g.mu.Lock()
+	r := g.loads[key]
+	if r == nil {
+		if g.closed {
+			g.mu.Unlock()
+			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
+		}
+		r = &backgroundLoad{done: make(chan struct{})}
+		g.loads[key] = r
+		g.done.Go(func() { //nolint:contextcheck // it outlives the caller's context
+			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
+			defer cancel()
+			r.err = g.load(ctx, key, store)
+			g.mu.Lock()
+			delete(g.loads, key)
+			g.mu.Unlock()
+			close(r.done)
+		})
+	}
+	g.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return unavailable(ctx.Err(), "voucher %d is being loaded", key.voucherID)
+	}
+}
+
+// load loads a gate. It starts over when the load becomes stale.
+func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) error {
+	for {
+		segments, err := g.segments(ctx, key.voucherID)
+		if err != nil {
+			return err
+		}
+		generation, err := store.GateGeneration(ctx, key.voucherID)
+		if err != nil {
+			return err
+		}
+		ls := newLoads(g, key, segments, store, generation)
+		state, err := ls.take(ctx)
+		if err != nil {
+			return err
+		}
+		switch state {
+		case loadNeedless:
+			return nil
+		case loadTaken:
+			if err := ls.run(ctx); !errors.Is(err, errStale) {
+				return err
+			}
+			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
+		}
+		if err := loop.Sleep(ctx, loadPoll); err != nil {
+			return unavailable(err, "wait for the gate of voucher %d", key.voucherID)
+		}
+	}
+}
+
+// The answers of load_take.lua.
+const (
+	loadFences   = "fence"
+	loadTaken    = "taken"
+	loadNeedless = "loaded"
+	loadBusy     = "busy"
+)
+
+// load is one attempt to load a segment of a gate.
+type load struct {
+	gate      *Gate
+	voucherID int64
+	keys      gateKeys
+	token     string
+	built     string // when the segment to be replaced was built; empty: load a cold one only
+	epoch     string // of the loans between the segments; empty for a gate of one segment
+	free      int64  // units that the replaced segment offered at the mark
+	history   string // of the server at the begin of the load
+}
+
+// loadingSince returns when the load with a token began, or the zero time for an empty token.
+func loadingSince(token string) time.Time {
+	ms, err := strconv.ParseInt(strings.SplitN(token, "-", 2)[0], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// take returns an answer of load_take.lua. Without a lease it takes nothing.
+func (l *load) take(ctx context.Context, generation int64, lease time.Duration) (string, error) {
+	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
+		l.token, lease.Milliseconds(), l.built, generation).StringSlice()
+	if err != nil {
+		l.drop(ctx) // the reply may be lost after the script took the load
+		return "", unavailable(err, "load voucher %d", l.voucherID)
+	}
+	l.history = reply[1]
+	return reply[0], nil
+}
+
+// renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
+// so the next renewal or the finish decides.
+func (ls *loads) renew(ctx context.Context, stop context.CancelCauseFunc) {
+	for loop.Sleep(ctx, loadLease/4) == nil {
+		for _, l := range ls.segments {
+			kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
+				l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
+			if err == nil && !kept {
+				stop(errStale)
+				return
+			}
+		}
+	}
+}
+
+// drop abandons the load, so that another one can begin at once. If it fails, the lease has to expire first.
+func (l *load) drop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	err := l.gate.run(ctx, loadDropScript, l.keys.list(l.keys.table(l.token)), l.token).Err()
+	if err != nil {
+		l.gate.cfg.Log.WarnContext(ctx, "gate: cannot abandon a failed load; its lease has to expire",
+			slog.Int64("voucher_id", l.voucherID), slog.Any("err", err))
+	}
+}

@@ -1,0 +1,341 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
+)
+
+// A gate of several segments is several gates of one, each in a shard of its own and with a part of the stock. A user's
+// orders are always in his home segment, so one script there still decides about one order per user. Segments lend each
+// other free units; docs/adr/0012-segments.md has the reasons.
+//
+// A loan takes two scripts. The first counts the units out of the lender, in the total that it ever lent to the
+// borrower. The second credits the borrower with the difference between that total and the one it knows. Totals only
+// grow, so the second script may be lost, repeated or overtaken: the next one that brings a total to the borrower makes
+// up for it. Both scripts name the epoch, which is one load of the whole gate. A load begins with new totals, and counts
+// the units that are on their way as free.
+
+var (
+	//go:embed lua/lend.lua
+	lendSource string
+	//go:embed lua/borrow.lua
+	borrowSource string
+
+	lendScript   = script(lendSource)
+	borrowScript = script(borrowSource)
+)
+
+// segment is the state of one segment at one moment. Different segments are read at different moments.
+type segment struct {
+	keys    gateKeys
+	cold    bool
+	loading bool // a load runs
+	level   Level
+	epoch   string
+	to      map[Shard]int64 // the totals lent to other segments in this epoch
+	from    map[Shard]int64 // the totals that other segments have lent to this one, as far as it received them
+}
+
+// readSegments reads segments concurrently. With domain.ErrGateBroken it returns those that could be read; the other
+// error is domain.ErrUnavailable.
+func (g *Gate) readSegments(ctx context.Context, voucherID int64, keys []gateKeys) ([]segment, error) {
+	all, broken := make([]segment, len(keys)), make([]error, len(keys))
+	readers, readCtx := errgroup.WithContext(ctx)
+	for i, k := range keys {
+		readers.Go(func() (err error) {
+			if all[i], err = g.readSegment(readCtx, voucherID, k); errors.Is(err, domain.ErrGateBroken) {
+				broken[i], err = err, nil
+			}
+			return err
+		})
+	}
+	if err := readers.Wait(); err != nil {
+		return nil, err
+	}
+	return all, errors.Join(broken...)
+}
+
+// readSegment reads one segment in one transaction. Errors: domain.ErrGateBroken, ErrUnavailable.
+func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (segment, error) {
+	var loads *redis.IntCmd
+	var loans *redis.MapStringStringCmd
+	level, err := g.readLevel(ctx, voucherID, k, func(p redis.Pipeliner) {
+		loads, loans = p.Exists(ctx, k.loading), p.HGetAll(ctx, k.loans)
+	})
+	s := segment{keys: k, level: level, cold: errors.Is(err, domain.ErrGateCold)}
+	if err != nil && !s.cold {
+		return s, err
+	}
+	s.loading, s.epoch = loads.Val() > 0, loans.Val()["epoch"]
+	s.to, s.from = map[Shard]int64{}, map[Shard]int64{}
+	for field, text := range loans.Val() {
+		direction, other, found := strings.Cut(field, ":")
+		at, errShard := strconv.Atoi(other)
+		units, errUnits := strconv.ParseInt(text, 10, 64)
+		if !found || errShard != nil || errUnits != nil {
+			continue // the epoch
+		}
+		if direction == "to" {
+			s.to[Shard(at)] = units
+		} else {
+			s.from[Shard(at)] = units
+		}
+	}
+	return s, nil
+}
+
+// lent returns the units that the segment has lent less those that it has borrowed. Its stock plus this number changes
+// with admissions and releases only.
+func (s *segment) lent() (n int64) {
+	for _, units := range s.to {
+		n += units
+	}
+	for _, units := range s.from {
+		n -= units
+	}
+	return n
+}
+
+// isCold reports whether the gate must be loaded before it is whole: a segment is cold, or the segments are not of one
+// load with this number of segments.
+func isCold(all []segment) bool {
+	epoch := all[0].epoch
+	return !strings.HasPrefix(epoch, epochPrefix(len(all))) ||
+		slices.ContainsFunc(all, func(s segment) bool { return s.cold || s.epoch != epoch })
+}
+
+// settled reports whether all segments have the same loans. Then the reads are a consistent cut: every loan is seen on
+// both sides or on neither, as if all segments had been read at one moment.
+func settled(all []segment) bool {
+	for i := range all {
+		for j := range all {
+			if all[i].to[all[j].keys.shard] != all[j].from[all[i].keys.shard] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lend makes the segments in need borrow from the others. need has the units that each of them needs more than it has.
+// It returns false if all segments together had no unit at one moment. Otherwise the caller tries again whatever needed
+// the units, because other buyers may have taken them.
+//
+// A segment whose stock is negative, because more orders were in flight at a load than the database had units, borrows
+// first. Otherwise a unit that returns to another segment would be offered although the gate as a whole has none, and
+// again after each order that fails for it.
+// Errors: domain.ErrGateCold, ErrUnavailable (also if ctx ends before a running load).
+func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need map[Shard]int64) (bool, error) {
+	all, err := g.readSegments(ctx, voucherID, keys)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(all, func(s segment) bool { return s.loading }) { // no loans until it ends
+		if err := loop.Sleep(ctx, loadPoll); err != nil {
+			return false, unavailable(err, "voucher %d is being loaded", voucherID)
+		}
+		return true, nil
+	}
+	if isCold(all) {
+		return false, domain.ErrGateCold
+	}
+	if !settled(all) {
+		lost, err := g.lostLoan(ctx, voucherID, keys, all)
+		if err == nil && lost {
+			g.cfg.Log.ErrorContext(ctx, "gate: Redis has lost a loan, loading again", slog.Int64("voucher_id", voucherID))
+			err = cmp.Or(g.Unload(ctx, voucherID), domain.ErrGateCold)
+		}
+		if err != nil {
+			return false, err
+		}
+		return true, g.completeLoans(ctx, all)
+	}
+	var free int64 // of all segments, before the loans below change their stock
+	for i := range all {
+		free += all[i].level.Stock
+	}
+	for i := range all {
+		if debt := -all[i].level.Stock; debt > 0 {
+			if err := g.borrow(ctx, all, i, debt); err != nil {
+				return false, err
+			}
+		}
+	}
+	if free <= 0 {
+		return false, nil
+	}
+	for i := range all {
+		if missing := need[all[i].keys.shard]; missing > 0 {
+			if err := g.borrow(ctx, all, i, missing); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// lostLoan reports whether a segment has received more than its lender has lent, because the lender's Redis has lost a
+// loan, for instance in a failover. Such segments are never settled again. A loan that was made between the reads of the
+// two segments looks the same in all, but not in a later read.
+func (g *Gate) lostLoan(ctx context.Context, voucherID int64, keys []gateKeys, all []segment) (bool, error) {
+	if !overpaid(all, all) {
+		return false, nil
+	}
+	later, err := g.readSegments(ctx, voucherID, keys)
+	return err == nil && overpaid(later, all), err
+}
+
+// overpaid reports whether a borrower has received more than its lender has lent in the same epoch.
+func overpaid(lenders, borrowers []segment) bool {
+	for i := range lenders {
+		for j := range borrowers {
+			lender, borrower := &lenders[i], &borrowers[j]
+			if lender.epoch == borrower.epoch && borrower.from[lender.keys.shard] > lender.to[borrower.keys.shard] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// completeLoans credits the borrowers with the loans that they have not received.
+func (g *Gate) completeLoans(ctx context.Context, all []segment) error {
+	for i := range all {
+		for j := range all {
+			total := all[i].to[all[j].keys.shard]
+			if total <= all[j].from[all[i].keys.shard] {
+				continue
+			}
+			if err := g.credit(ctx, &all[j], &all[i], total); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// borrow lends units to the borrower until it has those that are missing. A lender gives half of its units, or as many
+// as are missing: a segment that is empty once needs more soon, and each loan costs two round trips. borrow updates the
+// stock of the lenders in all.
+func (g *Gate) borrow(ctx context.Context, all []segment, borrower int, missing int64) error {
+	for missing > 0 {
+		lender := borrower
+		for i := range all {
+			if i != borrower && (lender == borrower || all[i].level.Stock > all[lender].level.Stock) {
+				lender = i
+			}
+		}
+		from, to := &all[lender], &all[borrower]
+		units := min(from.level.Stock, max(missing, (from.level.Stock+1)/2))
+		if units <= 0 {
+			return nil
+		}
+		total, err := g.run(ctx, lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), units).Int64()
+		from.level.Stock -= units
+		missing -= units
+		switch {
+		case errors.Is(err, redis.Nil): // loaded meanwhile
+			return nil
+		case err != nil:
+			// The units may be on their way. The next read of the segments shows them.
+			return unavailable(err, "lend units of a segment")
+		}
+		if err := g.credit(ctx, to, from, total); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// credit gives the borrower the total that the lender has lent to it.
+func (g *Gate) credit(ctx context.Context, borrower, lender *segment, total int64) error {
+	err := g.run(ctx, borrowScript, borrower.keys.list(borrower.keys.loans), lender.epoch, int(lender.keys.shard), total).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return unavailable(err, "credit a segment with a loan")
+	}
+	return nil
+}
+
+// reserveSegments is Reserve for a gate of several segments. Each buyer's home decides, all of them at the same time. A
+// buyer is refused as sold out only if all segments together had no unit at one moment (lend).
+func (g *Gate) reserveSegments(
+	ctx context.Context, voucherID int64, segments []gateKeys, w domain.Window, as []domain.Admission,
+) []error {
+	results, open := make([]error, len(as)), make([]int, len(as))
+	for i := range open {
+		open[i] = i
+	}
+	for {
+		need := g.reserveHomes(ctx, voucherID, segments, w, as, open, results)
+		open = slices.DeleteFunc(open, func(i int) bool { return as[i].OrderID == 0 || !isShortage(results[i]) })
+		if len(open) == 0 {
+			return results
+		}
+		again, err := g.lend(ctx, voucherID, segments, need)
+		if err != nil {
+			for _, i := range open {
+				results[i] = err
+			}
+			return results
+		}
+		if !again {
+			return results
+		}
+	}
+}
+
+// isShortage reports whether a home has refused a buyer because it has no unit.
+func isShortage(err error) bool {
+	return errors.Is(err, domain.ErrSoldOut) || errors.Is(err, domain.ErrGateLacking)
+}
+
+// reserveHomes lets the homes of the open buyers decide, and sets their results. It returns the number of buyers that
+// each home refused as sold out.
+func (g *Gate) reserveHomes(
+	ctx context.Context, voucherID int64, segments []gateKeys, w domain.Window, as []domain.Admission, open []int, results []error,
+) map[Shard]int64 {
+	homes := make([][]int, len(segments))
+	for _, i := range open {
+		at := home(as[i].UserID, len(segments))
+		homes[at] = append(homes[at], i)
+	}
+	var deciding sync.WaitGroup
+	for at, buyers := range homes {
+		if len(buyers) == 0 {
+			continue
+		}
+		deciding.Go(func() {
+			some, decided := make([]domain.Admission, len(buyers)), make([]error, len(buyers))
+			for n, i := range buyers {
+				some[n] = as[i]
+			}
+			err := g.reserveSegment(ctx, voucherID, segments[at], w, some, decided)
+			for n, i := range buyers {
+				if results[i] = decided[n]; err != nil {
+					results[i] = err
+				}
+			}
+		})
+	}
+	deciding.Wait()
+	need := map[Shard]int64{}
+	for _, i := range open {
+		if isShortage(results[i]) {
+			need[segments[home(as[i].UserID, len(segments))].shard]++
+		}
+	}
+	return need
+}

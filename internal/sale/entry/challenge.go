@@ -1,0 +1,328 @@
+package entry
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
+)
+
+// The work that a challenge demands. The counter of the key to be found is uniform below maxCounter, so a client
+// derives 250 keys on average and never more than 500: a quarter of a second of one core of a server or a laptop, and
+// about a second on a phone of a quarter of that speed. With 5,000 iterations a key, browsers (1,100 keys a second and
+// core in Chromium) nearly keep up with native programs (1,400 in Go); a plain SHA-256 puzzle favours programs 95 to 1.
+const (
+	algorithm    = "PBKDF2/SHA-256"
+	cost         = 5_000 // iterations of one derivation, about 0.7 ms of a core
+	maxCounter   = 500
+	keyLength    = 32 // bytes
+	prefixLength = 16 // bytes
+	nonceLength  = 16 // bytes, also of the salt
+)
+
+const (
+	// challengeLife is the time to solve a challenge and to use the solution.
+	challengeLife = 120 * time.Second
+	// maxSolution bounds the text of a solution, in bytes. Its regular length is about 800.
+	maxSolution = 4096
+	// challengeReuse is how long a user gets the same challenge for a sale, unless the user solves it. The storefront
+	// counts on the 100 s that are left at the end.
+	challengeReuse = 20 * time.Second
+	// maxReused bounds the challenges that are kept for it, of less than 1 KiB each.
+	maxReused = 16_384
+	// maxDerivations bounds the users whose challenges are being made or wait for it: about 0.2 s of one core.
+	maxDerivations = 256
+)
+
+// Work is a HumanProof that costs a client some computing time: the PBKDF2 proof of work of ALTCHA v2. The client tries
+// counters from 0 on until PBKDF2(nonce || counter, salt) begins with the key prefix.
+//
+// The server derives the key when it makes the challenge, not when it checks the solution: challenges are requested in
+// the minutes before a sale, solutions arrive all at once when it starts. (ALTCHA calls this the deterministic mode.)
+// Any server checks any solution: a signature covers the parameters, the user and the voucher, and a MAC of the key is
+// part of them. The official library is not used, because the Go module proxy does not serve it.
+//
+// Derivations are shared out among the users, so that those who flood the server with entries delay the others by one
+// derivation each: a user gets the same challenge again for challengeReuse, and has one derivation at a time.
+//
+// Work is safe for concurrent use.
+type Work struct {
+	// secrets are newest first.
+	secrets []workSecret
+	now     func() time.Time
+
+	// given has the newest challenge of each user and sale.
+	given *cache.Cache[domain.SaleUser, givenChallenge]
+	// making shares the derivations of each user.
+	making singleflight.Group
+	// admits holds the users whose challenges are being made or wait for it.
+	admits chan struct{}
+	// running holds the derivations: half of the processors, so that purchases keep the others.
+	running chan struct{}
+}
+
+// givenChallenge is a challenge that its user gets again until a time.
+type givenChallenge struct {
+	to    domain.SaleUser
+	until time.Time
+	nonce string
+	text  json.RawMessage
+}
+
+// workSecret signs challenges and, with another key, the keys to be found.
+type workSecret struct{ challenges, keys []byte }
+
+// NewWork returns a Work that signs with the first secret and accepts all of them.
+func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
+	keys := secrets.Derive("keys of challenges")
+	signers := make([]workSecret, len(secrets))
+	for i := range secrets {
+		signers[i] = workSecret{challenges: secrets[i].Secret, keys: keys[i].Secret}
+	}
+	return &Work{
+		secrets: signers,
+		now:     now,
+		given:   cache.New[domain.SaleUser](cache.Options[givenChallenge]{MaxEntries: maxReused}),
+		admits:  make(chan struct{}, maxDerivations),
+		running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+	}
+}
+
+// The JSON forms of ALTCHA v2. The fields of parameters and their data are in alphabetical order, as in the canonical
+// form that is signed. Bytes are in hex.
+type (
+	challenge struct {
+		Parameters parameters `json:"parameters"`
+		Signature  string     `json:"signature"`
+	}
+	parameters struct {
+		Algorithm string        `json:"algorithm"`
+		Cost      int           `json:"cost"`
+		Data      challengeData `json:"data"`
+		ExpiresAt int64         `json:"expiresAt"` // Unix seconds
+		KeyLength int           `json:"keyLength"`
+		KeyPrefix string        `json:"keyPrefix"`
+		Nonce     string        `json:"nonce"`
+		Salt      string        `json:"salt"`
+	}
+	challengeData struct {
+		KeySignature string `json:"keySignature"` // keyMAC of the key to be found
+		User         string `json:"user"`
+		Voucher      string `json:"voucher"`
+	}
+	payload struct {
+		Challenge challenge `json:"challenge"`
+		Solution  struct {
+			Counter    uint32 `json:"counter"`
+			DerivedKey string `json:"derivedKey"`
+		} `json:"solution"`
+	}
+)
+
+// Challenge implements HumanProof. Error: domain.ErrOverloaded. The result must not be changed: others share it.
+func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error) {
+	to := domain.SaleUser{UserID: userID, VoucherID: voucherID}
+	for {
+		if c, ok := w.unsolved(to); ok {
+			return c.text, nil
+		}
+
+		made := w.making.DoChan(strconv.FormatInt(userID, 10), func() (any, error) { return w.give(to) })
+		select {
+		case result := <-made:
+			if result.Err != nil {
+				return nil, result.Err
+			}
+			// The result may be that of a request of the user for another sale.
+			if c, ok := result.Val.(givenChallenge); ok && c.to == to {
+				return c.text, nil
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", domain.ErrOverloaded, ctx.Err())
+		}
+	}
+}
+
+// unsolved returns the challenge that a user has been given lately and has not solved, if there is one.
+func (w *Work) unsolved(to domain.SaleUser) (givenChallenge, bool) {
+	c, ok := w.given.Get(to)
+	return c, ok && w.now().Before(c.until)
+}
+
+// solved makes the next request of a user lead to another challenge, because a solution works once.
+func (w *Work) solved(by domain.SaleUser, nonce string) {
+	if c, ok := w.given.Get(by); ok && c.nonce == nonce {
+		w.given.Delete(by)
+	}
+}
+
+// give returns a new challenge, unless a request that has just ended has made one. Error: domain.ErrOverloaded.
+func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
+	if c, ok := w.unsolved(to); ok {
+		return c, nil
+	}
+
+	select {
+	case w.admits <- struct{}{}:
+		defer func() { <-w.admits }()
+	default:
+		return givenChallenge{}, domain.ErrOverloaded
+	}
+	w.running <- struct{}{}
+	defer func() { <-w.running }()
+
+	c, err := w.newChallenge(to)
+	if err != nil {
+		return givenChallenge{}, err
+	}
+	w.given.Set(to, c)
+	return c, nil
+}
+
+// newChallenge makes a challenge, which costs a derivation.
+func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
+	var nonce, salt [nonceLength]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	_, _ = rand.Read(salt[:])  // never fails
+	n, err := rand.Int(rand.Reader, big.NewInt(maxCounter))
+	if err != nil {
+		return givenChallenge{}, fmt.Errorf("draw a counter: %w", err)
+	}
+	counter := uint32(n.Uint64()) //nolint:gosec // less than maxCounter
+	key, err := deriveKey(nonce[:], salt[:], counter)
+	if err != nil {
+		return givenChallenge{}, err
+	}
+
+	now := w.now()
+	p := parameters{
+		Algorithm: algorithm,
+		Cost:      cost,
+		Data: challengeData{
+			KeySignature: hex.EncodeToString(w.secrets[0].keyMAC(counter, key)),
+			User:         strconv.FormatInt(to.UserID, 10),
+			Voucher:      strconv.FormatInt(to.VoucherID, 10),
+		},
+		ExpiresAt: now.Add(challengeLife).Unix(),
+		KeyLength: keyLength,
+		KeyPrefix: hex.EncodeToString(key[:prefixLength]),
+		Nonce:     hex.EncodeToString(nonce[:]),
+		Salt:      hex.EncodeToString(salt[:]),
+	}
+	signed, err := signedText(&p)
+	if err != nil {
+		return givenChallenge{}, err
+	}
+	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signed))
+	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
+	if err != nil {
+		return givenChallenge{}, fmt.Errorf("encode a challenge: %w", err)
+	}
+	return givenChallenge{to: to, until: now.Add(challengeReuse), nonce: p.Nonce, text: text}, nil
+}
+
+// The reasons why a solution is refused.
+var (
+	errNoSolution    = errors.New("the request has no solution")
+	errMalformed     = errors.New("the solution is malformed")
+	errForged        = errors.New("the challenge of the solution is not genuine")
+	errExpired       = errors.New("the solution has expired")
+	errOtherUser     = errors.New("the solution belongs to another user")
+	errOtherVoucher  = errors.New("the solution belongs to another sale")
+	errWrongSolution = errors.New("the solution is wrong")
+)
+
+// Verify implements HumanProof. It costs two HMACs, with several secrets a few more, and no derivation. The id is the nonce of the challenge.
+func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution string) (id string, err error) {
+	switch {
+	case solution == "":
+		return "", errNoSolution
+	case len(solution) > maxSolution:
+		return "", errMalformed
+	}
+	text, err := base64.StdEncoding.DecodeString(solution)
+	if err != nil {
+		return "", errMalformed
+	}
+	var in payload
+	if err := json.Unmarshal(text, &in); err != nil {
+		return "", errMalformed
+	}
+	p := &in.Challenge.Parameters
+	signed, err := signedText(p)
+	if err != nil {
+		return "", err
+	}
+	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
+		return equalHex(in.Challenge.Signature, sign(s.challenges, signed))
+	})
+	switch {
+	case by < 0:
+		return "", errForged
+	case w.now().Unix() >= p.ExpiresAt:
+		return "", errExpired
+	case p.Data.User != strconv.FormatInt(userID, 10):
+		return "", errOtherUser
+	case p.Data.Voucher != strconv.FormatInt(voucherID, 10):
+		return "", errOtherVoucher
+	}
+	key, err := hex.DecodeString(in.Solution.DerivedKey)
+	if err != nil || !equalHex(p.Data.KeySignature, w.secrets[by].keyMAC(in.Solution.Counter, key)) {
+		return "", errWrongSolution
+	}
+	w.solved(domain.SaleUser{UserID: userID, VoucherID: voucherID}, p.Nonce)
+	return p.Nonce, nil
+}
+
+// deriveKey returns the key of a counter.
+func deriveKey(nonce, salt []byte, counter uint32) ([]byte, error) {
+	password := binary.BigEndian.AppendUint32(nonce[:len(nonce):len(nonce)], counter)
+	key, err := pbkdf2.Key(sha256.New, string(password), salt, cost, keyLength)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	return key, nil
+}
+
+// signedText returns the canonical JSON of the parameters, whose HMAC is the signature, as in every library of ALTCHA.
+func signedText(p *parameters) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode the parameters of a challenge: %w", err)
+	}
+	return text, nil
+}
+
+// keyMAC returns the HMAC of a counter and its key.
+func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
+	return sign(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
+}
+
+func sign(secret, message []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write(message)
+	return h.Sum(nil)
+}
+
+// equalHex compares an HMAC in hex with the right one in constant time.
+func equalHex(given string, want []byte) bool {
+	raw, err := hex.DecodeString(given)
+	return err == nil && hmac.Equal(raw, want)
+}

@@ -1,0 +1,450 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
+)
+
+// maxLoads bounds the loads of a gate for one purchase. More than one is needed only if Redis loses its data again.
+const maxLoads = 5
+
+// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain.
+// It is safe for concurrent use.
+type Gate interface {
+	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
+	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded,
+	// ErrOverloaded (the queue is full) or ErrGateLacking (no unit is left). An order id that is already admitted is
+	// admitted again without any change. A purchase without an order id gets no unit.
+	// The error is ErrGateCold or ErrUnavailable; then there are no results.
+	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
+	// Load ensures that the gate of a voucher is loaded, and has all admissions.
+	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
+	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
+	// ErrUnavailable.
+	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
+	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
+	Instance() string
+	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
+	// subscription; a second Close has no effect.
+	Expect(orderID int64) OutcomeWaiter
+}
+
+// OutcomeWaiter is a subscription to the outcome of an admission.
+type OutcomeWaiter interface {
+	// Wait returns the outcome as soon as a message delivers it or check finds it. Messages may be lost, so Wait calls
+	// check from time to time. It returns the error of ctx when ctx ends.
+	Wait(ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error)) (domain.Outcome, error)
+	Close()
+}
+
+// GateStore is the database as lane queue uses it.
+type GateStore interface {
+	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
+	Order(ctx context.Context, userID, id int64) (domain.Order, error)
+	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
+	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
+	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
+	ActiveOrders(ctx context.Context, userID, voucherID int64) (n int, newest int64, err error)
+	domain.GateStore
+	// OrderFacts returns the ids that are orders of the voucher. Error: ErrUnavailable.
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
+}
+
+// Queue reserves units in Redis, which protects the database from the load. Purchases of a voucher that arrive
+// while a script runs are decided together by the next one. The result is a queued order, which workers commit or fail.
+// It is safe for concurrent use.
+type Queue struct {
+	gate      Gate
+	ids       IDs
+	store     GateStore
+	purchases *batch.Batcher[attempt, reservation]
+	// Checks whether orders of a voucher are stored; ErrNotFound if not.
+	stored *batch.Batcher[domain.Order, error]
+
+	mu sync.Mutex
+	// The last reservation of this process, by voucher.
+	lastUsed map[int64]time.Time
+}
+
+// attempt is a purchase for the gate. After a load it is repeated with the same order id.
+type attempt struct {
+	domain.Purchase
+	// 0 in the first attempt.
+	orderID int64
+}
+
+type reservation struct {
+	order domain.Order
+	// Whether an earlier request with the same key placed the order.
+	replayed bool
+	// Nil if the buyer does not wait for it.
+	outcome OutcomeWaiter
+	err     error
+}
+
+// NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
+func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queue {
+	l := &Queue{
+		gate:     gate,
+		ids:      ids,
+		store:    store,
+		lastUsed: map[int64]time.Time{},
+	}
+
+	run := func(ctx context.Context, purchases []attempt) []reservation {
+		if observe != nil {
+			observe(len(purchases))
+		}
+		return l.admit(ctx, purchases[0].VoucherID, purchases)
+	}
+
+	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
+	l.purchases = batch.New(batch.Config[attempt, reservation]{Run: run, Fail: fail})
+	l.stored = batch.New(batch.Config[domain.Order, error]{Run: l.findStored, Fail: domain.BatchError})
+	return l
+}
+
+// Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of
+// p.Wait. A repeated request waits in the same way, so that it has the same answer as the first one.
+func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+	r := l.reserve(ctx, p)
+	if r.err != nil {
+		return domain.Order{}, false, r.err
+	}
+	if r.outcome == nil {
+		return r.order, r.replayed, nil
+	}
+	defer r.outcome.Close()
+
+	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
+	defer cancel()
+
+	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
+		return l.findOutcome(ctx, r.order)
+	})
+	if err != nil {
+		return r.order, r.replayed, nil //nolint:nilerr // without an outcome in time, the order is queued
+	}
+	if end.Failed != "" {
+		return domain.Order{}, false, l.failure(ctx, p, end.Failed)
+	}
+
+	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
+	// the order of another user, so the row is read by user.
+	stored, err := l.store.Order(ctx, p.UserID, r.order.ID)
+	if err != nil {
+		return r.order, r.replayed, nil //nolint:nilerr // as far as known, the user's own order is queued
+	}
+
+	return stored, r.replayed, nil
+}
+
+// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. It waits for the load outside the batch, because few
+// batches may run at the same time and other vouchers need them.
+func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
+
+	a := attempt{Purchase: p}
+	for range maxLoads {
+		a.Trace = p.Trace.Waiting()
+		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
+		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
+			return r
+		}
+
+		a.orderID = r.order.ID
+		if err := l.gate.Load(ctx, p.VoucherID, l.store); err != nil {
+			return reservation{err: err}
+		}
+	}
+
+	return reservation{err: fmt.Errorf("%w: the gate cannot decide after %d loads", domain.ErrUnavailable, maxLoads)}
+}
+
+// findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.
+func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
+	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
+	switch {
+	case err == nil:
+		return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil
+	case !errors.Is(err, domain.ErrNotFound):
+		return domain.Outcome{}, false, err
+	}
+
+	// Without a ticket the order is committed, or Redis lost its data.
+	err = l.stored.DoContext(ctx, o.VoucherID, o)
+	return domain.Outcome{OrderID: o.ID}, err == nil, err
+}
+
+// findStored checks with one query which orders of a voucher are stored. The error of the others is ErrNotFound.
+func (l *Queue) findStored(ctx context.Context, orders []domain.Order) []error {
+	ids := make([]int64, len(orders))
+	for i := range orders {
+		ids[i] = orders[i].ID
+	}
+
+	facts, err := l.store.OrderFacts(ctx, orders[0].VoucherID, ids)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(orders))
+	}
+
+	found := make(map[domain.Holder]bool, len(facts))
+	for _, f := range facts {
+		found[f.Holder] = true
+	}
+
+	errs := make([]error, len(orders))
+	for i, o := range orders {
+		if !found[domain.Holder{OrderID: o.ID, UserID: o.UserID}] {
+			errs[i] = domain.ErrNotFound
+		}
+	}
+
+	return errs
+}
+
+func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
+	switch reason {
+	case domain.ReasonSoldOut:
+		return domain.ErrSoldOut
+	case domain.ReasonDuplicate:
+		_, newest, err := l.store.ActiveOrders(ctx, p.UserID, p.VoucherID)
+		if err != nil {
+			return err
+		}
+		return &domain.DuplicateOrderError{OrderID: newest}
+	case domain.ReasonMismatch:
+		return domain.ErrIdempotencyMismatch
+	case domain.ReasonPassUsed:
+		return domain.ErrPassExpired
+	}
+
+	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
+}
+
+// admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key
+// are searched in the store first; the gate then searches the reservations of the voucher's shard. If the store cannot
+// be read, only the gate is searched, and the gate's refusal for lack of units is not passed on: the store may have the
+// order of an earlier request. At worst the gate admits a second purchase under the key, and the worker's
+// transaction refuses one of the two orders. This happens while an order of another shard is queued under the key: a
+// search of all shards would cost every purchase 16 commands.
+func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt) []reservation {
+	results := make([]reservation, len(purchases))
+	open := make([]int, len(purchases))
+	for i := range open {
+		open[i] = i
+	}
+
+	open, searchErr := l.replayStored(ctx, purchases, results, open)
+	if len(open) == 0 {
+		return results
+	}
+
+	l.markUsed(voucherID)
+	if err := l.assignIDs(ctx, purchases, open); err != nil {
+		for _, i := range open {
+			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
+		}
+		return results
+	}
+
+	as := make([]domain.Admission, len(open))
+	for n, i := range open {
+		p := &purchases[i]
+		results[i].order = p.Order(p.orderID)
+		results[i].order.Status = domain.OrderQueued
+
+		as[n] = domain.Admission{
+			OrderID:    p.orderID,
+			UserID:     p.UserID,
+			VoucherID:  voucherID,
+			Amount:     p.Amount,
+			Currency:   p.Currency,
+			Limit:      p.Limit,
+			At:         p.At,
+			PayTimeout: p.PayTimeout,
+			OfferID:    p.OfferID(),
+			Round:      p.Round,
+			Key:        p.Key,
+			Trace:      p.Trace,
+		}
+
+		if p.Wait > 0 && !p.SoldOut {
+			as[n].ReplyTo = l.gate.Instance()
+			results[i].outcome = l.expect(p.orderID, p.Deadline)
+		}
+	}
+
+	errs, err := l.gate.Reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
+	if err != nil {
+		errs = slices.Repeat([]error{err}, len(open))
+	}
+
+	var duplicates []int
+	for n, i := range open {
+		if searchErr != nil && purchases[i].Key != nil && errors.Is(errs[n], domain.ErrSoldOut) {
+			// The store may have the order of an earlier request.
+			errs[n] = searchErr
+		}
+
+		l.setRefusal(&results[i], &purchases[i], errs[n])
+		if errors.As(errs[n], new(*domain.DuplicateOrderError)) {
+			duplicates = append(duplicates, i)
+		}
+	}
+
+	// A duplicate may collide with the order of its own earlier request, if that was committed meanwhile. Without the store
+	// they stay duplicates.
+	_, _ = l.replayStored(ctx, purchases, results, duplicates)
+	return results
+}
+
+// assignIDs gives the open purchases without an order id a new one, if they may get a unit.
+func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) error {
+	var fresh []int
+	for _, i := range open {
+		if purchases[i].orderID == 0 && !purchases[i].SoldOut {
+			fresh = append(fresh, i)
+		}
+	}
+
+	if len(fresh) == 0 {
+		return nil
+	}
+
+	ids, err := l.ids.NextN(ctx, len(fresh))
+	if err != nil {
+		return err
+	}
+
+	for n, i := range fresh {
+		purchases[i].orderID = ids[n]
+	}
+
+	return nil
+}
+
+// setRefusal replaces the result of a purchase that was not admitted. For a repeated request, the result is the queued
+// order of the first one. setRefusal does nothing if err is nil.
+func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
+	if err == nil {
+		return
+	}
+
+	r.close()
+	var earlier *domain.RepeatedError
+	if !errors.As(err, &earlier) {
+		*r = reservation{order: domain.Order{ID: p.orderID}, err: err}
+		return
+	}
+
+	r.replayed = true
+	r.order.ID = earlier.OrderID
+
+	if p.Wait > 0 {
+		r.outcome = l.expect(earlier.OrderID, p.Deadline)
+	}
+}
+
+// expect subscribes to the outcome of an order until the deadline of its purchase. Place has returned by then, even if
+// it left before the batch and will not close the subscription.
+func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
+	w := l.gate.Expect(orderID)
+	time.AfterFunc(time.Until(until), w.Close)
+	return w
+}
+
+// replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
+// If the store cannot be read, it returns all and the error.
+func (l *Queue) replayStored(
+	ctx context.Context, purchases []attempt, results []reservation, open []int,
+) ([]int, error) {
+	var keyed []domain.KeyedPurchase
+	for _, i := range open {
+		if p := &purchases[i]; p.Key != nil {
+			keyed = append(keyed, domain.KeyedPurchase{
+				UserID: p.UserID,
+				Key:    p.Key,
+				At:     p.At,
+			})
+		}
+	}
+
+	if len(keyed) == 0 {
+		return open, nil
+	}
+
+	found, err := l.store.RepeatedOrders(ctx, keyed)
+	if err != nil {
+		return open, err
+	}
+
+	n := 0
+	var rest []int
+	for _, i := range open {
+		if purchases[i].Key == nil {
+			rest = append(rest, i)
+			continue
+		}
+
+		earlier := found[n]
+		n++
+
+		switch {
+		case errors.Is(earlier.Err, domain.ErrNotFound):
+			rest = append(rest, i)
+		case earlier.Err != nil:
+			results[i] = reservation{err: earlier.Err}
+		default:
+			if purchases[i].Wait == 0 {
+				// As in the first answer.
+				earlier.Order.Status = domain.OrderQueued
+			}
+			results[i] = reservation{order: earlier.Order, replayed: true}
+		}
+	}
+
+	return rest, nil
+}
+
+func (r *reservation) close() {
+	if r.outcome != nil {
+		r.outcome.Close()
+	}
+}
+
+// inUseFor is how long a gate counts as in use after a reservation.
+const inUseFor = 10 * time.Minute
+
+// InUse returns the vouchers for which this process reserved units in the last 10 minutes, highest id first.
+func (l *Queue) InUse() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	var ids []int64
+	for id, at := range l.lastUsed {
+		if time.Since(at) > inUseFor {
+			delete(l.lastUsed, id)
+			continue
+		}
+		ids = append(ids, id)
+	}
+
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	return ids
+}
+
+func (l *Queue) markUsed(voucherID int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastUsed[voucherID] = time.Now()
+}

@@ -1,0 +1,357 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/sale/admission"
+	"seckill/test/testenv"
+)
+
+// readerOf returns a reader that is not running.
+func readerOf(r *rig, consumer string) *reader {
+	cfg := r.config(consumer, r.commit)
+	cfg.MinIdle = time.Millisecond
+	w := New(cfg)
+	return &reader{w: w, stream: r.stream(), log: cfg.Log}
+}
+
+// entriesOf returns the pending entries.
+func entriesOf(r *rig) []entry {
+	var entries []entry
+	for _, p := range r.pending() {
+		entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: p.ID}})
+	}
+	return entries
+}
+
+func TestClaimCountsDeliveries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserveApart(1, 3)
+		messages := r.deliver("dead")
+		for tries := int64(2); tries < 5; tries++ {
+			r.until("they have been idle", func() bool { return r.pending()[2].Idle >= 2*time.Millisecond })
+			entries, err := readerOf(r, "a").claim(t.Context())
+			require.NoError(t, err)
+			require.Len(t, entries, 3)
+			for i, e := range entries {
+				require.Equal(t, entry{
+					StreamEntry: domain.StreamEntry{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
+				}, e)
+			}
+		}
+		late := readerOf(r, "b")
+		late.w.cfg.MinIdle = time.Hour
+		entries, err := late.claim(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, entries, "they have not been idle for an hour")
+		for _, p := range r.pending() {
+			require.Equal(t, "a", p.Consumer)
+			require.EqualValues(t, 4, p.RetryCount)
+		}
+	})
+}
+
+// A pending entry was deleted from the stream. Redis 6.2 and 7 report that in different ways.
+func TestClaimAcknowledgesDeletedEntries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserveApart(1, 3)
+		messages := r.deliver("dead")
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
+		r.until("they have been idle", func() bool { return r.pending()[0].Idle >= 2*time.Millisecond })
+		entries, err := readerOf(r, "a").claim(t.Context())
+		require.NoError(t, err)
+		require.Len(t, entries, 2)
+		require.Len(t, r.pending(), 2)
+	})
+}
+
+func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 2) // one entry
+		r.reserve(3, 1)
+		messages := r.deliver("dead")
+		require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, messages[0].ID,
+			"RETRYCOUNT", maxDeliveries).Err())
+		r.start(r.config("a", r.commit))
+		r.settled()
+		require.Zero(t, r.commitCalls(1))
+		require.Zero(t, r.commitCalls(2))
+		require.Equal(t, 1, r.commitCalls(3))
+		letters := r.deadLetters()
+		require.Len(t, letters, 2)
+		for i, l := range letters {
+			require.EqualValues(t, maxDeliveries+1, l.Tries)
+			require.EqualValues(t, 2-i, l.Admission.OrderID)
+		}
+		r.requireLevel(admission.Level{Stock: 9, Held: 1})
+	})
+}
+
+// Miniredis does not report how long a consumer has been idle.
+func TestClaimDeletesIdleConsumers(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	r := newRig(t, rdb, 10)
+	ctx := t.Context()
+	r.reserve(1, 1)
+	messages := r.deliver("gone")
+	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, messages[0].ID).Err())
+	r.reserve(2, 1)
+	r.deliver("stuck") // idle too, but with a pending entry
+	names := func() []string {
+		consumers, err := rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result()
+		require.NoError(t, err)
+		var all []string
+		for _, c := range consumers {
+			all = append(all, c.Name)
+		}
+		return all
+	}
+	a := readerOf(r, "a")
+	a.w.cfg.MinIdle = time.Hour
+	_, err := a.claim(ctx)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"gone", "stuck"}, names(), "not idle for an hour")
+
+	a.w.cfg.ConsumerIdle = time.Millisecond
+	r.until("only the consumer with a pending entry is left", func() bool {
+		_, err := a.claim(ctx)
+		require.NoError(t, err)
+		return len(names()) == 1
+	})
+	require.Equal(t, []string{"stuck"}, names())
+	require.Len(t, r.pending(), 1)
+}
+
+func TestLagCountsUnsettledAndDead(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		w := New(r.config("a", r.commit))
+		lag, err := w.Lag(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Lag{}, lag)
+
+		_, err = rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result()
+		require.NoError(t, err)
+		lag, err = w.Lag(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, lag.Unsettled, "an entry without a ticket counts")
+		r.reserve(1, 3)
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
+			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},
+		}).Err())
+		lag, err = w.Lag(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, lag.Unsettled)
+		require.EqualValues(t, 1, lag.Dead)
+		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
+	})
+}
+
+// poisons are the ways in which order 3 makes a commit fail. at is its index, and errs are the results without the
+// fault.
+var poisons = map[string]func(errs []error, at int) []error{
+	"error":              func(errs []error, at int) []error { errs[at] = errors.New("a column is too short"); return errs },
+	"error without text": func(errs []error, at int) []error { errs[at] = errors.New(""); return errs },
+	"panic":              func([]error, int) []error { panic("a column is too short") },
+	"no results":         func(errs []error, _ int) []error { return errs[:0] },
+}
+
+// Poison is dead-lettered after the fifth try. Other admissions of its batch become orders, and none of them is
+// dead-lettered.
+func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
+	testenv.Full(t)
+	for name, poison := range poisons {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				r := newRig(t, rdb, 100)
+				r.reserve(3, 1)
+				cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
+					errs := r.refuse(as, nil)
+					at := slices.IndexFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 })
+					if at < 0 {
+						return errs
+					}
+					return poison(errs, at)
+				})
+				stop := r.start(cfg)
+				r.settled()
+				stop()
+				require.Equal(t, 5, r.commitCalls(3), "alone in its batch, each try is one commit")
+				letters := r.deadLetters()
+				require.Len(t, letters, 1)
+				require.EqualValues(t, 5, letters[0].Tries)
+				require.EqualValues(t, 3, letters[0].Admission.OrderID)
+				ticket, err := r.gate.Ticket(t.Context(), 3, 3)
+				require.NoError(t, err)
+				require.Equal(t, "internal", ticket.Failed)
+				r.requireLevel(admission.Level{Stock: 100})
+
+				// In one batch with others, it is isolated, and the others are committed.
+				r.reserve(10, 10)
+				_, err = r.gate.Replay(t.Context(), letters[0].ID)
+				require.NoError(t, err)
+				r.reserve(20, 10)
+				r.start(cfg)
+				r.settled()
+				require.Len(t, r.deadLetters(), 1)
+				require.EqualValues(t, 3, r.deadLetters()[0].Admission.OrderID)
+				require.EqualValues(t, 80, r.level().Stock)
+				require.EqualValues(t, 20, r.level().Held)
+			})
+		})
+	}
+}
+
+func TestUnparsableEntryIsDeadLetteredAtOnce(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 1)
+		junk := map[string]any{"order": "seven", "note": "written by hand"}
+		id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: junk}).Result()
+		require.NoError(t, err)
+		r.reserve(2, 1)
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(1, 2)
+		letters := r.deadLetters()
+		require.Len(t, letters, 1)
+		require.Nil(t, letters[0].Admission)
+		require.Equal(t, map[string]string{"order": "seven", "note": "written by hand"}, letters[0].Fields)
+		require.Equal(t, id, letters[0].Entry)
+		require.EqualValues(t, 1, letters[0].Tries)
+	})
+}
+
+// An entry with a voucher of another shard, as a changed number of segments may leave it, becomes an order and leaves its
+// stream.
+func TestEntryOfOtherShardIsSettled(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		misplaced := map[string]any{"rows": "5 5 8 1 100 1000 "}
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: misplaced}).Err())
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(5, 1)
+		require.Empty(t, r.deadLetters())
+	})
+}
+
+// If one admission of an entry is poison, the others become orders at once. The poison is retried alone, after a pause.
+func TestPoisonIsRetriedAlone(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var healed atomic.Bool
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+			if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
+				return r.refuse(as, errors.New("a column is too short"))
+			}
+			return r.commit(ctx, as)
+		})
+		cfg.MinIdle = time.Hour // these workers do not claim it
+		stop := r.start(cfg)
+		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
+		tries := r.commitCalls(3)
+		r.requireLevel(admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1})
+		ticket, err := r.gate.Ticket(t.Context(), 3, 3)
+		require.NoError(t, err)
+		require.Empty(t, ticket.Failed)
+		require.Equal(t, tries, r.commitCalls(3), "it is not tried before it is claimed")
+
+		stop()
+		healed.Store(true)
+		cfg.MinIdle = time.Millisecond
+		r.start(cfg)
+		r.settled()
+		r.requireOrders(1, 20)
+		require.Equal(t, tries+1, r.commitCalls(3))
+		require.Empty(t, r.deadLetters())
+		require.EqualValues(t, 20, r.level().Held)
+	})
+}
+
+// suspended starts workers that read order 1 and stop before they commit it, until goOn is called.
+func suspended(t *testing.T, r *rig) (goOn func()) {
+	read, resume := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	r.start(r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+		if once.CompareAndSwap(false, true) {
+			close(read)
+			<-resume
+		}
+		return r.commit(ctx, as)
+	}))
+	r.reserve(1, 1)
+	select {
+	case <-read:
+	case <-time.After(waitLimit):
+		require.Fail(t, "no worker has read the entry")
+	}
+	return func() { close(resume) }
+}
+
+// A worker does not commit an admission that Redis has lost, however late it is: the gate that was loaded since may have
+// refused its buyer as sold out. It commits those that come after it.
+func TestLostAdmissionIsDropped(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1)
+		goOn := suspended(t, r)
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		time.Sleep(2 * time.Millisecond) // no new entry gets the id of a lost one
+		r.load(1)
+		r.reserve(2, 1)
+		goOn()
+		r.settled()
+		r.requireOrders(2, 1)
+		require.Equal(t, 1, r.commitCalls(1))
+	})
+}
+
+// Redis has lost the gate and not the stream. The worker commits the admission as soon as the gate is loaded, which it
+// requests itself, because no buyer may come any more.
+func TestAdmissionOfLostGateIsCommitted(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1)
+		goOn := suspended(t, r)
+		require.NoError(t, r.gate.Unload(t.Context(), voucher))
+		fenced, err := r.FenceGate(t.Context(), voucher, 1) // by a load that has not ended
+		require.NoError(t, err)
+		require.True(t, fenced)
+		goOn()
+		r.until("the entry is settled", func() bool { return rdb.XLen(t.Context(), r.stream()).Val() == 0 })
+		r.requireOrders(1, 1)
+		require.EqualValues(t, 3, r.generation)
+	})
+}
+
+// Entries of an earlier version name no generation. They are committed if the sale had no load since, or if the gate
+// confirms them.
+func TestEntryWithoutGeneration(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 1)
+		r.reserve(2, 1)
+		for _, m := range rdb.XRange(t.Context(), r.stream(), "-", "+").Val() {
+			delete(m.Values, "generation")
+			require.NoError(t, rdb.XDel(t.Context(), r.stream(), m.ID).Err())
+			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: m.Values}).Err())
+		}
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(1, 2)
+		require.Equal(t, []int{2, 2}, []int{r.commitCalls(1), r.commitCalls(2)})
+		r.requireLevel(admission.Level{Stock: 8, Held: 2})
+	})
+}

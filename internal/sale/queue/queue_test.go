@@ -1,0 +1,492 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/sale/admission"
+	"seckill/test/testenv"
+)
+
+// Admissions that the database refuses for good are tried once and end as failed tickets.
+func TestRefusalsAreSettled(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 6)
+		results := map[int64]error{
+			1: nil, 2: domain.ErrSoldOut, 3: &domain.DuplicateOrderError{OrderID: 9}, 4: domain.ErrIDTaken, 5: domain.ErrIdempotencyMismatch,
+			6: domain.ErrPassExpired,
+		}
+		r.start(r.config("a", func(_ context.Context, as []domain.Admission) []error {
+			errs := r.refuse(as, nil)
+			for i, a := range as {
+				errs[i] = results[a.OrderID]
+			}
+			return errs
+		}))
+		r.settled()
+		for order, failed := range map[int64]string{
+			2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch", 6: "entry_required",
+		} {
+			ticket, err := r.gate.Ticket(t.Context(), order, order)
+			require.NoError(t, err)
+			require.Equal(t, failed, ticket.Failed)
+			require.Equal(t, 1, r.commitCalls(order))
+		}
+		require.EqualValues(t, 1, r.level().Held)
+		require.EqualValues(t, 9, r.level().Stock)
+		require.Empty(t, r.deadLetters())
+	})
+}
+
+// A worker dies after the delivery and before the commit, or the reply of its read was lost and it runs.
+func TestUnhandledEntriesAreClaimed(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		require.Len(t, r.deliver("dead"), 1)
+		r.reserve(21, 20)
+		require.Len(t, r.deliver("a"), 1)
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(1, 40)
+		require.Empty(t, r.deadLetters())
+	})
+}
+
+// A worker dies after the commit and before it settles.
+func TestTakeoverOfCommittedEntries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		called := make(chan struct{}, 100)
+		cfg := r.config("a", r.commit)
+		cfg.ShutdownTimeout = time.Millisecond
+		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []domain.StreamEntry) error {
+			called <- struct{}{}
+			return errors.New("network unreachable")
+		}}
+		stop := r.start(cfg)
+		<-called
+		stop()
+		r.requireOrders(1, 20)
+		require.Len(t, r.pending(), 1)
+
+		r.start(r.config("b", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+		require.EqualValues(t, 80, r.level().Stock)
+		require.EqualValues(t, 20, r.level().Held)
+	})
+}
+
+func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 5)
+		var tries atomic.Int64
+		cfg := r.config("a", r.commit)
+		cfg.MinIdle = time.Hour // no entry is delivered again: the same call is retried
+		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []domain.StreamEntry) error {
+			if tries.Add(1) < 3 {
+				return domain.ErrUnavailable
+			}
+			return r.gate.Settle(ctx, done)
+		}}
+		r.start(cfg)
+		r.settled()
+		require.EqualValues(t, 3, tries.Load())
+		require.Equal(t, 1, r.commitCalls(1))
+	})
+}
+
+// While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
+func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
+	testenv.Full(t)
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var back atomic.Bool
+		commit := func(ctx context.Context, as []domain.Admission) []error {
+			if !back.Load() {
+				return r.refuse(as, domain.ErrUnavailable)
+			}
+			return r.commit(ctx, as)
+		}
+		stop := r.start(r.config("a", commit))
+		r.until("there are more attempts than MaxTries", func() bool { return r.commitCalls(1) > 6 })
+		for _, p := range r.pending() {
+			require.EqualValues(t, 1, p.RetryCount)
+			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, p.ID,
+				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1).Err())
+		}
+		r.until("the claim is renewed", func() bool { return r.pending()[0].Idle < time.Hour })
+		back.Store(true)
+		r.settled()
+		r.requireOrders(1, 20)
+		require.Empty(t, r.deadLetters())
+		stop()
+		require.Len(t, r.batches, 1)
+		require.Equal(t, 20, r.batches[0].Committed)
+	})
+}
+
+// A commit that took too long, or that the end of the process cut short, costs its admissions no try either.
+func TestTimeoutCostsNoTry(t *testing.T) {
+	for _, err := range []error{domain.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
+		r := &reader{log: slog.New(slog.DiscardHandler), w: New(Config{Commit: func(_ context.Context, as []domain.Admission) []error {
+			return slices.Repeat([]error{fmt.Errorf("commit: %w", err)}, len(as))
+		}})}
+		entries := []entry{{StreamEntry: domain.StreamEntry{Admissions: make([]domain.Admission, 2)}}}
+		again, _, unavailable := r.commitEntries(t.Context(), entries, &Batch{})
+		require.ErrorIs(t, unavailable, err)
+		require.Equal(t, entries, again)
+	}
+}
+
+// renewClaims resets the idle time of the reader's entries, and drops entries that left the stream.
+func TestRenewKeepsClaims(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserveApart(1, 3)
+		r.deliver("a")
+		a := readerOf(r, "a")
+		entries := entriesOf(r)
+		for _, e := range entries {
+			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.Entry,
+				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
+		}
+		renew := func(r *reader) []entry {
+			rest, _, err := r.renewClaims(t.Context(), entries)
+			require.NoError(t, err)
+			return rest
+		}
+		renew(a)
+		for _, p := range r.pending() {
+			require.Less(t, p.Idle, time.Hour)
+			require.EqualValues(t, 4, p.RetryCount)
+		}
+		// Another consumer cannot renew them, and does not take them over.
+		renew(readerOf(r, "b"))
+		for _, p := range r.pending() {
+			require.Equal(t, "a", p.Consumer)
+		}
+		// Entries that were settled or lost are dropped.
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
+		entries = renew(a)
+		require.Len(t, entries, 2)
+		// Without the group they are in the stream all the same.
+		require.NoError(t, rdb.XGroupDestroy(t.Context(), r.stream(), admission.Group).Err())
+		require.Len(t, renew(a), 2)
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		require.Empty(t, renew(a))
+	})
+}
+
+// A worker that cannot see whether Redis still has its entries does not commit them. It goes on when Redis answers.
+func TestNothingIsCommittedUnseen(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var entries []entry
+		for _, m := range r.deliver("a") {
+			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
+		}
+		away := redis.NewClient(rdb.Options())
+		defer func() { _ = away.Close() }()
+		left := 3 // scripts that fail as if Redis were away
+		away.AddHook(commandHook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			if left == 0 || cmd.Name() != "evalsha" {
+				return next(ctx, cmd)
+			}
+			left--
+			cmd.SetErr(io.ErrUnexpectedEOF)
+			return io.ErrUnexpectedEOF
+		}))
+
+		a := readerOf(r, "a")
+		a.w.cfg.Redis, a.w.cfg.MinIdle = away, time.Nanosecond
+		a.w.cfg.Commit = func(ctx context.Context, as []domain.Admission) []error {
+			require.Zero(t, left, "a commit while Redis is away")
+			if r.commitCalls(1) == 0 {
+				left = 3
+				return r.refuse(as, domain.ErrUnavailable)
+			}
+			return r.commit(ctx, as)
+		}
+		a.handle(t.Context(), entries, false, time.Now())
+		require.Zero(t, left)
+		r.requireOrders(1, 20)
+	})
+}
+
+// A worker that was stopped between the reply of Redis and the commit, or waited for the gate meanwhile, looks for its
+// entries again before it commits them.
+func TestFirstCommitIsNotLate(t *testing.T) {
+	late := map[string]func(r *rig, a *reader, lose func()){
+		"after a read": func(r *rig, a *reader, lose func()) {
+			a.claimAt = time.Now().Add(time.Hour)
+			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("xreadgroup", lose))
+			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
+		},
+		"after a claim": func(r *rig, a *reader, lose func()) {
+			r.deliver("dead")
+			for _, e := range entriesOf(r) {
+				require.NoError(r.t, r.rdb.Do(r.t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, e.Entry,
+					"IDLE", time.Hour.Milliseconds()).Err())
+			}
+			require.NoError(r.t, claimScript.Load(r.t.Context(), r.rdb).Err())
+			a.w.cfg.Redis.(*redis.Client).AddHook(afterReply("evalsha", lose))
+			require.True(r.t, noGroup(a.cycle(r.t.Context(), r.t.Context())), "the read after the claim")
+		},
+		"after a dead letter": func(r *rig, a *reader, lose func()) {
+			a.claimAt = time.Now().Add(time.Hour)
+			a.w.cfg.Gate = gateWithDeadLetters{r.gate, lose}
+			require.NoError(r.t, r.rdb.XAdd(r.t.Context(), &redis.XAddArgs{
+				Stream: r.stream(), Values: []string{"note", "written by hand"},
+			}).Err())
+			require.NoError(r.t, a.cycle(r.t.Context(), r.t.Context()))
+		},
+	}
+	for name, late := range late {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				r := newRig(t, rdb, 100)
+				r.reserve(1, 20)
+				client := redis.NewClient(rdb.Options())
+				defer func() { _ = client.Close() }()
+				a := readerOf(r, "a")
+				a.w.cfg.Redis, a.w.cfg.MinIdle = client, 200*time.Millisecond
+				require.NoError(t, a.createGroup(t.Context()))
+
+				lost := false
+				late(r, a, func() {
+					require.NoError(t, rdb.FlushDB(t.Context()).Err())
+					time.Sleep(a.w.cfg.MinIdle / 2)
+					lost = true
+				})
+				require.True(t, lost)
+				r.requireOrders(1, 0)
+			})
+		})
+	}
+}
+
+// commandHook is a hook of single commands.
+type commandHook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
+
+func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
+}
+
+// afterReply calls a function once, after the first reply to a command with this name.
+func afterReply(name string, do func()) commandHook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == name && do != nil {
+			do()
+			do = nil
+		}
+		return err
+	}
+}
+
+// gateWithDeadLetters is a gate that moves no entry to the dead letters, but calls a function.
+type gateWithDeadLetters struct {
+	*admission.Gate
+	do func()
+}
+
+func (g gateWithDeadLetters) MoveToDeadLetters(context.Context, string, string, string, int64) error {
+	g.do()
+	return nil
+}
+
+// A server that refuses writes still shows that the entries are in the stream.
+func TestRenewNeedsNoWrite(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	r := newRig(t, rdb, 100)
+	r.reserveApart(1, 2)
+	r.deliver("a")
+	entries := entriesOf(r)
+	require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
+
+	require.NoError(t, rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	require.ErrorContains(t, rdb.Set(t.Context(), "any", 1, 0).Err(), "NOREPLICAS")
+	gone, err := renewScript.Run(t.Context(), rdb, []string{r.stream()},
+		admission.Group, "a", entries[0].Entry, entries[1].Entry).StringSlice()
+	require.NoError(t, err)
+	require.Equal(t, []string{entries[1].Entry}, gone)
+}
+
+// Redis is killed and restarts empty.
+func TestWorkersContinueAfterRedisRestart(t *testing.T) {
+	server := testenv.StartRedis(t)
+	r := newRig(t, server.Client(t), 1000)
+	r.start(r.config("a", r.commit))
+	r.reserve(1, 50)
+	r.until("some are committed", func() bool { return r.commitCalls(1) > 0 })
+	server.Kill()
+	require.NoError(t, server.Restart())
+	r.load(1000)
+	r.reserve(101, 50)
+	r.settled()
+	require.Equal(t, 1, r.commitCalls(150))
+	require.EqualValues(t, 950, r.level().Stock)
+}
+
+// If the database was unavailable for one admission of an entry, the whole entry is tried again. Other entries are
+// settled.
+func TestEntryIsRetriedAsWhole(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 5)
+		r.reserve(6, 5)
+		var back atomic.Bool
+		cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
+			errs := r.refuse(as, nil)
+			for i, a := range as {
+				switch {
+				case a.OrderID == 2:
+					errs[i] = domain.ErrSoldOut
+				case a.OrderID == 3 && !back.Load():
+					errs[i] = domain.ErrUnavailable
+				}
+			}
+			return errs
+		})
+		cfg.MinIdle = time.Hour
+		r.start(cfg)
+		r.until("the entry is tried again", func() bool { return r.commitCalls(3) > 2 })
+		require.Equal(t, r.commitCalls(3), r.commitCalls(1))
+		require.Equal(t, 1, r.commitCalls(6))
+		r.requireLevel(admission.Level{Stock: 90, Held: 10, Queued: 5, Backlog: 1})
+		back.Store(true)
+		r.settled()
+		r.requireLevel(admission.Level{Stock: 91, Held: 9})
+	})
+}
+
+// Entries that are read together are committed in batches of at most BatchSize admissions. Only a single entry may
+// exceed it.
+func TestBatchSizeIsBounded(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
+			r.reserve(int64(100*i+1), n)
+		}
+		var sizes []int // one reader commits one batch at a time
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+			sizes = append(sizes, len(as))
+			return r.commit(ctx, as)
+		})
+		cfg.BatchSize = 10
+		stop := r.start(cfg)
+		r.settled()
+		stop()
+		require.Equal(t, []int{10, 9, 64, 10, 2}, sizes)
+		require.Equal(t, 95, r.batches[0].Committed)
+	})
+}
+
+func TestShutdownFinishesBatch(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		entered, goOn := make(chan struct{}), make(chan struct{})
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+			close(entered)
+			<-goOn
+			if err := ctx.Err(); err != nil {
+				return r.refuse(as, err)
+			}
+			return r.commit(ctx, as)
+		})
+		cfg.MinIdle, cfg.ShutdownTimeout = time.Hour, waitLimit
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(cfg).Run(ctx) }()
+		<-entered
+		cancel()
+		select {
+		case err := <-ended:
+			require.Fail(t, "Run returned before the batch was finished", "%v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(goOn)
+		require.NoError(t, <-ended)
+		r.requireOrders(1, 20)
+		require.Zero(t, r.level().Backlog)
+	})
+}
+
+// Run ends after ShutdownTimeout. Another worker finishes the batch.
+func TestShutdownIsBounded(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		entered := make(chan struct{})
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+			close(entered)
+			<-ctx.Done()
+			return r.refuse(as, ctx.Err())
+		})
+		cfg.ShutdownTimeout = 10 * time.Millisecond
+		stop := r.start(cfg)
+		<-entered
+		stop()
+		require.Len(t, r.pending(), 1)
+		r.start(r.config("b", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+	})
+}
+
+func TestWorkersShareStream(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		var first [2]atomic.Bool
+		both := make(chan struct{})
+		for i, name := range []string{"a", "b"} {
+			cfg := r.config(name, func(ctx context.Context, as []domain.Admission) []error {
+				if !first[i].Swap(true) && first[1-i].Load() {
+					close(both)
+				}
+				<-both // each waits in its first batch until the other has one
+				return r.commit(ctx, as)
+			})
+			cfg.ReadSize, cfg.MinIdle = 7, time.Hour
+			r.start(cfg)
+		}
+		for first := int64(1); first <= 400; first += 4 {
+			r.reserve(first, 4)
+		}
+		r.settled()
+		r.requireOrders(1, 400)
+		for id := int64(1); id <= 400; id++ {
+			require.Equal(t, 1, r.commitCalls(id), id)
+		}
+		r.requireLevel(admission.Level{Stock: 600, Held: 400})
+		tickets, err := r.gate.Tickets(t.Context(), 1)
+		require.NoError(t, err)
+		require.Empty(t, tickets)
+		require.Empty(t, r.pending())
+	})
+}
