@@ -13,7 +13,7 @@ import (
 // scripts are the names of the gate's and the ids' scripts, by their hash.
 var scripts = func() map[string]string {
 	hashes := map[string]string{}
-	for _, dir := range []string{"admission/lua", "idgen"} {
+	for _, dir := range []string{"sale/admission/lua", "idgen"} {
 		common, _ := os.ReadFile(filepath.Join("../../internal", dir, "common.lua")) // the ids have none
 		files, err := filepath.Glob(filepath.Join("../../internal", dir, "*.lua"))
 		if err != nil || len(files) == 0 {
