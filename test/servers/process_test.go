@@ -1,11 +1,22 @@
 package servers
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 func TestRestartWaitsForItsPort(t *testing.T) {
@@ -79,4 +90,172 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 	_, err := RunRedis(t.Context(), "--maxmemory-policy", "no-such-policy")
 	require.ErrorContains(t, err, "no-such-policy")
 	require.NotErrorIs(t, err, errPortTaken)
+}
+
+func TestMakeOnceFillsTheDirectoryOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "template")
+	made := 0
+	fill := func(dir string) error {
+		made++
+		return os.WriteFile(filepath.Join(dir, "f"), nil, 0o600)
+	}
+	_, err := makeOnce(t.Context(), path, func(dir string) error {
+		require.NoError(t, fill(dir))
+		return exec.ErrNotFound
+	})
+	require.ErrorIs(t, err, exec.ErrNotFound)
+	require.NoDirExists(t, path, "an incomplete template")
+
+	results := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := makeOnce(context.Background(), path, fill)
+			results <- err
+		}()
+	}
+	for range 8 {
+		require.NoError(t, <-results)
+	}
+	assert.Equal(t, 2, made, "one failed attempt, then one of eight callers")
+	require.FileExists(t, filepath.Join(path, "f"))
+}
+
+func TestTemplateIsReused(t *testing.T) {
+	startMariaDB(t)
+	bin, err := FindBinary("mariadbd")
+	require.NoError(t, err)
+	dir, err := mariaDBTemplate(t.Context(), bin)
+	require.NoError(t, err)
+	before, err := os.Stat(dir)
+	require.NoError(t, err)
+	startMariaDB(t)
+	after, err := os.Stat(dir)
+	require.NoError(t, err)
+	assert.Equal(t, before.ModTime(), after.ModTime())
+	assert.NotEqual(t, templateName("mysql", "10", nil), templateName("mysql", "11", nil))
+}
+
+func TestSweepRemovesOnlyDirectoriesOfKilledProcesses(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	old := time.Now().Add(-time.Hour)
+	folders := make(map[string]*folder)
+	for _, name := range []string{"dead", "alive", "young"} {
+		f, err := newFolder()
+		require.NoError(t, err)
+		folders[name] = f
+	}
+	for _, name := range []string{"dead", "alive"} {
+		require.NoError(t, os.Chtimes(folders[name].lock.Path(), old, old))
+	}
+	require.NoError(t, folders["dead"].lock.Close())
+	require.NoError(t, folders["young"].lock.Close())
+
+	sweep(filepath.Dir(folders["dead"].path))
+	assert.NoDirExists(t, folders["dead"].path)
+	assert.DirExists(t, folders["alive"].path)
+	assert.DirExists(t, folders["young"].path)
+	for _, f := range folders {
+		require.NoError(t, f.remove())
+	}
+	assert.NoDirExists(t, folders["alive"].path)
+}
+
+func TestRecentMySQL(t *testing.T) {
+	t.Parallel()
+	for version, recent := range map[string]bool{
+		"mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))":                               true,
+		"/usr/sbin/mysqld  Ver 8.4.8-0ubuntu1 for Linux on x86_64 ((Ubuntu))":              true,
+		"/usr/sbin/mysqld  Ver 10.0.1 for Linux on x86_64":                                 true,
+		"/usr/sbin/mysqld  Ver 8.0.44-0ubuntu0.24.04.1 for Linux on x86_64 ((Ubuntu))":     false,
+		"mysqld  Ver 10.11.6-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)": false,
+		"": false,
+	} {
+		require.Equal(t, recent, recentMySQL(version), version)
+	}
+}
+
+func TestMain(m *testing.M) {
+	remove := TempInMemory()
+	code := m.Run()
+	if remove != nil {
+		if err := remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// startRedis starts a private Redis and stops it at cleanup. The test is skipped if the program is missing and not
+// required.
+func startRedis(t *testing.T) *Redis {
+	t.Helper()
+	return started(t, func(ctx context.Context) (*Redis, error) { return RunRedis(ctx) })
+}
+
+// startMariaDB is startRedis for a MariaDB.
+func startMariaDB(t *testing.T) *Database {
+	t.Helper()
+	return started(t, func(ctx context.Context) (*Database, error) { return RunMariaDB(ctx) })
+}
+
+func started[S interface{ Stop() error }](t *testing.T, run func(context.Context) (S, error)) S {
+	t.Helper()
+	s, err := run(t.Context())
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("SECKILL_TEST_REQUIRE") != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	return s
+}
+
+// The test runs itself in another process, which starts a server and is killed.
+func TestServersEndWithTheProcess(t *testing.T) {
+	const env = "SERVERS_START"
+	start := map[string]func(t *testing.T) *Process{
+		"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
+		"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
+		"mysql": func(t *testing.T) *Process {
+			return started(t, func(ctx context.Context) (*Database, error) { return RunMySQL(ctx) }).Process
+		},
+	}
+	if name := os.Getenv(env); name != "" {
+		p := start[name](t)
+		fmt.Println(p.addr(), p.dir.path)
+		select {}
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills the children of a killed process")
+	}
+	for server, start := range start {
+		start(t) // skips the test if the program is missing
+		cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheProcess$")
+		cmd.Env = append(os.Environ(), env+"="+server)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		addr, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		require.True(t, answers(addr))
+
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+		require.Eventually(t, func() bool { return !answers(addr) }, StartTimeout, 10*time.Millisecond, server)
+	}
+}
+
+func answers(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }

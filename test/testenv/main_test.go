@@ -2,10 +2,16 @@ package testenv
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -62,23 +68,113 @@ func TestLazyStartsOnce(t *testing.T) {
 	require.NoError(t, l.stop())
 }
 
-func BenchmarkStart(b *testing.B) {
-	for _, kind := range Kinds(b) {
-		kind.shared(b) // creates the template
-		b.Run(string(kind), func(b *testing.B) {
-			for b.Loop() {
-				require.NoError(b, kind.Start(b).Stop())
-			}
+func openDB(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestDatabasesAreSeparateAndDropped(t *testing.T) {
+	var dsns [2]string
+	t.Run("use", func(t *testing.T) {
+		for i := range dsns {
+			dsns[i] = MySQLDSN(t)
+			_, err := openDB(t, dsns[i]).Exec("CREATE TABLE t (s VARCHAR(9)) SELECT '😀' AS s")
+			require.NoError(t, err, "the second database must not contain the table of the first")
+		}
+	})
+	for _, dsn := range dsns {
+		assert.ErrorContains(t, openDB(t, dsn).Ping(), "Unknown database")
+	}
+}
+
+func TestRunningServerIsUsed(t *testing.T) {
+	m := SharedMariaDB(t)
+	t.Setenv(EnvMySQLDSN, fmt.Sprintf("root@tcp(%s)/mysql?timeout=5s", m.Addr))
+	dsn := MySQL.DSN(t)
+	assert.Regexp(t, `^root@tcp\(`+m.Addr+`\)/seckill_test_\w+\?timeout=5s$`, dsn)
+	require.NoError(t, openDB(t, dsn).Ping())
+}
+
+// A test with a kind of server of its own is skipped, even if a missing program would fail it.
+func TestOneKindOfServer(t *testing.T) {
+	ended := func(run func(tb testing.TB)) string {
+		tb := &fakeTB{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			run(tb)
+		}()
+		<-done
+		return tb.ended
+	}
+	t.Setenv(EnvRequire, "1")
+	t.Setenv(EnvDatabase, "mysql")
+	assert.Equal(t, []Kind{MySQL}, Kinds(t))
+	assert.Equal(t, MySQL, OneKind(t))
+	assert.Equal(t, "skip", ended(func(tb testing.TB) { MariaDB.Start(tb) }))
+	assert.Equal(t, "skip", ended(UsesSQLite))
+	assert.Equal(t, "fatal", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "no server at all")
+	t.Setenv(EnvMySQLDSN, "root@tcp(127.0.0.1:1)/")
+	assert.Equal(t, "skip", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "it may not be killed")
+	t.Setenv(EnvDatabase, "oracle")
+	assert.Equal(t, "fatal", ended(func(tb testing.TB) { Kinds(tb) }))
+}
+
+func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
+	for range 2 { // the second round must not see the keys of the first
+		EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			n, err := rdb.DBSize(t.Context()).Result()
+			require.NoError(t, err)
+			require.Zero(t, n)
+			require.NoError(t, rdb.Set(t.Context(), "stays", "v", 0).Err())
+			require.NoError(t, rdb.Set(t.Context(), "goes", "v", 50*time.Millisecond).Err())
+			require.Eventually(t, func() bool {
+				return errors.Is(rdb.Get(context.Background(), "goes").Err(), redis.Nil)
+			}, startTimeout, 10*time.Millisecond)
+			require.NoError(t, rdb.Get(t.Context(), "stays").Err())
 		})
 	}
-	b.Run("redis", func(b *testing.B) {
-		for b.Loop() {
-			require.NoError(b, StartRedis(b).Stop())
+}
+
+func TestDatabaseNumbersAreReused(t *testing.T) {
+	r := StartRedis(t)
+	first := r.database(t)
+	require.NoError(t, first.Set(t.Context(), "k", "v", 0).Err())
+	r.handedOut.Store(redisDatabases - 1)
+	again := r.database(t)
+	assert.Equal(t, first.Options().DB, again.Options().DB)
+	assert.ErrorIs(t, again.Get(t.Context(), "k").Err(), redis.Nil)
+}
+
+func TestLeaksAreFound(t *testing.T) {
+	t.Parallel()
+	const known = "a-secret-for-tests-only-0123456789"
+	for planted, want := range map[string]string{
+		`level=INFO msg=x token=eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJzZWNraWxsIn0.c2lnbmF0dXJl`:             "access token",
+		`level=INFO msg=x err="00112233445566778899aabbccddeeff.3.AbCdEfGhIjKlMnOpQrStUvWx"`:           "refresh token",
+		`level=INFO msg=x token=00112233445566778899aabbccddeeff.AbCdEfGhIjKlMnOpQrStUvWx`:             "refresh token",
+		`{"msg":"x","redeem_code":"0BHT-K000-0001-AAAA-BBBB-CCCC"}`:                                    "redeem code",
+		`level=INFO msg=x pass=QwAAAAEAAAGah3Yxk7p0s8NfXq2vLwR4tYuIoP`:                                 "entry pass",
+		`level=WARN msg=x secret=` + known:                                                             "known secret",
+		`level=INFO msg="login code" phone=13800000001`:                                                "phone",
+		`seckill_logins_total{phone="13800000001"} 1`:                                                  "phone",
+		`level=INFO msg=x err="no route to +447911123456"`:                                             "phone",
+		`level=INFO msg=x code=123456`:                                                                 "login code",
+		`{"msg":"x","code":"123456"}`:                                                                  "login code",
+		`level=INFO msg=security event=login_failed network=127.0.0.0/24 phone=138****0001 status=401`: "",
+		`level=WARN msg=x order_id=3368803458027454464 request_id=1F8QG5 took=13.800000001ms`:          "",
+		`seckill_order_seconds_sum{lane="lock"} 13800000001.5`:                                         "",
+	} {
+		found := Leaks("level=INFO msg=before\n"+planted+"\nlevel=INFO msg=after\n", known)
+		if want == "" {
+			assert.Empty(t, found, planted)
+			continue
 		}
-	})
-	b.Run("database", func(b *testing.B) {
-		for b.Loop() {
-			MariaDB.DSN(b)
+		if assert.Len(t, found, 1, planted) {
+			assert.True(t, strings.HasPrefix(found[0], want), found)
 		}
-	})
+	}
 }
