@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/repo"
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
+	"seckill/test/testenv"
+)
+
+func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
+	testenv.Full(t)
+	ctx := t.Context()
+	dsn := testenv.MariaDB.DSN(t)
+	store, err := repo.OpenMySQL(dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	_, err = store.MigrateUp(ctx)
+	require.NoError(t, err)
+	now := time.Now().UTC()
+	_, err = store.SeedUsers(ctx, 30, now, now.Add(time.Hour))
+	require.NoError(t, err)
+
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	s := &stack{db: db, tokens: make([]string, 30)}
+	require.NoError(t, s.fill(ctx, 100))
+
+	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
+	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
+
+	m := &report.Sample{Result: &loadgen.Result{}, Counts: 30}
+	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err = s.watchWorkers(short, m, []string{"1"})
+	require.ErrorIs(t, err, errInconsistent)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, int64(10), m.Backlog)
+
+	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1")
+	require.NoError(t, err)
+	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
+	assert.True(t, m.Queued)
+	assert.Zero(t, m.Backlog)
+}
+
+func TestOneRequestInTenIsRepeated(t *testing.T) {
+	t.Parallel()
+	requests := make([][]byte, 1800)
+	for i := range requests {
+		requests[i] = fmt.Append(nil, i)
+	}
+	all := withRepeats(requests, 64)
+	sent := map[string]int{} // position of the first occurrence
+	var atOnce, later int
+	for i, r := range all {
+		first, again := sent[string(r)]
+		switch {
+		case !again:
+			sent[string(r)] = i
+		case first == i-1:
+			atOnce++
+		default:
+			later++
+			assert.GreaterOrEqual(t, i-first, 64)
+		}
+	}
+	assert.Len(t, sent, len(requests), "every request is sent")
+	assert.InDelta(t, len(all)/10, atOnce+later, 5, "one in ten is a repetition")
+	assert.InDelta(t, atOnce, later, 5)
+}
+
+func TestMain(m *testing.M) { testenv.Main(m) }
