@@ -16,23 +16,6 @@ import (
 	"seckill/test/testenv"
 )
 
-func TestReserveRespectsStockAndLimit(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 2)
-		results := reserve(t, g, admission(1, 10), admission(2, 10), admission(3, 11), admission(4, 12))
-		require.Equal(t, []error{nil, &domain.DuplicateOrderError{OrderID: 1}, nil, domain.ErrSoldOut}, results)
-		requireLevel(t, g, Level{Stock: 0, Held: 2, Queued: 2, Backlog: 1})
-		require.Equal(t, map[string]string{"10": "1", "11": "3"}, buyers(t, g, voucher))
-		require.Equal(t, []domain.Admission{at(1, admission(1, 10)), at(2, admission(3, 11))}, queue(t, g, voucher)[0].Admissions)
-		ticket, err := g.Ticket(t.Context(), 10, 1)
-		require.NoError(t, err)
-		want, first := at(1, admission(1, 10)), int64(0)
-		want.ReplyTo = ""
-		require.Equal(t, domain.Ticket{Admission: want, Ahead: &first}, ticket)
-		requireTickets(t, g, voucher)
-	})
-}
-
 // Operators see these keys and formats in redis-cli, and later releases must be able to parse them.
 func TestKeysAndFormatsAreStable(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -64,28 +47,39 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 	})
 }
 
-// A call that admits more than 64 buyers adds several entries.
-func TestReserveSplitsEntriesAt64Rows(t *testing.T) {
+// A large call is split into several, and each adds entries of at most 64 buyers.
+func TestReserveSplitsLargeCalls(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 1000)
-		as := make([]domain.Admission, 130)
+		const stock, most = 1200, 64
+		g, _ := withStock(t, rdb, stock)
+		as := make([]domain.Admission, stock+100)
 		for i := range as {
 			as[i] = admission(int64(i+1), int64(i+1))
 		}
-		reserve(t, g, as...)
-		var sizes []int
-		for _, p := range queue(t, g, voucher) {
-			sizes = append(sizes, len(p.Admissions))
+
+		results := reserve(t, g, as...)
+		for i, err := range results {
+			if i < stock {
+				require.NoError(t, err, i)
+				as[i].Place = int64(i + 1)
+			} else {
+				require.ErrorIs(t, err, domain.ErrSoldOut, i)
+			}
 		}
-		require.Equal(t, []int{64, 64, 2}, sizes)
-		for i := range as {
-			as[i].Place = int64(i + 1)
+		all := queue(t, g, voucher)
+		for _, p := range all {
+			require.LessOrEqual(t, len(p.Admissions), most)
 		}
-		require.Equal(t, as, queued(t, g, voucher))
+		require.Equal(t, as[:stock], queued(t, g, voucher))
+		requireLevel(t, g, Level{Held: stock, Queued: stock, Backlog: int64(len(all))})
 		requireTickets(t, g, voucher)
-		require.NoError(t, g.Settle(t.Context(), queue(t, g, voucher)))
-		requireLevel(t, g, Level{Stock: 870, Held: 130})
+
+		require.NoError(t, g.Settle(t.Context(), all))
+		requireLevel(t, g, Level{Held: stock})
 		requireKeys(t, rdb, voucherKeys.stock, voucherKeys.buyers, voucherKeys.meta, shardOf(voucher).Stream())
+		results, err := g.Reserve(t.Context(), voucher, onSale(), nil)
+		require.NoError(t, err)
+		require.Empty(t, results)
 	})
 }
 
@@ -109,22 +103,6 @@ func TestParse(t *testing.T) {
 	require.Equal(t, domain.StreamEntry{Stream: stream, Entry: "1-1", Tries: 3, Admissions: want}, p)
 }
 
-func TestReserveIsIdempotentByOrder(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		a := admission(1, 10)
-		require.Equal(t, []error{nil, nil}, reserve(t, g, a, a))
-		before := level(t, g, voucher)
-		require.Equal(t, []error{nil}, reserve(t, g, a))
-		require.Equal(t, before, level(t, g, voucher))
-		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
-		// The same order id of another user is a different admission.
-		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 11)))
-		requireLevel(t, g, Level{Stock: 3, Held: 2, Queued: 2, Backlog: 2})
-		requireTickets(t, g, voucher)
-	})
-}
-
 // Adjacent ids beyond the precision of Lua's numbers are different orders.
 func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -137,22 +115,6 @@ func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: order, UserID: user}))
 		require.Equal(t, map[string]string{strconv.FormatInt(user-1, 10): strconv.FormatInt(order+1, 10)},
 			buyers(t, g, voucher))
-	})
-}
-
-func TestReserveOutsideWindowIsRefused(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		now := time.Now()
-		for want, w := range map[error]domain.Window{
-			domain.ErrSaleNotStarted: {Begin: now.Add(time.Hour), End: now.Add(2 * time.Hour)},
-			domain.ErrSaleEnded:      {Begin: now.Add(-2 * time.Hour), End: now.Add(-time.Hour)},
-		} {
-			results, err := g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10), admission(2, 11)})
-			require.NoError(t, err)
-			require.Equal(t, []error{want, want}, results)
-		}
-		requireLevel(t, g, Level{Stock: 5})
 	})
 }
 
@@ -202,28 +164,6 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 			settle(t, g, p)
 		}
 		require.Equal(t, []error{nil}, reserve(t, g, admission(7, 11)), "the backlog is settled")
-	})
-}
-
-func TestReserveSplitsLargeCalls(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 1200)
-		as := make([]domain.Admission, 1300)
-		for i := range as {
-			as[i] = admission(int64(i+1), int64(i+1))
-		}
-		results := reserve(t, g, as...)
-		for i, err := range results {
-			if i < 1200 {
-				require.NoError(t, err, i)
-			} else {
-				require.ErrorIs(t, err, domain.ErrSoldOut, i)
-			}
-		}
-		requireLevel(t, g, Level{Held: 1200, Queued: 1200, Backlog: 20})
-		results, err := g.Reserve(t.Context(), voucher, onSale(), nil)
-		require.NoError(t, err)
-		require.Empty(t, results)
 	})
 }
 
@@ -277,39 +217,24 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 	require.LessOrEqual(t, calls()-before, int64(len(done)+12))
 }
 
-// lossy is a hook that executes commands and drops the replies of some.
-type lossy struct {
-	lose atomic.Int64 // replies still to drop
-}
-
-func (l *lossy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (l *lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (l *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && l.lose.Add(-1) >= 0 {
-			err = &net.OpError{Op: "read", Err: errors.New("connection reset")}
-			cmd.SetErr(err)
-		}
-		return err
-	}
-}
-
 func TestReserveRepeatsAfterLostReply(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(9, 9))
-		l := &lossy{}
-		l.lose.Store(2)
-		rdb.AddHook(l)
+		var lose atomic.Int64 // replies still to drop
+		lose.Store(2)
+		rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if err == nil && lose.Add(-1) >= 0 {
+				err = &net.OpError{Op: "read", Err: errors.New("connection reset")}
+				cmd.SetErr(err)
+			}
+			return err
+		}))
 		require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
 		requireLevel(t, g, Level{Stock: 2, Held: 3, Queued: 3, Backlog: 2})
 
-		l.lose.Store(1 << 40)
+		lose.Store(1 << 40)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := g.Reserve(ctx, voucher, onSale(), []domain.Admission{admission(3, 12)})
@@ -324,4 +249,130 @@ func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
 	server.Kill()
 	_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
 	require.ErrorIs(t, err, domain.ErrUnavailable)
+}
+
+// keyed returns an admission with a request key, for a user with a limit of 3. what is the content of the request.
+func keyed(order, user int64, key, what string) domain.Admission {
+	a := admission(order, user)
+	var fingerprint [32]byte
+	copy(fingerprint[:], what)
+	a.Limit, a.Key = 3, domain.NewRequestKey(key, fingerprint)
+	return a
+}
+
+// Until the order is in the database, the gate recognizes a request that it has admitted, in the same batch and in a
+// later one. The order id itself is admitted again, as after a lost reply.
+func TestReserveRecognizesRepeatedRequest(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 10)
+		first, again, mismatch := keyed(1, 10, "k", "a"), &domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch
+		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
+			first, keyed(2, 10, "k", "a"), keyed(3, 10, "l", "a"), keyed(4, 10, "k", "b"), keyed(5, 11, "k", "b")))
+		require.Equal(t, []error{nil, again, nil}, reserve(t, g, first, keyed(6, 10, "k", "a"), admission(7, 12)))
+		requireLevel(t, g, Level{Stock: 6, Held: 4, Queued: 4, Backlog: 2})
+
+		stored := queue(t, g, voucher)[0].Admissions[0]
+		require.Equal(t, first.Key.Hash, stored.Key.Hash)
+		require.Equal(t, first.Key.Request, stored.Key.Request)
+		require.Equal(t, "here", stored.ReplyTo)
+
+		// The keys' records expire. While the orders are queued, their tickets have the keys.
+		notes, err := rdb.Keys(t.Context(), "seckill:{s7}:key:*").Result()
+		require.NoError(t, err)
+		require.Len(t, notes, 3)
+		require.Positive(t, rdb.TTL(t.Context(), notes[0]).Val())
+		require.NoError(t, rdb.Del(t.Context(), notes...).Err())
+		require.Equal(t, []error{again, mismatch, nil}, reserve(t, g,
+			keyed(8, 10, "k", "a"), keyed(9, 10, "l", "b"), keyed(10, 10, "m", "a")))
+	})
+}
+
+// A purchase without an order id gets no unit, although some are free. Its other answers are those of every purchase.
+func TestReserveWithoutOrderAdmitsNobody(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { withoutOrder(t, rdb) })
+}
+
+func withoutOrder(t testing.TB, rdb *redis.Client) {
+	for _, segments := range []int{1, 4} {
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		g, _ := segmentsWithStock(t, rdb, segments, 10)
+		require.Equal(t, []error{nil}, reserve(t, g, keyed(1, 10, "k", "a")))
+		before := level(t, g, voucher)
+		second := keyed(0, 10, "l", "a")
+		second.Limit = 1
+		require.Equal(t, []error{
+			&domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch, &domain.DuplicateOrderError{OrderID: 1}, domain.ErrSoldOut,
+		}, reserve(t, g, keyed(0, 10, "k", "a"), keyed(0, 10, "k", "b"), second, admission(0, 11)))
+		require.Equal(t, before, level(t, g, voucher))
+
+		require.NoError(t, rdb.HSet(t.Context(), segmentKeys(t, g, voucher)[home(11, segments)].meta, "history", "of another server").Err())
+		require.Equal(t, []error{domain.ErrGateLacking}, reserve(t, g, admission(0, 11)))
+	}
+}
+
+func TestParseRowRejectsMalformedRows(t *testing.T) {
+	for name, row := range map[string]string{
+		"nothing":                   "",
+		"too few words":             "1 10 7 1 100",
+		"not a number":              "1 10 7 1 hundred 1000 ",
+		"number out of range":       "9223372036854775808 10 7 1 100 1000 ",
+		"seconds not a number":      "1 10 7 1 100 1000 EUR here~soon",
+		"position not a number":     "1 10 7 1 100 1000 EUR here first",
+		"an empty position":         "1 10 7 1 100 1000 EUR here ",
+		"a short offer":             "1 10 7 1 100 1000 EUR here!AAAA",
+		"an offer of no bytes":      "1 10 7 1 100 1000 EUR here!++++++++++++++++++++++",
+		"a short request key":       "1 10 7 1 100 1000 EUR here#AAAA",
+		"a request key of no bytes": "1 10 7 1 100 1000 EUR here#!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
+	} {
+		_, err := parseRow(row)
+		require.Error(t, err, name)
+	}
+}
+
+// formatRows of earlier releases have no currency and no queue position.
+func TestParseRow(t *testing.T) {
+	want := domain.Admission{
+		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
+	}
+	for _, c := range []struct{ row, currency, replyTo string }{
+		{"1 -10 7 1 100 1000", "CNY", ""},
+		{"1 -10 7 1 100 1000 here", "CNY", "here"},
+		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
+	} {
+		want.Currency, want.ReplyTo = c.currency, c.replyTo
+		a, err := parseRow(c.row)
+		require.NoError(t, err)
+		require.Equal(t, want, a)
+	}
+}
+
+func TestRowsRoundTrip(t *testing.T) {
+	key := domain.NewRequestKey("k", [32]byte{7})
+	key.Name = "" // is not stored
+	at := time.UnixMilli(1000).UTC()
+	offers := []domain.OfferID{{}, {1, 2, 3}}
+	var as []domain.Admission
+	for _, key := range []*domain.RequestKey{nil, key} {
+		for _, timeToPay := range []time.Duration{0, 90 * time.Second} {
+			for _, place := range []int64{0, 5} {
+				for _, replyTo := range []string{"", "here"} {
+					round := uint32(len(as)) * 9 // 0 in the first
+					for _, trace := range []*domain.Trace{nil, {Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Since: at}} {
+						as = append(as, domain.Admission{
+							OrderID: 1 << 60, UserID: 10, VoucherID: 7, Limit: 2, Amount: 100, Currency: "EUR", At: at,
+							PayTimeout: timeToPay, Round: round, ReplyTo: replyTo, Key: key, Place: place, Trace: trace,
+							OfferID: offers[(len(as)+len(as)/2)%2],
+						})
+					}
+				}
+			}
+		}
+	}
+	rows := formatRows(as)
+	for i := range as {
+		require.Equal(t, rows[i], formatRow(&as[i]))
+		parsed, err := parseRows(rows[i] + rowSeparator + rows[0])
+		require.NoError(t, err)
+		require.Equal(t, []domain.Admission{as[i], as[0]}, parsed)
+	}
 }

@@ -2,6 +2,9 @@ package admission
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,28 +86,6 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 	})
 }
 
-// A late worker must not release a unit that a replay has reserved again.
-func TestLateSettleDoesNotAffectReplay(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(1, 10))
-		late := queue(t, g, voucher)[0]
-		deadLetterAll(t, g, late)
-		letters, err := g.DeadLetters(t.Context(), "", 10)
-		require.NoError(t, err)
-		_, err = g.Replay(t.Context(), letters[0].ID)
-		require.NoError(t, err)
-		for _, end := range []domain.End{{}, failed, {Again: true}, {Dead: "again"}} {
-			settle(t, g, late, end)
-		}
-		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
-		ticket, err := g.Ticket(t.Context(), 10, 1)
-		require.NoError(t, err)
-		require.Empty(t, ticket.Failed)
-		requireTickets(t, g, voucher)
-	})
-}
-
 func TestSettleWithColdGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
@@ -116,25 +97,16 @@ func TestSettleWithColdGate(t *testing.T) {
 	})
 }
 
-func TestReleaseReturnsUnitOnce(t *testing.T) {
+// An id that is a part of the held id releases nothing.
+func TestReleaseComparesWholeIDs(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(1, 10))
-		for range 3 {
-			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
-			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 11}))
-		}
-		requireLevel(t, g, Level{Stock: 5, Queued: 1, Backlog: 1})
-		require.Empty(t, buyers(t, g, voucher))
-		// An id that is a part of the held id releases nothing.
 		reserve(t, g, admission(2123, 12))
 		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
 			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: id, UserID: 12}))
 		}
 		require.Equal(t, map[string]string{"12": "2123"}, buyers(t, g, voucher))
-		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 2, Backlog: 2})
-		// User 10 may buy again at once, although the first admission is not settled.
-		require.Equal(t, []error{nil}, reserve(t, g, admission(2, 10)))
+		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
 	})
 }
 
@@ -196,5 +168,143 @@ func TestSettlePublishesOutcomes(t *testing.T) {
 		m, err := channel.ReceiveMessage(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "1 2:sold_out", m.Payload)
+	})
+}
+
+// deadLetterAll settles all admissions of an entry as dead letters.
+func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
+	t.Helper()
+	p.Tries = 5
+	settle(t, g, p, slices.Repeat([]domain.End{{Dead: "poison"}}, len(p.Admissions))...)
+}
+
+func deadLetters(t *testing.T, g *Gate) []DeadLetter {
+	t.Helper()
+	all, err := g.DeadLetters(t.Context(), "", maxDeadLetters)
+	require.NoError(t, err)
+	return all
+}
+
+func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 5)
+		reserve(t, g, admission(1, 10))
+		entry := queue(t, g, voucher)[0]
+		for range 2 {
+			deadLetterAll(t, g, entry)
+			requireLevel(t, g, Level{Stock: 5})
+		}
+		all := deadLetters(t, g)
+		require.Len(t, all, 1)
+		l := all[0]
+		require.Equal(t, at(1, admission(1, 10)), *l.Admission)
+		require.Equal(t, "poison", l.Reason)
+		require.EqualValues(t, 5, l.Tries)
+		require.Equal(t, entry.Entry, l.Entry)
+		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
+		require.Equal(t, map[string]string{
+			"order": "1", "user": "10", "voucher": "7", "limit": "1", "amount": "100",
+			"at": strconv.FormatInt(noon.UnixMilli(), 10),
+		}, l.Fields)
+		ticket, err := g.Ticket(t.Context(), 10, 1)
+		require.NoError(t, err)
+		require.Equal(t, "internal", ticket.Failed)
+	})
+}
+
+func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 5)
+		stream := shardOf(voucher).Stream()
+		add := func(values ...string) string {
+			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result()
+			require.NoError(t, err)
+			return id
+		}
+		junk := add("order", "seven")
+		misplaced := add("rows", "1 10 8 1 100 1000 ") // a row of another shard
+		for range 2 {
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, misplaced, "misplaced", 1))
+		}
+		requireLevel(t, g, Level{Stock: 5})
+		all := deadLetters(t, g)
+		require.Len(t, all, 2)
+		require.Nil(t, all[0].Admission)
+		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 "}, all[0].Fields)
+		require.Nil(t, all[1].Admission)
+		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
+		_, err := g.Replay(t.Context(), all[1].ID)
+		require.ErrorIs(t, err, domain.ErrInvalidState)
+		require.NoError(t, g.Discard(t.Context(), all[1].ID))
+		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk", 1))
+	})
+}
+
+func TestFailedReplayChangesNothing(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1)
+		reserve(t, g, admission(1, 10))
+		deadLetterAll(t, g, queue(t, g, voucher)[0])
+		id := deadLetters(t, g)[0].ID
+
+		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "many").Err())
+		_, err := g.Replay(t.Context(), id)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "1").Err())
+		requireLevel(t, g, Level{Stock: 1})
+		require.Empty(t, buyers(t, g, voucher))
+
+		_, err = g.Replay(t.Context(), id)
+		require.NoError(t, err)
+		requireLevel(t, g, Level{Held: 1, Queued: 1, Backlog: 1})
+	})
+}
+
+func TestDeadLettersAreNewestFirst(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		var want []string
+		for ms := 3; ms > 0; ms-- { // equal times in several shards
+			for _, s := range []Shard{15, 7, 0} {
+				id := fmt.Sprintf("%d-0", ms)
+				want = append(want, fmt.Sprintf("%d-%s", s, id))
+			}
+		}
+		for i := len(want) - 1; i >= 0; i-- {
+			id, err := parseDeadLetterID(want[i])
+			require.NoError(t, err)
+			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
+				Stream: id.shard.Dead(), ID: id.entry(), Values: []string{"a", "b"},
+			}).Err())
+		}
+		for limit := 1; limit <= 10; limit++ {
+			var got []string
+			for before := ""; ; before = got[len(got)-1] {
+				page, err := g.DeadLetters(t.Context(), before, limit)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page), limit)
+				for _, l := range page {
+					got = append(got, l.ID)
+				}
+				if len(page) == 0 {
+					break
+				}
+			}
+			require.Equal(t, want, got, "pages of %d", limit)
+		}
+	})
+}
+
+func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
+			_, err := g.Replay(t.Context(), id)
+			require.ErrorIs(t, err, domain.ErrNotFound, id)
+			require.ErrorIs(t, g.Discard(t.Context(), id), domain.ErrNotFound, id)
+		}
+		_, err := g.DeadLetters(t.Context(), "x", 1)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
