@@ -40,16 +40,16 @@ func newSession(id string) auth.Session {
 	return auth.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
-// Concurrent first logins with one phone create one user, and one session each.
+// Concurrent first logins with one phone, by one code and by several, create one user, and one session each.
 func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		g := sendCode(t, s, "13800000001")
+		codes := []auth.Guess{sendCode(t, s, "13800000001"), sendCode(t, s, "13800000001"), sendCode(t, s, "13800000001")}
 		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
 		users := make([]domain.User, 10)
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
+				u, err := s.OpenSession(context.Background(), codes[i%len(codes)], newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -71,9 +71,7 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "a", now)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
 		require.NoError(t, rotate("a", 1, now))
@@ -85,8 +83,7 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "b", now)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
 }
@@ -101,9 +98,7 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 // For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "a", now)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
 		require.NoError(t, rotate(s, "a", 1, now.Add(reuseWindow-time.Millisecond), reuseWindow))
@@ -112,15 +107,13 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
 		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "b", now)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
 		}
 		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), domain.ErrUnauthenticated, "two generations back")
 
-		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("c"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "c", now)
 		require.NoError(t, rotate(s, "c", 1, now, 0))
 		require.ErrorIs(t, rotate(s, "c", 1, now.Add(-time.Second), 0), domain.ErrUnauthenticated, "no grace, and a clock that is behind")
 	})
@@ -165,9 +158,7 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 
 func TestRotateSessionRespectsMaxAge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "a", now)
 		end := now.Add(auth.SessionMaxAge)
 		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
 		require.NoError(t, rotate(s, "a", 1, end.Add(-time.Millisecond), 0))
@@ -233,9 +224,7 @@ func TestRevokeSessions(t *testing.T) {
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
-		require.NoError(t, err)
+		login(t, s, "1", "a", now)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
 		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))

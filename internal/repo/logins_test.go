@@ -2,6 +2,8 @@ package repo
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -101,31 +103,6 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 	})
 }
 
-// Several requests of a phone may lead to logins at the same time. They create one user.
-func TestConcurrentLoginsWithSeveralRequests(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		users := make([]domain.User, 10)
-		guesses := make([]auth.Guess, len(users))
-		for i := range guesses {
-			guesses[i] = sendCode(t, s, "138")
-		}
-		var wg sync.WaitGroup
-		for i := range users {
-			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), guesses[i], newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
-				if err != nil {
-					t.Errorf("log in: %v", err)
-				}
-				users[i] = u
-			})
-		}
-		wg.Wait()
-		for _, u := range users {
-			require.Equal(t, users[0], u)
-		}
-	})
-}
-
 func TestLoginRequestsArePurgedAfterOneDay(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		g := sendCode(t, s, "138")
@@ -138,5 +115,109 @@ func TestLoginRequestsArePurgedAfterOneDay(t *testing.T) {
 		require.True(t, guess(t, s, g, nothing))
 		require.Equal(t, 1, purge(now.Add(24*time.Hour+time.Millisecond)))
 		require.False(t, guess(t, s, g, nothing))
+	})
+}
+
+// sealed stands for an encrypted secret.
+func sealed(userID int64) []byte { return []byte("for user " + strconv.FormatInt(userID, 10)) }
+
+// rightCode is the check of a login with the right code, as package auth makes it.
+func rightCode(lc *auth.LoginRequest) bool {
+	if len(lc.Hash) == 0 {
+		return false
+	}
+	lc.Attempts++
+	lc.Hash = nil
+	return true
+}
+
+func TestSecondFactorIsUsedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		operator := domain.User{Phone: "1", NickName: "n", Role: domain.RoleOperator, CreatedAt: now}
+		enrolled, err := s.Enroll(ctx, operator, sealed, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, domain.RoleOperator, enrolled.Role)
+		newcomer := operator
+		newcomer.Role = domain.RoleBuyer
+		var g auth.Guess
+		logIn := func(session string, step int64, refusal error) error {
+			_, err := s.OpenSession(ctx, g, newcomer, newSession(session), rightCode, func(u domain.User, f *auth.SecondFactor) (bool, error) {
+				require.Equal(t, enrolled, u)
+				require.Equal(t, sealed(u.ID), f.Secret)
+				f.LastStep = step
+				return refusal == nil, refusal
+			})
+			return err
+		}
+		attempts := func() (n int) {
+			require.NoError(t, s.db.Reader(ctx).Model(&loginRequestRow{}).Where("login_id = ?", g.LoginID).Pluck("attempts", &n).Error)
+			return n
+		}
+
+		g = sendCode(t, s, "1")
+		require.ErrorIs(t, logIn("a", 7, domain.ErrTOTPRequired), domain.ErrTOTPRequired)
+		require.Zero(t, attempts())
+		require.ErrorIs(t, logIn("a", 7, domain.ErrWrongTOTP), domain.ErrWrongTOTP)
+		require.Equal(t, 1, attempts(), "a wrong password counts as a guess")
+		failure := errors.New("no key")
+		require.ErrorIs(t, logIn("a", 7, failure), failure)
+		require.NoError(t, logIn("a", 7, nil), "the code was not used up")
+		_, secondFactor, err := s.RotateSession(ctx, auth.Rotation{SessionID: "a", Generation: 1, Now: now, Expires: now.Add(time.Hour)})
+		require.NoError(t, err)
+		require.True(t, secondFactor)
+
+		g = sendCode(t, s, "1")
+		require.ErrorIs(t, logIn("b", 7, nil), domain.ErrWrongTOTP, "the step was used")
+		require.NoError(t, logIn("b", 8, nil))
+	})
+}
+
+func TestEnrollAndRemove(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		buyer := domain.User{Phone: "1", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
+		open := func(session string) {
+			g := sendCode(t, s, "1")
+			_, err := s.OpenSession(ctx, g, buyer, newSession(session), anyCode, noFactor)
+			require.NoError(t, err)
+		}
+		revoked := func() (ids []string) {
+			list, err := s.RevocationsAfter(ctx, 0, now)
+			require.NoError(t, err)
+			for _, r := range list {
+				ids = append(ids, r.SessionID)
+			}
+			return ids
+		}
+		open("before")
+		admin := buyer
+		admin.Role = domain.RoleAdmin
+		u, err := s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, []string{"before"}, revoked())
+		_, err = s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
+		require.NoError(t, err, "a lost app is replaced")
+		open("during")
+
+		configured := domain.User{Phone: "2", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
+		configured, err = s.OpenSession(ctx, sendCode(t, s, "2"), configured, newSession("other"), anyCode, noFactor)
+		require.NoError(t, err)
+		viewer, err := s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		list, err := s.Admins(ctx, []string{"2", "4"})
+		require.NoError(t, err)
+		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
+
+		removed, err := s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, domain.RoleBuyer, removed.Role)
+		require.ElementsMatch(t, []string{"before", "during"}, revoked())
+		open("after") // noFactor is called without a factor, too
+		list, err = s.Admins(ctx, nil)
+		require.NoError(t, err)
+		require.Equal(t, []domain.Admin{{User: viewer}}, list)
+		_, err = s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour))
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }

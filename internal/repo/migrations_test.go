@@ -22,7 +22,7 @@ import (
 const manyOrders = 1_000_000
 
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
-// stay as they are, and an interrupted migration is continued.
+// stay as they are. sqldb.TestInterruptedMigrationIsContinued shows what follows an interruption.
 func TestMigrationsOfMillionOrders(t *testing.T) {
 	testenv.FullNoRace(t, "a million rows")
 	t.Parallel()
@@ -39,32 +39,12 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	sold := checksum(t, s, full.ID)
 
 	buyers := startBuyers(t, s, sale.ID)
-	up := func() {
-		t.Helper()
-		_, err := s.MigrateUp(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, complete, orderIndexes(t, s))
-		require.Equal(t, sold, checksum(t, s, full.ID))
-	}
 	placedOnline := buyers.countDuringBuilds(s)
-	up()
+	_, err = s.MigrateUp(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, complete, orderIndexes(t, s))
+	require.Equal(t, sold, checksum(t, s, full.ID))
 	require.Greater(t, placedOnline(), int64(100), "orders are placed while an index is built")
-	for name, interrupt := range map[string]func(connection int64, endProcess func()){
-		// The server rolls the statement back. If the statement has just ended, KILL may fail.
-		"killed": func(connection int64, _ func()) {
-			_ = s.db.Writer(t.Context()).Exec(fmt.Sprint("KILL ", connection)).Error
-		},
-		// The server completes the statement, and the migration is not recorded.
-		"its process ended": func(_ int64, endProcess func()) { endProcess() },
-	} {
-		interrupted := false
-		for try := 0; !interrupted && try < 5; try++ { // the build may end before its interruption
-			migrateDownTo(t, s, 16)
-			interrupted = migrateInterrupted(t, s, interrupt)
-			up()
-		}
-		require.True(t, interrupted, name)
-	}
 	buyers.stop(t)
 	placed, stored := buyers.placed.Load(), checksum(t, s, sale.ID)[0]
 	require.GreaterOrEqual(t, stored, placed)
@@ -221,66 +201,32 @@ func (b *buyers) stop(t *testing.T) {
 	}
 }
 
-// indexBuild is an ALTER TABLE while it builds an index.
-type indexBuild struct {
-	connection int64
-	statement  string
-}
-
-// watchBuilds calls seen every few milliseconds while the server builds an index of the orders.
-func watchBuilds(s *Store, seen func(indexBuild)) (stop func()) {
-	var watching sync.WaitGroup
-	var stopped atomic.Bool
+// countDuringBuilds counts the orders that are placed while the server builds an index, until result is called.
+func (b *buyers) countDuringBuilds(s *Store) (result func() int64) {
+	var (
+		watching      sync.WaitGroup
+		stopped       atomic.Bool
+		count, placed int64
+		last          string
+	)
 	watching.Go(func() {
 		for !stopped.Load() {
-			var b indexBuild
-			err := s.db.Reader(context.Background()).Raw("SELECT id, info FROM information_schema.processlist WHERE db = DATABASE() "+
-				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&b.connection, &b.statement)
+			var build string
+			err := s.db.Reader(context.Background()).Raw("SELECT info FROM information_schema.processlist WHERE db = DATABASE() " +
+				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&build)
 			if err == nil {
-				seen(b)
+				now := b.placed.Load()
+				if build == last {
+					count += now - placed
+				}
+				last, placed = build, now
 			}
 			time.Sleep(2 * time.Millisecond)
 		}
 	})
-	return func() { stopped.Store(true); watching.Wait() }
-}
-
-// countDuringBuilds counts the orders that are placed while the server builds an index, until result is called.
-func (b *buyers) countDuringBuilds(s *Store) (result func() int64) {
-	var count, placed int64
-	var build indexBuild
-	stop := watchBuilds(s, func(seen indexBuild) {
-		now := b.placed.Load()
-		if seen == build {
-			count += now - placed
-		}
-		build, placed = seen, now
-	})
-	return func() int64 { stop(); return count }
-}
-
-// migrateInterrupted calls interrupt while MigrateUp builds an index, and reports whether MigrateUp failed.
-func migrateInterrupted(t *testing.T, s *Store, interrupt func(connection int64, endProcess func())) bool {
-	t.Helper()
-	ctx, endProcess := context.WithCancel(t.Context())
-	defer endProcess()
-	building, done := make(chan int64, 1), make(chan error, 1)
-	defer watchBuilds(s, func(b indexBuild) {
-		select {
-		case building <- b.connection:
-		default:
-		}
-	})()
-	go func() {
-		_, err := s.MigrateUp(ctx)
-		done <- err
-	}()
-	select {
-	case connection := <-building:
-		interrupt(connection, endProcess)
-		return <-done != nil
-	case err := <-done:
-		require.NoError(t, err)
-		return false
+	return func() int64 {
+		stopped.Store(true)
+		watching.Wait()
+		return count
 	}
 }

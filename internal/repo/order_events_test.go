@@ -106,7 +106,7 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		for i := range orders {
 			orders[i] = newOrder(int64(1+i), int64(1+i), v.ID)
 		}
-		s.PlaceOrders(ctx, withLimit(1, orders))
+		sold(t, s, 1, orders...)
 		for _, o := range orders {
 			_, err := cancel(ctx, s, o.UserID, o.ID, now)
 			require.NoError(t, err)

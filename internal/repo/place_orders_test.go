@@ -99,18 +99,6 @@ func TestRepeatedClicksCostOneRun(t *testing.T) {
 	})
 }
 
-func TestPlaceOrdersUpToLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 4, 2)
-		placed := s.PlaceOrders(t.Context(), withLimit(2, []domain.Order{
-			newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(3, 10, v.ID), newOrder(4, 11, v.ID), newOrder(5, 12, v.ID), newOrder(6, 11, v.ID),
-		}))
-		require.Equal(t, []string{"order 1", "order 2", duplicateOf(2), "order 4", "order 5", domain.ErrSoldOut.Error()}, outcomes(placed))
-		require.Equal(t, []int{1, 2}, []int{placed[0].Order.Slot, placed[1].Order.Slot})
-		requireTotals(t, s, v.ID, 0, 4)
-	})
-}
-
 // A stream may deliver a committed batch again: whole, with further orders, or after a cancellation.
 func TestBatchDeliveredTwice(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -309,5 +297,62 @@ func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
 		require.NoError(t, blocker.Rollback().Error)
 		require.Equal(t, []string{"order 1", "order 2"}, outcomes(<-done))
 		requireTotals(t, s, v.ID, 8, 2)
+	})
+}
+
+// ofGeneration returns an order that a gate with a generation has admitted, the newest of a user of its own.
+func ofGeneration(generation, id, voucher int64) domain.NewOrder {
+	return domain.NewOrder{Order: newOrder(id, id, voucher), Limit: 1, Generation: &generation}
+}
+
+func placedErrs(placed []domain.Placed) []error {
+	errs := make([]error, len(placed))
+	for i, p := range placed {
+		errs[i] = p.Err
+	}
+	return errs
+}
+
+// An order is stored only if its gate has the generation of the sale. Lanes without a gate need none.
+func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v, other := newSale(t, s, 3, 1), newSale(t, s, 3, 1)
+		fence := func(from int64) bool {
+			t.Helper()
+			fenced, err := s.FenceGate(ctx, v.ID, from)
+			require.NoError(t, err)
+			return fenced
+		}
+		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(ctx, orders)) }
+		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)))
+		before, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+
+		require.True(t, fence(0))
+		require.False(t, fence(0), "another load has raised it")
+		generation, err := s.GateGeneration(ctx, v.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, generation)
+		after, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.NotEqual(t, before.Sale.ChangedAt, after.Sale.ChangedAt, "lists of buyers are outdated")
+
+		require.Equal(t, []error{domain.ErrGateReplaced}, place(ofGeneration(0, 2, v.ID)))
+		require.Equal(t, []error{domain.ErrGateReplaced, domain.ErrGateReplaced}, place(ofGeneration(0, 2, v.ID), ofGeneration(0, 3, v.ID)))
+		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)), "it is stored already")
+		requireTotals(t, s, v.ID, 2, 1)
+
+		// Rows of all kinds in one transaction.
+		require.Equal(t, []error{domain.ErrGateReplaced, nil, nil, domain.ErrGateReplaced, nil}, place(
+			ofGeneration(0, 2, v.ID), ofGeneration(1, 3, v.ID), ofGeneration(0, 4, other.ID), ofGeneration(2, 5, v.ID),
+			domain.NewOrder{Order: newOrder(6, 6, v.ID), Limit: 1},
+		))
+		requireTotals(t, s, v.ID, 0, 3)
+		requireTotals(t, s, other.ID, 2, 1)
+		require.Equal(t, []error{domain.ErrSoldOut, domain.ErrGateReplaced}, place(ofGeneration(1, 7, v.ID), ofGeneration(0, 8, v.ID)))
+
+		_, err = s.GateGeneration(ctx, 404)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }

@@ -2,12 +2,17 @@ package repo
 
 import (
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+	"seckill/test/dbtest"
 )
 
 func TestVoucher(t *testing.T) {
@@ -228,5 +233,206 @@ func TestListVouchersWithoutEndedSales(t *testing.T) {
 		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt.Add(-time.Millisecond), true))
 		require.Equal(t, []int64{normal.ID}, list(sale.Sale.EndAt, true))
 		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt, false))
+	})
+}
+
+// A voucher that is changed while it is read, between the reads of its two tables, is returned as it was before.
+func TestReadsSeeWholeChanges(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), dbtest.Inject(db)
+		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+		admin := domain.Actor{Kind: domain.ActorAdmin, ID: 1}
+		v := domain.Voucher{
+			ShopID: 1, Title: "t", PayValue: 1, ActualValue: 1000, Currency: "CNY", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+			Sale: &domain.Sale{Stock: 9, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1, PayTimeout: time.Second},
+		}
+		require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
+
+		version := 1
+		raise := func() {
+			version++
+			_, err := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
+				v.PayValue, v.Sale.PayTimeout = int64(version), time.Duration(version)*time.Second
+				return "", nil
+			})
+			require.NoError(t, err)
+		}
+		for name, read := range map[string]func() ([]domain.Voucher, error){
+			"one": func() ([]domain.Voucher, error) {
+				v, err := s.Voucher(t.Context(), v.ID)
+				return []domain.Voucher{v}, err
+			},
+			"some":   func() ([]domain.Voucher, error) { return s.Vouchers(t.Context(), []int64{v.ID}) },
+			"newest": func() ([]domain.Voucher, error) { return s.NewestVouchers(t.Context(), 1) },
+			"a list": func() ([]domain.Voucher, error) {
+				return s.ListVouchers(t.Context(), domain.VoucherFilter{Now: now, Page: domain.Page{Limit: 1}})
+			},
+		} {
+			faults.Before(func(query string) error {
+				if strings.Contains(query, "FROM `seckill_vouchers`") {
+					faults.Before(nil)
+					raise()
+				}
+				return nil
+			})
+			before := version
+			got, err := read()
+			require.NoError(t, err, name)
+			require.Equal(t, before+1, version, "%s: nothing was changed meanwhile", name)
+			require.Len(t, got, 1, name)
+			require.EqualValues(t, before, got[0].PayValue, name)
+			require.Equal(t, time.Duration(before)*time.Second, got[0].Sale.PayTimeout, name)
+		}
+	})
+}
+
+// TestVouchersByTitle: every database finds the same titles, the newest first. domain.Finder decides which, see TestFinder.
+func TestVouchersByTitle(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s := newStore(db)
+		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+		titles := map[int64]string{}
+		add := func(titles map[int64]string, all ...string) {
+			rows := make([]voucherRow, len(all))
+			for i, title := range all {
+				rows[i] = voucherRow{ShopID: 1, Title: title, Currency: "CNY", Status: int8(domain.VoucherOn), CreatedAt: now, UpdatedAt: now}
+			}
+			require.NoError(t, s.db.Writer(t.Context()).Create(&rows).Error)
+			for _, r := range rows {
+				titles[r.ID] = r.Title
+			}
+		}
+		add(titles, "🍜 noodles", "🍣 sushi", "𠮷野家", "Straße", "Café", "cafe", "at 100%_! off", "がき")
+		find := func(text string, most int) (found []string) {
+			ids, err := s.VouchersByTitle(t.Context(), text, most)
+			require.NoError(t, err)
+			for _, id := range ids {
+				found = append(found, titles[id])
+			}
+			return found
+		}
+		for text, want := range map[string][]string{
+			"🍣": {"🍣 sushi"}, "𠮷": {"𠮷野家"}, "STRASSE": {"Straße"}, "CAFE": {"cafe", "Café"}, "É": {"Café"}, "%_!": {"at 100%_! off"}, "か": nil,
+			"\u200b": nil,
+		} {
+			require.Equal(t, want, find(text, 9), "%q", text)
+		}
+
+		add(map[int64]string{}, slices.Repeat([]string{"another"}, titlesAtOnce)...)
+		require.Equal(t, []string{"cafe"}, find("cafe", 1), "beyond the first query, and no more than allowed")
+	})
+}
+
+// TestOffers: an offer is stored once, whichever server stores it, and orders find it in the database.
+func TestOffers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		require.NoError(t, s.db.Writer(ctx).Exec("INSERT INTO shops (id, name, type_id, created_at, updated_at) VALUES (1, '桂花茶餐厅 🍜', 1, ?, ?)", now, now).Error)
+		v := newSale(t, s, 9, 1)
+		v.SubTitle, v.Rules, v.ActualValue = "  ", "Not on Sundays.\n𠮷", 300
+		_, err := s.ChangeVoucher(ctx, v.ID, admin, func(stored *domain.Voucher) (string, error) {
+			v.Sale = stored.Sale
+			*stored = v
+			return "", nil
+		})
+		require.NoError(t, err)
+		loaded, err := s.Vouchers(ctx, []int64{v.ID})
+		require.NoError(t, err)
+		offer := loaded[0].Offer
+		require.Equal(t, domain.NewOffer(&v, "桂花茶餐厅 🍜"), offer)
+
+		// Many servers begin to sell at once.
+		var servers sync.WaitGroup
+		for range 8 {
+			server := newStore(s.DB)
+			for range 4 {
+				servers.Go(func() {
+					if err := server.KeepOffer(ctx, offer); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		servers.Wait()
+		o := newOrder(1, 10, v.ID)
+		o.OfferID, o.Offer = offer.ID, offer
+		placed, err := placeOrder(ctx, s, o, 1)
+		require.NoError(t, err)
+		require.Same(t, offer, placed.Offer)
+		v.Title, v.Rules = "another", ""
+		later := domain.NewOffer(&v, "")
+		require.NoError(t, s.KeepOffer(ctx, later))
+		o = newOrder(2, 11, v.ID)
+		o.OfferID = later.ID
+		_, err = placeOrder(ctx, s, o, 1)
+		require.NoError(t, err)
+		_, err = placeOrder(ctx, s, newOrder(3, 12, v.ID), 1) // as an earlier release does
+		require.NoError(t, err)
+
+		reader := newStore(s.DB)
+		orders, err := reader.ListOrders(ctx, domain.OrderFilter{UserID: 10, Page: domain.Page{Limit: 9}})
+		require.NoError(t, err)
+		require.Equal(t, offer, orders[0].Offer)
+		unstored := []domain.Order{
+			{ID: 3, VoucherID: v.ID}, {ID: 2, VoucherID: v.ID, OfferID: later.ID}, {ID: 1, VoucherID: v.ID, OfferID: offer.ID},
+			{ID: 4, VoucherID: v.ID, OfferID: domain.OfferID{7}}, {ID: 5, VoucherID: v.ID + 1},
+		}
+		require.NoError(t, reader.AddOffers(ctx, unstored))
+		require.Equal(t, []*domain.Offer{offer, later, offer, offer, nil}, []*domain.Offer{
+			unstored[0].Offer, unstored[1].Offer, unstored[2].Offer, unstored[3].Offer, unstored[4].Offer,
+		}, "an order without an offer, or with one that is gone, shows the voucher as it is")
+
+		_, err = cancel(ctx, newStore(s.DB), 11, 2, now)
+		require.NoError(t, err)
+		stored, err := newStore(s.DB).Order(ctx, 11, 2)
+		require.NoError(t, err)
+		require.Equal(t, later, stored.Offer)
+	})
+}
+
+// The nearest shops are those with the shortest distance on the ground, where a degree of longitude is shorter than one
+// of latitude.
+func TestListShops(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s := newStore(db)
+		ctx := t.Context()
+		here := domain.Place{X: 120, Y: 60}
+		newShop := func(name string, typ int64, x, y float64) domain.Shop {
+			return domain.Shop{
+				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
+				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
+			}
+		}
+		shops := []domain.Shop{
+			newShop("north", 1, 120, 60.06), newShop("east", 1, 120.1, 60), newShop("here", 1, 120, 60), newShop("other", 2, 120, 60),
+			newShop("too", 1, 120, 60), newShop("west", 1, 119.87, 60),
+		}
+		for i := range shops {
+			row := newShopRow(&shops[i])
+			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
+			shops[i].ID = row.ID
+		}
+		list := func(f domain.ShopFilter) (names []string) {
+			found, err := s.ListShops(ctx, f)
+			require.NoError(t, err)
+			for i, one := range found {
+				names = append(names, one.Name)
+				if i > 0 && f.Near != nil {
+					require.GreaterOrEqual(t, one.Distance(here), found[i-1].Distance(here))
+				}
+			}
+			return names
+		}
+		require.Equal(t, []string{"north", "east", "here", "too", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9}))
+		require.Equal(t, []string{"here", "too", "east", "north", "west"}, list(domain.ShopFilter{TypeID: 1, Limit: 9, Near: &here}))
+		require.Equal(t, []string{"east", "north"}, list(domain.ShopFilter{TypeID: 1, Skip: 2, Limit: 2, Near: &here}))
+		require.Empty(t, list(domain.ShopFilter{TypeID: 1, Skip: 5, Limit: 5}))
+		require.Empty(t, list(domain.ShopFilter{TypeID: 3, Limit: 5}))
+
+		one, err := s.Shop(ctx, shops[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, shops[0], one)
+		_, err = s.Shop(ctx, 999)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
