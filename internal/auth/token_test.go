@@ -1,13 +1,16 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -74,12 +77,13 @@ func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("k", MinSecret))), func() time.Time { return now })
 	require.NoError(t, err)
-	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, time.Minute)
+	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleOperator, SecondFactor: true}
+	token, err := tokens.Access(want, time.Minute)
 	require.NoError(t, err)
 	for range 2 {
 		id, err := tokens.Verify(token)
 		require.NoError(t, err)
-		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, id)
+		require.Equal(t, want, id)
 	}
 	uncached := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
 	cached := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
@@ -234,4 +238,65 @@ func TestTokenWithoutKeyID(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrUnauthenticated, "the kid of another secret")
 	_, err = tokens.Verify(sign([]byte(strings.Repeat("x", MinSecret)), nil))
 	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+}
+
+func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+func TestSecondFactorCheck(t *testing.T) {
+	factors, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
+	require.NoError(t, err)
+	key, err := newKey("13800000001")
+	require.NoError(t, err)
+	u := domain.User{ID: 7}
+	now := time.Date(2026, 11, 11, 12, 0, 10, 0, time.UTC)
+	current := now.Unix() / 30
+	at := func(step int64) string {
+		code, err := totp.GenerateCode(key.Secret(), time.Unix(step*30, 0))
+		require.NoError(t, err)
+		return code
+	}
+	for _, c := range []struct {
+		name, password string
+		lastStep       int64
+		step           int64
+		err            error
+	}{
+		{"none", "", 0, 0, domain.ErrTOTPRequired},
+		{"current", at(current), 0, current, nil},
+		{"clock one step behind", at(current - 1), 0, current - 1, nil},
+		{"clock one step ahead", at(current + 1), 0, current + 1, nil},
+		{"two steps behind", at(current - 2), 0, 0, domain.ErrWrongTOTP},
+		{"two steps ahead", at(current + 2), 0, 0, domain.ErrWrongTOTP},
+		{"used", at(current), current, 0, domain.ErrWrongTOTP},
+		{"older than the used one", at(current - 1), current, 0, domain.ErrWrongTOTP},
+		{"after the used one", at(current + 1), current, current + 1, nil},
+		{"short", at(current)[:5], 0, 0, domain.ErrWrongTOTP},
+		{"text", "abcdef", 0, 0, domain.ErrWrongTOTP},
+		{"as the app shows it", at(current)[:3] + " " + at(current)[3:], 0, current, nil},
+		{"only spaces", " \u3000", 0, 0, domain.ErrTOTPRequired},
+	} {
+		factor := &SecondFactor{Secret: factors.seal(u.ID, key.Secret()), LastStep: c.lastStep}
+		require.ErrorIs(t, factors.check(u, factor, c.password, now), c.err, c.name)
+		require.Equal(t, max(c.lastStep, c.step), factor.LastStep, c.name)
+	}
+}
+
+func TestSecondFactorsAreEncrypted(t *testing.T) {
+	old, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
+	require.NoError(t, err)
+	sealed := old.seal(7, "SECRET")
+	require.NotContains(t, string(sealed), "SECRET")
+	require.LessOrEqual(t, len(old.seal(7, fmt.Sprintf("%032d", 0))), 128, "the column's length")
+
+	rotated, err := NewSecondFactors(domain.NewKeyring(testKey(2), testKey(1)))
+	require.NoError(t, err)
+	secret, err := rotated.open(7, sealed)
+	require.NoError(t, err, "an earlier key decrypts")
+	require.Equal(t, "SECRET", secret)
+	_, err = rotated.open(8, sealed)
+	require.ErrorIs(t, err, domain.ErrSecondFactorLost, "of another user")
+	_, err = old.open(7, rotated.seal(7, "SECRET"))
+	require.Error(t, err, "the first key encrypts")
+	_, err = NewSecondFactors(nil)
+	require.Error(t, err)
 }

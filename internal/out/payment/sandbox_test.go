@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,36 +271,4 @@ func TestSandboxStops(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSandboxBeforeRun(t *testing.T) {
-	s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now})
-	require.ErrorIs(t, s.Create(t.Context(), &aPayment), errNotRunning)
-}
-
-// TestSandboxOverHTTP uses a real server, unlike the tests above.
-func TestSandboxOverHTTP(t *testing.T) {
-	s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.DiscardHandler), Faults: Faults{Delay: 1}})
-	notices := make(chan domain.PaymentNotice, 1)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		if err == nil && r.Header.Get("Content-Type") == "application/json" && r.Method == http.MethodPost && r.URL.Path == "/hook" {
-			var n domain.PaymentNotice
-			if n, err = s.Notice(r.Header.Get("X-Seckill-Signature"), text); err == nil {
-				notices <- n
-				return
-			}
-		}
-		http.Error(w, "no", http.StatusBadRequest)
-	}))
-	defer srv.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { s.Run(ctx, srv.URL+"/hook") })
-	require.Eventually(t, func() bool { return s.Create(ctx, &aPayment) == nil }, time.Minute, time.Millisecond)
-	require.Equal(t, aPayment.Ref, (<-notices).Ref)
-	stop()
-	run.Wait()
-	_, err := s.Notice("t=1,v1=00", body)
-	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 }
