@@ -1,6 +1,9 @@
 package domain
 
 import (
+	"flag"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,4 +32,50 @@ func TestOrderAfterEvent(t *testing.T) {
 	require.Equal(t, []EventType{"paid", "cancelled", "expired", "redeemed", "refunding", "refunded", "unredeemed"}, []EventType{
 		MovePay.Event(), MoveCancel.Event(), MoveExpire.Event(), MoveRedeem.Event(), MoveRefund.Event(), MoveRefunded.Event(), MoveUndoRedeem.Event(),
 	})
+}
+
+var update = flag.Bool("update", false, "write the diagram of the moves into docs/orders.md")
+
+// diagram returns the moves as a Mermaid diagram.
+func diagram() string {
+	var b strings.Builder
+	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> " + OrderPendingPayment.String() + ": an order is placed\n")
+	statuses := []OrderStatus{OrderPendingPayment}
+	for _, m := range Moves() {
+		unit := ""
+		if m.ReturnsUnit() {
+			unit = ", the unit returns"
+		}
+		b.WriteString("  " + m.From.String() + " --> " + m.To.String() + ": " + m.Name + unit + "\n")
+		statuses = append(statuses, m.To)
+	}
+	drawn := map[OrderStatus]bool{}
+	for _, s := range statuses {
+		if s.Final() && !drawn[s] {
+			drawn[s] = true
+			b.WriteString("  " + s.String() + " --> [*]\n")
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// docs/orders.md contains the diagram of the moves and describes each one. This writes the diagram:
+// go test ./internal/domain -run InDocs -update
+func TestMovesInDocs(t *testing.T) {
+	const file, begin, end = "../../docs/orders.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	was, tail, found := strings.Cut(rest, end)
+	require.True(t, found)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(head+begin+diagram()+end+tail), 0o600))
+		return
+	}
+	require.Equal(t, diagram(), was, "run the test with -update")
+	for _, m := range Moves() {
+		require.Contains(t, tail, "\n| `"+m.Name+"` | ", "the table describes every move")
+	}
 }

@@ -1,9 +1,12 @@
 package domain
 
 import (
+	"slices"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A text that people type shows something to those who read it. An optional text may be empty, but not invisible.
@@ -67,5 +70,90 @@ func TestFinder(t *testing.T) {
 		for _, text := range c.not {
 			assert.False(t, contains(text), "%q does not contain %q", text, c.part)
 		}
+	}
+}
+
+// TestTyped: authenticator apps show codes in groups, and keyboards type full-width forms
+// (devise-two-factor/devise-two-factor#195, alphagov/signon#2230, Automattic/wp-calypso#23042).
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"123456":                         "123456",
+		"123 456":                        "123456",
+		" 123456\n":                      "123456",
+		"123-456":                        "123456",
+		"１２３４５６":                         "123456",
+		"１２３　４５６":                        "123456",
+		"123\u00a0456":                   "123456",
+		"123\u202f456":                   "123456",
+		"\u202d123456\u202c":             "123456",
+		"\u2068123\u200b456\u2069":       "123456",
+		"\ufeff123\u00ad456\ufe0f":       "123456",
+		"123—456":                        "123456",
+		"123–456":                        "123456",
+		"123−456":                        "123456",
+		"123ー456":                        "123456",
+		"123‑456":                        "123456",
+		"１２３－４５６":                        "123456",
+		"١٢٣٤٥٦":                         "123456",
+		"۱۲۳۴۵۶":                         "123456",
+		"१२३४५६":                         "123456",
+		"𝟏𝟐𝟑𝟒𝟓𝟔":                         "123456",
+		"\U0001fbf1\U0001fbf2\U0001fbf3": "123",
+		"ABCD—efgh\u3000Ｉ２":              "ABCDefghI2",
+		"12a456":                         "12a456",
+		"12\x00456":                      "12\x00456",
+		"1.5":                            "1.5",
+		"":                               "",
+		" \u200b\u2800\u3164 ":           "",
+	} {
+		require.Equal(t, want, Typed(typed), "%q", typed)
+	}
+
+	// Unicode lists the digits of each script in a row, from zero to nine.
+	for _, row := range digitRows() {
+		require.Equal(t, "0123456789", Typed(row), "%q", row)
+	}
+}
+
+// digitRows returns the digits of every script.
+func digitRows() []string {
+	var digits []rune
+	for r := range rune(unicode.MaxRune) {
+		if unicode.IsDigit(r) {
+			digits = append(digits, r)
+		}
+	}
+
+	var rows []string
+	for row := range slices.Chunk(digits, 10) {
+		rows = append(rows, string(row))
+	}
+	return rows
+}
+
+// TestFormatAmount: the decimals are those of ISO 4217, not those of CLDR, which differ (Rhymond/go-money#66, tc39/ecma402#134).
+func TestFormatAmount(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		amount int64
+		code   string
+	}{
+		"80.00": {8000, "CNY"}, "0.05": {5, "CNY"}, "0.00": {0, "CNY"}, "1500.00": {150000, "MUR"}, "19.90": {1990, "HUF"},
+		"19.91": {1991, "IDR"}, "19.92": {1992, "PKR"}, "19.93": {1993, "COP"}, "111": {111, "JPY"}, "112": {112, "KRW"},
+		"1.005": {1005, "KWD"}, "0.500": {500, "TND"}, "1.0005": {10005, "CLF"}, "7.00": {700, "DEM"},
+	} {
+		require.Equal(t, want, FormatAmount(c.amount, c.code), c.code)
+	}
+}
+
+// TestIsCurrency: currencies come and go (Rhymond/go-money#138).
+func TestIsCurrency(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"CNY", "EUR", "VES", "SLE", "ZWG", "XCG", "MRU", "STN", "BYN", "XOF", "CLF", "XXX"} {
+		require.True(t, IsCurrency(code), code)
+	}
+	for _, code := range []string{"DEM", "HRK", "BGN", "VEF", "ZWL", "ANG", "CUC", "cny", "XAU", "XDR", "AAA", "", "CNY "} {
+		require.False(t, IsCurrency(code), code)
 	}
 }

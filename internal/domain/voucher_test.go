@@ -254,3 +254,89 @@ func TestTotalsViolateInvariants(t *testing.T) {
 		require.Equal(t, strings.Fields(want), got)
 	}
 }
+
+// What a room that has been drawn refuses: a later start and a longer sale without its places, also in two steps, by way
+// of another mode. All else stays possible, even in a sale that an earlier release has postponed.
+func TestCheckDrawn(t *testing.T) {
+	started := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	now := started.Add(30 * time.Minute)
+	hours := func(n int) time.Time { return started.Add(time.Duration(n) * time.Hour) }
+	sale := func(mode EntryMode, begin, end time.Time) *Sale {
+		return &Sale{BeginAt: begin, EndAt: end, Entry: Entry{Mode: mode}}
+	}
+	drawn := sale(EntryRoom, started, hours(2))
+	postponed := sale(EntryRoom, hours(1), hours(2))
+	old := sale(EntryRoom, hours(-24*10), hours(-24*8))
+	for name, c := range map[string]struct {
+		before, after *Sale
+		refused       bool
+	}{
+		"a later start":                     {drawn, sale(EntryRoom, hours(1), hours(2)), true},
+		"an earlier start":                  {drawn, sale(EntryRoom, hours(-1), hours(2)), false},
+		"a later end":                       {drawn, sale(EntryRoom, started, hours(3)), false},
+		"another mode and a later start":    {drawn, sale(EntryOpen, hours(1), hours(2)), false},
+		"a room for a later start":          {sale(EntryOpen, hours(1), hours(2)), sale(EntryRoom, hours(1), hours(2)), true},
+		"the room again":                    {sale(EntryOpen, started, hours(2)), drawn, false},
+		"another end of a postponed sale":   {postponed, sale(EntryRoom, hours(1), hours(3)), false},
+		"a postponed sale postponed again":  {postponed, sale(EntryRoom, hours(2), hours(3)), true},
+		"a postponed sale begins before":    {postponed, sale(EntryRoom, started, hours(2)), false},
+		"a later end without the places":    {old, sale(EntryRoom, old.BeginAt, hours(2)), true},
+		"an earlier end without the places": {old, sale(EntryRoom, old.BeginAt, hours(-24*9)), false},
+		"another mode without the places":   {old, sale(EntryOpen, old.BeginAt, hours(2)), false},
+		"the room again without the places": {sale(EntryOpen, old.BeginAt, hours(2)), sale(EntryRoom, old.BeginAt, hours(2)), true},
+	} {
+		room := started
+		if c.before.BeginAt.Equal(old.BeginAt) {
+			room = old.BeginAt
+		}
+		err := CheckDrawn(room, c.before, c.after, now)
+		require.Equal(t, c.refused, err != nil, name)
+	}
+}
+
+func TestMaxUnpaid(t *testing.T) {
+	for _, tc := range []struct {
+		mode  EntryMode
+		limit *int
+		want  int
+	}{
+		{EntryOpen, nil, 0}, {EntryPass, nil, 1}, {EntryOpen, ptr(2), 2}, {EntryPass, ptr(3), 3}, {EntryPass, ptr(0), 0},
+	} {
+		require.Equal(t, tc.want, (&Sale{Entry: Entry{Mode: tc.mode}, UnpaidLimit: tc.limit}).MaxUnpaid(), "%v", tc)
+	}
+}
+
+func TestMayOrder(t *testing.T) {
+	sale := &Sale{UnpaidLimit: ptr(2)}
+	require.NoError(t, SaleRecord{}.MayOrder(sale, testNow))
+	require.NoError(t, SaleRecord{Expired: 1}.MayOrder(sale, testNow))
+	for _, expired := range []int{2, 3} {
+		require.ErrorIs(t, SaleRecord{Expired: expired, Cancelled: 1, LastCancel: testNow}.MayOrder(sale, testNow), ErrUnpaidLimit)
+	}
+	off := &Sale{UnpaidLimit: ptr(0)}
+	require.NoError(t, SaleRecord{Expired: 9, Cancelled: 9, LastCancel: testNow}.MayOrder(off, testNow))
+}
+
+// Each cancellation doubles the pause, up to ten minutes.
+func TestPauseAfterCancellations(t *testing.T) {
+	sale := &Sale{UnpaidLimit: ptr(1)}
+	for cancelled, pause := range map[int]time.Duration{
+		1: 10 * time.Second, 2: 20 * time.Second, 6: 320 * time.Second, 7: 10 * time.Minute, 1000: 10 * time.Minute,
+	} {
+		r := SaleRecord{Cancelled: cancelled, LastCancel: testNow}
+		var limited *RateLimitedError
+		require.ErrorAs(t, r.MayOrder(sale, testNow.Add(time.Second)), &limited)
+		require.Equal(t, pause-time.Second, limited.RetryAfter, "%d", cancelled)
+		require.Contains(t, limited.Error(), "cancelled")
+		require.Error(t, r.MayOrder(sale, testNow.Add(pause-1)))
+		require.NoError(t, r.MayOrder(sale, testNow.Add(pause)))
+	}
+}
+
+func TestDistance(t *testing.T) {
+	hangzhou, shanghai := Place{120.155, 30.274}, Shop{X: 121.474, Y: 31.230}
+	require.InDelta(t, 164_500, shanghai.Distance(hangzhou), 1000)
+	require.Zero(t, shanghai.Distance(Place{121.474, 31.230}))
+	require.InDelta(t, 20_015_087, (&Shop{X: -60, Y: -30}).Distance(Place{120, 30}), 1, "antipodes")
+	require.InDelta(t, 22.2e3, (&Shop{X: 179.9}).Distance(Place{-179.9, 0}), 100, "across the date line")
+}

@@ -1,11 +1,16 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 var someProblems = []Problem{
@@ -57,5 +62,110 @@ func TestProblemPagesHaveNoScript(t *testing.T) {
 		for _, n := range names {
 			assert.Equal(t, http.StatusOK, get(t, n[1]).StatusCode, n[1])
 		}
+	}
+}
+
+// TestPagesHaveDecimalsOfCurrencies: pages and files show the same amounts, in every browser (Automattic/jetpack#48967).
+func TestPagesHaveDecimalsOfCurrencies(t *testing.T) {
+	t.Parallel()
+	script, err := embedded.ReadFile("static/lib/currency.js")
+	require.NoError(t, err)
+	pages := map[string]int{}
+	for _, m := range regexp.MustCompile(`([A-Z]{3}): (\d)`).FindAllStringSubmatch(string(script), -1) {
+		pages[m[1]], err = strconv.Atoi(m[2])
+		require.NoError(t, err)
+	}
+
+	letters := "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for _, a := range letters {
+		for _, b := range letters {
+			for _, c := range letters {
+				code := string(a) + string(b) + string(c)
+				places, ok := pages[code]
+				if !ok {
+					places = 2
+				}
+				require.Equal(t, domain.Decimals(code), places, code)
+			}
+		}
+	}
+}
+
+// TestSalePageHasPreview: messengers and search engines run no scripts, so the head has all that they show.
+func TestSalePageHasPreview(t *testing.T) {
+	r := get(t, "/sales/7")
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
+	assert.Contains(t, r.Header.Values("Vary"), "Accept-Language")
+	text := body(t, r)
+	for _, tag := range []string{
+		`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
+		`<meta property="og:title" content="Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅">`,
+		`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
+		`<meta property="og:url" content="http://example.com/sales/7">`,
+		`<meta property="og:image" content="http://example.com/assets/current/icon-512.png">`,
+		`data-demo="buyer 13800000001;admin 13800000000;" data-sandbox`,
+	} {
+		assert.Contains(t, text, tag)
+	}
+	assert.Contains(t, body(t, get(t, "/sales/7", "Accept-Language", "zh-TW")), "CNY 80.00（面值 CNY 100.00）")
+	assert.NotContains(t, body(t, get(t, "/")), "og:")
+}
+
+// TestPreviewHasSchemeOfBrowser: the links of a preview have the scheme that the router found, whatever a client claims.
+func TestPreviewHasSchemeOfBrowser(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		for _, claimed := range []string{"http", "https"} {
+			r := get(t, scheme+"://example.com/sales/7", "X-Forwarded-Proto", claimed)
+			assert.Contains(t, r.Header.Values("Vary"), "X-Forwarded-Proto")
+			text := body(t, r)
+			for _, tag := range []string{
+				`<meta property="og:url" content="%s://example.com/sales/7">`, `<link rel="canonical" href="%s://example.com/sales/7">`,
+				`<meta property="og:image" content="%s://example.com/assets/current/icon-512.png">`,
+			} {
+				assert.Contains(t, text, fmt.Sprintf(tag, scheme), "claimed: %s", claimed)
+			}
+		}
+	}
+}
+
+// TestSalePageWithoutSale: a sale that does not exist is a 404, one that cannot be read now is not.
+func TestSalePageWithoutSale(t *testing.T) {
+	for _, path := range []string{"/sales/9", "/sales/0", "/sales/x", "/sales/99999999999999999999"} {
+		r := get(t, path)
+		assert.Equal(t, http.StatusNotFound, r.StatusCode, path)
+		assert.Contains(t, body(t, r), `href="/orders"`)
+	}
+	draft := get(t, "/sales/9?preview") // whether it exists is for the API to say
+	assert.Equal(t, http.StatusOK, draft.StatusCode)
+	assert.NotContains(t, body(t, draft), "og:")
+	r := get(t, "/sales/8")
+	assert.Equal(t, http.StatusOK, r.StatusCode)
+	assert.Contains(t, body(t, r), "<title>Seckill</title>")
+}
+
+// TestMissingPage is in the language of the browser or of the query.
+func TestMissingPage(t *testing.T) {
+	for _, c := range [][3]string{
+		{"/nope", "de", "Page not found"}, {"/nope", "zh-CN,en", "页面不存在"}, {"/nope?lang=zh", "en", "页面不存在"}, {"/nope?lang=en", "zh", "Page not found"},
+	} {
+		r := get(t, c[0], "Accept-Language", c[1])
+		assert.Equal(t, http.StatusNotFound, r.StatusCode)
+		assert.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
+		assert.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'")
+		assert.Contains(t, body(t, r), c[2], c)
+	}
+	assert.Empty(t, body(t, request(t, http.MethodHead, "/nope")))
+}
+
+// TestWellKnownFiles: browsers and crawlers request these without a link to them.
+func TestWellKnownFiles(t *testing.T) {
+	for path, kind := range map[string]string{
+		"/favicon.ico": "image/png", "/robots.txt": "text/plain; charset=utf-8", "/manifest.webmanifest": "application/manifest+json",
+		"/assets/current/icon-192.png": "image/png", "/assets/current/icon-512.png": "image/png",
+	} {
+		r := get(t, path)
+		assert.Equal(t, http.StatusOK, r.StatusCode, path)
+		assert.Equal(t, kind, r.Header.Get("Content-Type"), path)
 	}
 }
