@@ -75,6 +75,7 @@ func TestFinder(t *testing.T) {
 
 // TestTyped: authenticator apps show codes in groups, and keyboards type full-width forms
 // (devise-two-factor/devise-two-factor#195, alphagov/signon#2230, Automattic/wp-calypso#23042).
+// Source: mozilla/addons-server#22767, Mininglamp-OSS/octo-server#636.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -82,6 +83,8 @@ func TestTyped(t *testing.T) {
 		"123 456":                        "123456",
 		" 123456\n":                      "123456",
 		"123-456":                        "123456",
+		"123·456":                        "123456",
+		"123・456":                        "123456",
 		"１２３４５６":                         "123456",
 		"１２３　４５６":                        "123456",
 		"123\u00a0456":                   "123456",
