@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"seckill/internal/kit/batch"
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
 	"seckill/test/testenv"
 )
 
