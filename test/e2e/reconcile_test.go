@@ -42,7 +42,7 @@ var damages = []rig.Damage{
 }
 
 // TestReconcileCommandRepairsGate damages the gate during a sale: the command names and repairs each damage, and the
-// sale does not oversell. An error in the database is named with an order, and left as it is.
+// sale does not oversell.
 func TestReconcileCommandRepairsGate(t *testing.T) {
 	testenv.Full(t)
 	t.Parallel()
@@ -57,15 +57,6 @@ func TestReconcileCommandRepairsGate(t *testing.T) {
 		l.RequireSound(t)
 	}
 	l.SellOut(t)
-
-	s = l.With(rig.EnvLasting + "=1s")
-	stock := "SELECT stock FROM seckill_vouchers WHERE voucher_id = " + l.Sale
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.Sale)
-	code, out := s.Check(t, "reconcile", "--apply")
-	require.Equal(t, rig.ExitViolation, code, out)
-	require.Regexp(t, rig.Finding("I3").String()+`.*manual.*order \d+ of user \d+`, out)
-	require.EqualValues(t, 1, s.Count(t, stock))
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.Sale)
 }
 
 // waitUntilAged waits until the orders are old enough to be reported as missing.
@@ -74,6 +65,48 @@ func waitUntilAged(t *testing.T, l *rig.LiveSale) {
 	last, err := strconv.ParseInt(l.Buyers[len(l.Buyers)-1].ID, 10, 64)
 	require.NoError(t, err)
 	rig.Eventually(t, "the orders are old enough", func() bool { return time.Since(idgen.Time(last)) > 3*time.Second })
+}
+
+// TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
+func TestReconcileDoesNotChangeDatabase(t *testing.T) {
+	t.Parallel()
+	rig.Full("mariadb", "mysql").Each(t, func(t *testing.T, s *rig.Stack) {
+		for _, lane := range []string{"lock", "queue"} {
+			s := rig.WithoutBackgroundRepair(s).In(lane).With(rig.EnvLasting + "=1s")
+			p := s.Serve(t)
+			sale, tokens := p.Sale(t, 2), s.Tokens(t, 2)
+			l := &rig.LiveSale{Stack: s, P: p, Sale: sale}
+			l.Order(t, tokens[0])
+			second := l.Order(t, tokens[1])
+			extra := second.ID[:len(second.ID)-3] + "999" // the newest order
+			s.Exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+				SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second.ID)
+			rows := s.Count(t, "SELECT COUNT(*) FROM voucher_orders")
+			name := "order " + extra + " of user 424242"
+			code, out := s.Check(t, "verify")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Contains(t, out, name)
+			code, out = s.Check(t, "reconcile", "--apply")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Regexp(t, rig.Finding("I1").String()+".*manual.*"+name, out)
+			require.Equal(t, rows, s.Count(t, "SELECT COUNT(*) FROM voucher_orders"))
+			s.Exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
+
+			s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+			code, out = s.Check(t, "verify")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Contains(t, out, "order "+second.ID+" of user "+second.UserID)
+			code, out = s.Check(t, "reconcile", "--apply")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Regexp(t, rig.Finding("I3").String()+".*manual.*order "+second.ID, out)
+			require.EqualValues(t, 1, s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
+			s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+			_, out = s.Check(t, "reconcile", "--apply") // the gate had followed the database
+			require.Contains(t, out, ", 0 left")
+			s.Verify(t)
+			require.Zero(t, p.Stop(t))
+		}
+	})
 }
 
 // TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
