@@ -222,7 +222,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		})
 	})
 
-	t.Run("many of them delay nobody", func(t *testing.T) {
+	t.Run("many of them delay no other client", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			listener, _ := serveMemory(t)
 			var sending sync.WaitGroup

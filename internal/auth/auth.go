@@ -118,7 +118,7 @@ type Config struct {
 	Sender  CodeSender
 	// Users with these phones are admins, even if the database has another role.
 	AdminPhones []string
-	// By phone, in demo mode: roles of users who are buyers by the database.
+	// By phone, in demo mode: roles that the database does not have.
 	DemoRoles map[string]domain.Role
 	// The quota of logins and sent codes, see quota.go; nil: unlimited, but guesses are always limited.
 	Quota *ratelimit.Quota

@@ -410,7 +410,7 @@ func (s *stalled) Write(b []byte) (int, error) {
 }
 
 // TestSlowReadersHoldNothing: the limits of concurrent reads protect the database. A client that reads its answer slowly,
-// or not at all, keeps nobody else out.
+// or not at all, blocks no other client.
 func TestSlowReadersHoldNothing(t *testing.T) {
 	t.Parallel()
 	const readers = 65 // one more than any limit

@@ -48,7 +48,7 @@ func TestSemaphore(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, again, "set again when all were taken")
 
-		// Nobody is admitted while fewer remain than are held.
+		// No waiter acquires while fewer permits remain than are held.
 		require.NoError(t, s.AddPermits(ctx, -4))
 		requireAvailable(t, s, -4)
 		release(t, three)

@@ -87,6 +87,21 @@ func TestCounterMasterDown(t *testing.T) {
 	})
 }
 
+// TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
+// until it learns that it is none.
+func TestRedisClusterMasterFrozen(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	cluster.AddReplicas(t)
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
+		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
+		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
+	})
+	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
+}
+
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
 	testenv.Full(t)
@@ -100,6 +115,20 @@ func TestRedisSentinelFailover(t *testing.T) {
 			failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
 		})
 	}
+}
+
+// TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
+// for the 10 s that the Sentinels need to make it a replica.
+func TestRedisSentinelMasterFrozen(t *testing.T) {
+	testenv.Full(t)
+	t.Parallel()
+	s, sentinel := sentinelStack(t)
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
+		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
+		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
+	})
+	require.NoError(t, sentinel.Master.Replicating(t.Context()))
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
