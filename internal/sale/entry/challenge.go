@@ -96,6 +96,7 @@ func NewWork(secrets domain.Keyring, now func() time.Time) *Work {
 	for i := range secrets {
 		signers[i] = workSecret{challenges: secrets[i].Secret, keys: keys[i].Secret}
 	}
+
 	return &Work{
 		secrets: signers,
 		now:     now,
@@ -123,7 +124,8 @@ type (
 		Salt      string        `json:"salt"`
 	}
 	challengeData struct {
-		KeySignature string `json:"keySignature"` // keyMAC of the key to be found
+		// KeySignature is the keyMAC of the key to be found.
+		KeySignature string `json:"keySignature"`
 		User         string `json:"user"`
 		Voucher      string `json:"voucher"`
 	}
@@ -150,6 +152,7 @@ func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.Raw
 			if result.Err != nil {
 				return nil, result.Err
 			}
+
 			// The result may be that of a request of the user for another sale.
 			if c, ok := result.Val.(givenChallenge); ok && c.to == to {
 				return c.text, nil
@@ -185,6 +188,7 @@ func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
 	default:
 		return givenChallenge{}, domain.ErrOverloaded
 	}
+
 	w.running <- struct{}{}
 	defer func() { <-w.running }()
 
@@ -192,19 +196,23 @@ func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
 	if err != nil {
 		return givenChallenge{}, err
 	}
+
 	w.given.Set(to, c)
 	return c, nil
 }
 
 // newChallenge makes a challenge, which costs a derivation.
 func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
+	// Read never fails.
 	var nonce, salt [nonceLength]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	_, _ = rand.Read(salt[:])  // never fails
+	_, _ = rand.Read(nonce[:])
+	_, _ = rand.Read(salt[:])
+
 	n, err := rand.Int(rand.Reader, big.NewInt(maxCounter))
 	if err != nil {
 		return givenChallenge{}, fmt.Errorf("draw a counter: %w", err)
 	}
+
 	counter := uint32(n.Uint64()) //nolint:gosec // less than maxCounter
 	key, err := deriveKey(nonce[:], salt[:], counter)
 	if err != nil {
@@ -226,16 +234,24 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 		Nonce:     hex.EncodeToString(nonce[:]),
 		Salt:      hex.EncodeToString(salt[:]),
 	}
+
 	signed, err := signedText(&p)
 	if err != nil {
 		return givenChallenge{}, err
 	}
+
 	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signed))
 	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
 	if err != nil {
 		return givenChallenge{}, fmt.Errorf("encode a challenge: %w", err)
 	}
-	return givenChallenge{to: to, until: now.Add(challengeReuse), nonce: p.Nonce, text: text}, nil
+
+	return givenChallenge{
+		to:    to,
+		until: now.Add(challengeReuse),
+		nonce: p.Nonce,
+		text:  text,
+	}, nil
 }
 
 // The reasons why a solution is refused.
@@ -250,29 +266,34 @@ var (
 )
 
 // Verify implements HumanProof. It costs two HMACs, with several secrets a few more, and no derivation. The id is the nonce of the challenge.
-func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution string) (id string, err error) {
+func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution string) (string, error) {
 	switch {
 	case solution == "":
 		return "", errNoSolution
 	case len(solution) > maxSolution:
 		return "", errMalformed
 	}
+
 	text, err := base64.StdEncoding.DecodeString(solution)
 	if err != nil {
 		return "", errMalformed
 	}
+
 	var in payload
 	if err := json.Unmarshal(text, &in); err != nil {
 		return "", errMalformed
 	}
+
 	p := &in.Challenge.Parameters
 	signed, err := signedText(p)
 	if err != nil {
 		return "", err
 	}
+
 	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
 		return equalHex(in.Challenge.Signature, sign(s.challenges, signed))
 	})
+
 	switch {
 	case by < 0:
 		return "", errForged
@@ -283,15 +304,16 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 	case p.Data.Voucher != strconv.FormatInt(voucherID, 10):
 		return "", errOtherVoucher
 	}
+
 	key, err := hex.DecodeString(in.Solution.DerivedKey)
 	if err != nil || !equalHex(p.Data.KeySignature, w.secrets[by].keyMAC(in.Solution.Counter, key)) {
 		return "", errWrongSolution
 	}
+
 	w.solved(domain.SaleUser{UserID: userID, VoucherID: voucherID}, p.Nonce)
 	return p.Nonce, nil
 }
 
-// deriveKey returns the key of a counter.
 func deriveKey(nonce, salt []byte, counter uint32) ([]byte, error) {
 	password := binary.BigEndian.AppendUint32(nonce[:len(nonce):len(nonce)], counter)
 	key, err := pbkdf2.Key(sha256.New, string(password), salt, cost, keyLength)

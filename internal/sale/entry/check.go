@@ -9,10 +9,12 @@ import (
 
 // RoomCheck is the result of CheckRoom.
 type RoomCheck struct {
-	Admitted, Left int // buyers; those who left after their admission count in both
+	// Admitted and Left are buyers; those who left after their admission count in both.
+	Admitted, Left int
 	// Later is how many buyers were admitted after someone behind them: they were absent when it was their turn.
-	Later  int
-	Faults []string // none if the log is consistent
+	Later int
+	// Faults is empty if the log is consistent.
+	Faults []string
 }
 
 // CheckRoom checks the stored state of a room with all its events. A fault is an admission before the start, of a number
@@ -27,6 +29,7 @@ func CheckRoom(room *domain.Room) RoomCheck {
 		left:     map[uint32]bool{},
 		furthest: [2]int64{-1, -1},
 	}
+
 	if !room.StartedAt.IsZero() {
 		c.line.start(LobbyOrder(room.Seed, room.Size))
 	}
@@ -39,18 +42,19 @@ func CheckRoom(room *domain.Room) RoomCheck {
 		}
 		c.check(e)
 	}
+
 	c.result.Admitted = len(c.admitted)
 	c.result.Left = len(c.left)
 	return c.result
 }
 
-// roomChecker checks the events of a room one after the other.
 type roomChecker struct {
 	room     *domain.Room
 	line     *line
 	admitted map[uint32]bool
 	left     map[uint32]bool
-	furthest [2]int64 // the last index that was admitted, of the line and of those behind it
+	// furthest is the last index that was admitted, of the line and of those behind it.
+	furthest [2]int64
 	result   RoomCheck
 }
 
@@ -78,20 +82,22 @@ func (c *roomChecker) check(e *domain.RoomEvent) {
 			c.line.behind.set(c.line.indexOf(n))
 		}
 	}
+
 	if e.Kind == domain.RoomAdmitted {
 		c.checkOrder(e)
 	}
 }
 
-// checkOrder checks the order of the buyers of an admission.
 func (c *roomChecker) checkOrder(e *domain.RoomEvent) {
 	if c.room.StartedAt.IsZero() {
 		c.fault(e, "buyers are admitted before the start")
 	}
+
 	indexes := make([]uint32, len(e.Numbers))
 	for i, n := range e.Numbers {
 		indexes[i] = c.line.indexOf(n)
 	}
+
 	if !slices.IsSortedFunc(indexes, c.line.compare) {
 		c.fault(e, "buyers are not in the order of the line")
 	}

@@ -23,7 +23,9 @@ type reading struct {
 func (c *clock) set(database, requested time.Time) {
 	taken := time.Now()
 	if last := c.last.Load(); last != nil {
-		earliest, latest := database, database.Add(taken.Sub(requested))
+		earliest := database
+		latest := database.Add(taken.Sub(requested))
+
 		database = last.database.Add(taken.Sub(last.taken))
 		if database.Before(earliest) {
 			database = earliest
@@ -31,6 +33,7 @@ func (c *clock) set(database, requested time.Time) {
 			database = latest
 		}
 	}
+
 	c.last.Store(&reading{database: database, taken: taken})
 }
 

@@ -44,15 +44,22 @@ type proof struct {
 
 // prove verifies the solution if the sale demands one. Errors: *domain.ChallengeRequiredError, domain.ErrOverloaded,
 // domain.ErrUnavailable.
-func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, solution string) (p proof, err error) {
+func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, solution string) (proof, error) {
 	if !v.Sale.Entry.Challenge {
-		return p, nil
+		return proof{}, nil
 	}
-	p = proof{service: s, userID: userID, voucherID: v.ID}
-	p.id, err = s.Human.Verify(ctx, userID, v.ID, solution)
+
+	id, err := s.Human.Verify(ctx, userID, v.ID, solution)
+	p := proof{
+		service:   s,
+		userID:    userID,
+		voucherID: v.ID,
+		id:        id,
+	}
 	if err == nil || errors.Is(err, domain.ErrOverloaded) || errors.Is(err, domain.ErrUnavailable) {
 		return p, err
 	}
+
 	return p, p.refuse(ctx, err)
 }
 

@@ -19,20 +19,26 @@ func LobbyOrder(seed [32]byte, size uint32) []uint32 {
 	for i := range order {
 		order[i] = uint32(i) //nolint:gosec // less than size
 	}
+
 	if size < 2 {
 		return order
 	}
-	var block [37]byte // seed, round, a quarter of a word of the index
+
+	// The block has the seed, the round, and a quarter of a word of the index.
+	var block [37]byte
 	copy(block[:], seed[:])
+
 	for round := range byte(shuffleRounds) {
 		block[32] = round
 		head := sha256.Sum256(block[:33])
 		pivot := uint32(binary.LittleEndian.Uint64(head[:]) % uint64(size)) //nolint:gosec // less than size
+
 		// The index i changes places with pivot-i (mod size) if the bit of the greater of both is set. Each pair is met
 		// once: from 0 to pivot, and from pivot+1 to the end.
 		swap(order, &block, 0, pivot)
 		swap(order, &block, pivot+1, size-1)
 	}
+
 	return order
 }
 
@@ -56,6 +62,7 @@ func LobbyPosition(seed [32]byte, size, number uint32) uint32 {
 			position = partner
 		}
 	}
+
 	return position
 }
 
@@ -65,8 +72,10 @@ func swap(order []uint32, block *[37]byte, low, high uint32) {
 	for known := uint32(1 << 31); low < high; low, high = low+1, high-1 {
 		if of := high >> 8; of != known {
 			binary.LittleEndian.PutUint32(block[33:], of)
-			source, known = sha256.Sum256(block[:]), of
+			source = sha256.Sum256(block[:])
+			known = of
 		}
+
 		if source[high%256/8]>>(high%8)&1 == 1 {
 			order[low], order[high] = order[high], order[low]
 		}

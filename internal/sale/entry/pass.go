@@ -32,13 +32,15 @@ var sealEncoding = base64.RawURLEncoding.Strict()
 // safe for concurrent use.
 type sealer struct {
 	signer byte
-	macs   map[byte][]*sync.Pool // of *sealMAC, by sealID; newest first
+	// macs holds pools of *sealMAC by sealID, newest first.
+	macs map[byte][]*sync.Pool
 }
 
 // sealMAC is an HMAC with its buffers, so that a check does not allocate.
 type sealMAC struct {
-	hash    hash.Hash
-	message [maxSealHead + 16]byte // the signed bytes: the head of a seal, user, voucher
+	hash hash.Hash
+	// message is the signed bytes: the head of a seal, user, voucher.
+	message [maxSealHead + 16]byte
 	sum     [sha256.Size]byte
 }
 
@@ -62,16 +64,17 @@ func (s *sealer) seal(userID, voucherID int64, expires time.Time, numbers ...uin
 	for _, n := range numbers {
 		seal = binary.BigEndian.AppendUint32(seal, n)
 	}
+
 	seal = binary.BigEndian.AppendUint64(seal, uint64(expires.UnixMilli())) //nolint:gosec // after 1970
 
 	macs := s.macs[s.signer][0]
 	m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
 	defer macs.Put(m)
+
 	seal = append(seal, m.tag(seal, userID, voucherID)...)
 	return sealEncoding.EncodeToString(seal)
 }
 
-// sealed is what a seal says.
 type sealed struct {
 	numbers [maxNumbers]uint32
 	count   int // of numbers
@@ -80,19 +83,23 @@ type sealed struct {
 
 // open returns what a text says, and whether it was sealed for the user and the voucher. It does not check the expiry.
 func (s *sealer) open(text string, userID, voucherID int64) (sealed, bool) {
+	// bytes holds raw in base64 without padding.
 	var (
 		seal  sealed
 		raw   [maxSealHead + sealTag]byte
-		bytes [(len(raw)*8 + 5) / 6]byte // in base64 without padding
+		bytes [(len(raw)*8 + 5) / 6]byte
 	)
+
 	for n := 1; n <= maxNumbers; n++ {
 		if len(text) == sealEncoding.EncodedLen(sealHead(n)+sealTag) {
 			seal.count = n
 		}
 	}
+
 	if seal.count == 0 {
 		return sealed{}, false
 	}
+
 	copy(bytes[:], text)
 	if _, err := sealEncoding.Decode(raw[:], bytes[:len(text)]); err != nil {
 		return sealed{}, false
@@ -110,6 +117,7 @@ func (s *sealer) open(text string, userID, voucherID int64) (sealed, bool) {
 	for i := range seal.count {
 		seal.numbers[i] = binary.BigEndian.Uint32(head[sealNumbers+i*sealNumber:])
 	}
+
 	millis := int64(binary.BigEndian.Uint64(head[len(head)-sealExpiry:])) //nolint:gosec // as it was sealed
 	seal.expires = time.UnixMilli(millis)
 	return seal, valid

@@ -33,23 +33,36 @@ const (
 // waiting buyer costs 4 bytes for the order, 4 for the presence and a bit.
 type line struct {
 	mu      sync.Mutex
-	room    domain.Room       // without events
-	applied uint32            // events
-	read    time.Time         // when the room was read, by the clock of the database
-	order   []uint32          // of the lobby: number by position; nil before the start
-	index   []uint32          // of the lobby: position by number
-	over    bitmap            // by index: admitted or left
-	behind  bitmap            // by index: waiting behind all others, after a pass that was not used
-	seen    []uint32          // by index: Unix time in seconds until which the buyer is present
-	passes  map[uint32]uint32 // by index: the sequence number of the round
-	rounds  []round           // those whose passes are valid, by sequence number
-	admitAt time.Time         // until when the rate is used up
-	sale    saleView          // as the buyers know it; written by the tick
+	room    domain.Room // without events
+	applied uint32      // number of events
+	// read is when the room was read, by the clock of the database.
+	read time.Time
+	// order is that of the lobby: number by position; nil before the start.
+	order []uint32
+	// index is that of the lobby: position by number.
+	index []uint32
+	// over is by index: admitted or left.
+	over bitmap
+	// behind is by index: waiting behind all others, after a pass that was not used.
+	behind bitmap
+	// seen is by index: Unix time in seconds until which the buyer is present.
+	seen []uint32
+	// passes is by index: the sequence number of the round.
+	passes map[uint32]uint32
+	// rounds are those whose passes are valid, by sequence number.
+	rounds []round
+	// admitAt is until when the rate is used up.
+	admitAt time.Time
+	// sale is as the buyers know it; written by the tick.
+	sale saleView
 
-	present int // present buyers on all servers, at the last admission
+	// present is the number of present buyers on all servers, at the last admission.
+	present int
 
-	admitted, left int      // buyers by event, including those whose passes have expired
-	reports        []report // of all servers, as of the last exchange
+	// admitted and left are buyers by event, including those whose passes have expired.
+	admitted, left int
+	// reports are those of all servers, as of the last exchange.
+	reports []report
 }
 
 // saleView is what buyers see of a sale beside their places.
@@ -60,17 +73,19 @@ type saleView struct {
 
 // round is one admission of several buyers.
 type round struct {
-	seq     uint32
-	expires time.Time // later than in the event after an outage
-	buyers  int       // less those who left
-	bought  int       // orders that were placed with a pass of the round
+	seq uint32
+	// expires is later than in the event after an outage.
+	expires time.Time
+	// buyers leaves out those who left.
+	buyers int
+	// bought is the number of orders that were placed with a pass of the round.
+	bought int
 }
 
 func newLine() *line {
 	return &line{passes: map[uint32]uint32{}}
 }
 
-// indexOf returns the index of a number.
 func (l *line) indexOf(number uint32) uint32 {
 	if int(number) < len(l.index) {
 		return l.index[number]
@@ -87,35 +102,46 @@ func (l *line) numberAt(index uint32) uint32 {
 }
 
 // apply brings the line up to date with what was read at now, and reports whether anything changed for waiting buyers.
-func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
+func (l *line) apply(r domain.Room, now time.Time) bool {
 	var order []uint32
 	l.mu.Lock()
 	starts := l.room.StartedAt.IsZero() && !r.StartedAt.IsZero()
 	l.mu.Unlock()
-	if starts { // without the lock, because a large lobby takes half a second
+
+	// Compute the order without the lock, because a large lobby takes half a second.
+	if starts {
 		order = LobbyOrder(r.Seed, r.Size)
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if starts {
 		l.start(order)
 		l.admitAt = r.StartedAt
 	}
-	changed = starts || len(r.Events) > 0
+
+	changed := starts || len(r.Events) > 0
 	for i := range r.Events {
 		l.applyEvent(&r.Events[i])
 	}
+
 	for i := range l.rounds {
 		if n, ok := r.Bought[l.rounds[i].seq]; ok {
 			l.rounds[i].bought = n
 		}
 	}
+
 	r.Events = nil
 	r.Bought = nil
-	l.room, l.read = r, now
-	if !changed { // else there may be more events to read, which extend passes
+	l.room = r
+	l.read = now
+
+	// With changes there may be more events to read, which extend passes.
+	if !changed {
 		l.expire(now)
 	}
+
 	l.count()
 	return changed
 }
@@ -180,16 +206,24 @@ func (l *line) round(seq uint32) *round {
 
 // start changes the indexes from numbers to positions.
 func (l *line) start(order []uint32) {
-	l.order, l.index = order, make([]uint32, len(order))
+	l.order = order
+	l.index = make([]uint32, len(order))
 	for position, number := range order {
 		l.index[number] = uint32(position) //nolint:gosec // fits: an index of order
 	}
-	seen, over, passes := l.seen, l.over, l.passes
-	l.seen, l.over = make([]uint32, max(len(seen), len(order), 64*len(over.words))), bitmap{}
+
+	seen := l.seen
+	over := l.over
+	passes := l.passes
+	l.seen = make([]uint32, max(len(seen), len(order), 64*len(over.words)))
+	l.over = bitmap{}
 	l.passes = make(map[uint32]uint32, len(passes))
-	for number, seq := range passes { // the row was read before the start, the events after it
+
+	// The room was read before the start, the events after it.
+	for number, seq := range passes {
 		l.passes[l.indexOf(number)] = seq
 	}
+
 	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
 		i := l.indexOf(number)
 		if int(number) < len(seen) {
@@ -201,7 +235,6 @@ func (l *line) start(order []uint32) {
 	}
 }
 
-// applyEvent applies one event.
 func (l *line) applyEvent(e *domain.RoomEvent) {
 	if e.Seq <= l.applied {
 		return
@@ -225,11 +258,16 @@ func (l *line) applyEvent(e *domain.RoomEvent) {
 	}
 }
 
-// admit applies an admission.
 func (l *line) admit(e *domain.RoomEvent) {
-	l.admitAt, l.present = e.At, e.Present
+	l.admitAt = e.At
+	l.present = e.Present
 	l.admitted += len(e.Numbers)
-	l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
+
+	l.rounds = append(l.rounds, round{
+		seq:     e.Seq,
+		expires: e.ExpiresAt,
+		buyers:  len(e.Numbers),
+	})
 
 	for _, n := range e.Numbers {
 		i := l.indexOf(n)
@@ -255,7 +293,7 @@ func (l *line) leave(number uint32) {
 
 // turnOf reports whether the turn of a number has come or its buyer has left, and the round of its valid pass; 0 if there
 // is none.
-func (l *line) turnOf(number uint32) (over bool, round uint32) {
+func (l *line) turnOf(number uint32) (bool, uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := l.indexOf(number)
@@ -274,22 +312,28 @@ func (l *line) remove(number uint32) {
 
 // turn is the present state of one place.
 type turn struct {
-	over    bool      // the buyer left, or the pass has expired
-	held    bool      // nobody can buy, and the pass gets the time back
-	expires time.Time // of the pass; zero if the buyer is not admitted
-	round   uint32    // of the pass
+	// over means that the buyer left, or the pass has expired.
+	over bool
+	// held means that nobody can buy, and the pass gets the time back.
+	held bool
+	// expires is that of the pass; zero if the buyer is not admitted.
+	expires time.Time
+	round   uint32 // of the pass
 	lobby   bool
-	ahead   int           // in the line
-	eta     time.Duration // until the buyer is admitted, at the present rate; 0 if unknown
-	poll    time.Duration // until the next poll
-	size    uint32        // of the lobby, like seed; 0 before the start
-	seed    [32]byte
+	ahead   int // in the line
+	// eta is the time until the buyer is admitted, at the present rate; 0 if unknown.
+	eta  time.Duration
+	poll time.Duration // until the next poll
+	// size and seed are those of the lobby; 0 before the start.
+	size uint32
+	seed [32]byte
 }
 
 // ask returns the state of a place and marks its buyer as present.
 func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	i := l.indexOf(number)
 	if r := l.round(l.passes[i]); r != nil && r.expires.After(l.passTime(now)) {
 		if r.expires.After(now) {
@@ -297,10 +341,16 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 		}
 		return turn{held: true, round: r.seq}
 	}
+
 	if l.over.has(i) {
 		return turn{over: true}
 	}
-	t := turn{lobby: l.room.StartedAt.IsZero(), size: l.room.Size, seed: l.room.Seed}
+
+	t := turn{
+		lobby: l.room.StartedAt.IsZero(),
+		size:  l.room.Size,
+		seed:  l.room.Seed,
+	}
 	if t.lobby {
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
 		// The bound comes before the sum, which could overflow.
@@ -315,6 +365,7 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 		t.poll = min(max(wait/pollsPerWait, minPoll), maxPoll)
 		t.poll += rand.N(t.poll / 2)
 	}
+
 	l.note(i, now.Add(t.poll+absentAfter))
 	return t
 }
@@ -349,16 +400,19 @@ func (l *line) wait(ahead, rate int) time.Duration {
 
 // report is what a server knows about a room and others do not: the present buyers.
 type report struct {
-	At      int64    `json:"at"`      // Unix time in milliseconds
-	Started bool     `json:"started"` // the server knows the order of the lobby; otherwise Next is empty
-	Present int      `json:"present"` // number of present buyers
-	Next    []uint32 `json:"next"`    // the first numbers of these, in the order of the line
+	At int64 `json:"at"` // Unix time in milliseconds
+	// Started means that the server knows the order of the lobby; otherwise Next is empty.
+	Started bool `json:"started"`
+	Present int  `json:"present"` // number of buyers
+	// Next are the first numbers of these, in the order of the line.
+	Next []uint32 `json:"next"`
 }
 
 // report returns at most so many of the buyers that are next.
 func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero()}
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
 
@@ -368,6 +422,7 @@ func (l *line) report(most int, now time.Time) report {
 		if until <= second || l.over.has(i) {
 			continue
 		}
+
 		r.Present++
 		switch {
 		case l.behind.has(i):
@@ -376,6 +431,7 @@ func (l *line) report(most int, now time.Time) report {
 			r.Next = append(r.Next, l.numberAt(i))
 		}
 	}
+
 	free := min(most-len(r.Next), len(behind))
 	r.Next = append(r.Next, behind[:free]...)
 	return r
@@ -389,27 +445,39 @@ const reportLife = 5 * time.Second
 func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	e := domain.RoomEvent{
-		VoucherID: l.room.VoucherID, Seq: l.applied + 1, Kind: domain.RoomAdmitted, At: domain.Moment(now),
+		VoucherID: l.room.VoucherID,
+		Seq:       l.applied + 1,
+		Kind:      domain.RoomAdmitted,
+		At:        domain.Moment(now),
 		ExpiresAt: domain.Moment(now.Add(sale.Entry.PassTTL)),
 	}
+
 	from := l.admitAt
-	if oldest := now.Add(-admitBurst); from.Before(oldest) || from.After(now.Add(admitBurst)) { // the clock went back
+
+	// The second condition is a clock that went back.
+	if oldest := now.Add(-admitBurst); from.Before(oldest) || from.After(now.Add(admitBurst)) {
 		from = oldest
 	}
+
 	due := int64(now.Sub(from)) * int64(sale.Entry.Rate) / int64(time.Second)
 	most := min(due, stock-l.outstanding())
 	if most <= 0 {
 		return e
 	}
+
 	var indexes []uint32
 	for _, r := range reports {
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
 		}
-		if !r.Started && now.Sub(l.room.StartedAt) < reportLife { // its buyers would be passed over
+
+		// Otherwise the buyers of that server would be passed over.
+		if !r.Started && now.Sub(l.room.StartedAt) < reportLife {
 			return domain.RoomEvent{}
 		}
+
 		e.Present += r.Present
 		for _, n := range r.Next {
 			if i := l.indexOf(n); !l.over.has(i) {
@@ -417,15 +485,19 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 			}
 		}
 	}
+
 	slices.SortFunc(indexes, l.compare)
 	indexes = slices.Compact(indexes)
 	indexes = indexes[:min(int64(len(indexes)), most)]
 	for _, i := range indexes {
 		e.Numbers = append(e.Numbers, l.numberAt(i))
 	}
-	if int64(len(indexes)) == due { // the fraction of a buyer is due next time
+
+	// The fraction of a buyer is due next time.
+	if int64(len(indexes)) == due {
 		e.At = domain.Moment(from.Add(time.Duration(due) * time.Second / time.Duration(sale.Entry.Rate)))
 	}
+
 	return e
 }
 
@@ -452,7 +524,8 @@ func (l *line) outstanding() int64 {
 // bitmap is a set of indexes that knows how many of its members are below an index.
 type bitmap struct {
 	words []uint64
-	sums  []int // members in the blocks before this one; as of count
+	// sums are the members in the blocks before this one, as of count.
+	sums []int
 }
 
 // blockWords is the number of words in a block.
@@ -502,12 +575,15 @@ func (b *bitmap) below(i uint32) int {
 	if word >= len(b.words) {
 		return b.all()
 	}
+
 	n := b.all()
 	if block := word / blockWords; block < len(b.sums) {
 		n = b.sums[block]
 	}
+
 	for _, w := range b.words[word/blockWords*blockWords : word] {
 		n += bits.OnesCount64(w)
 	}
+
 	return n + bits.OnesCount64(b.words[word]&(1<<(i%64)-1))
 }

@@ -83,13 +83,13 @@ type Rooms struct {
 	clock  clock
 	joins  *batch.Batcher[join, joined]
 	leaves *batch.Batcher[leave, error]
-	ticks  chan struct{} // a semaphore: one element while a tick runs
+	// ticks is a semaphore: one element while a tick runs.
+	ticks chan struct{}
 
 	mu    sync.Mutex
 	lines map[int64]*openLine
 }
 
-// openLine is a line in use.
 type openLine struct {
 	*line
 	ready bool      // has been read
@@ -119,10 +119,17 @@ func NewRooms(cfg RoomsConfig) *Rooms {
 	if cfg.Sells == nil {
 		cfg.Sells = func(context.Context) error { return nil }
 	}
-	r := &Rooms{cfg: cfg, lines: map[int64]*openLine{}, ticks: make(chan struct{}, 1)}
+
+	r := &Rooms{
+		cfg:   cfg,
+		lines: map[int64]*openLine{},
+		ticks: make(chan struct{}, 1),
+	}
+
 	// The key of a call is the voucher, and a batch has one key.
 	r.joins = batch.New(batch.Config[join, joined]{
-		Run: r.join, Fail: func(err error) joined { return joined{err: domain.BatchError(err)} },
+		Run:  r.join,
+		Fail: func(err error) joined { return joined{err: domain.BatchError(err)} },
 	})
 	r.leaves = batch.New(batch.Config[leave, error]{Run: r.leave, Fail: domain.BatchError})
 	return r
@@ -133,13 +140,16 @@ func (r *Rooms) join(ctx context.Context, items []join) []joined {
 	for i := range items {
 		requests[i] = items[i].request
 	}
+
 	numbers, err := r.cfg.Store.JoinRoom(ctx, items[0].voucherID, requests)
 	results := make([]joined, len(items))
 	for i := range items {
-		if results[i].err = err; err == nil {
+		results[i].err = err
+		if err == nil {
 			results[i].number = numbers[i]
 		}
 	}
+
 	return results
 }
 
@@ -148,11 +158,13 @@ func (r *Rooms) leave(ctx context.Context, items []leave) []error {
 	for i := range items {
 		places[i] = items[i].place
 	}
+
 	err := r.cfg.Store.LeaveRoom(ctx, items[0].voucherID, places)
 	results := make([]error, len(items))
 	for i := range results {
 		results[i] = err
 	}
+
 	return results
 }
 
@@ -164,28 +176,36 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 		l = &openLine{line: newLine()}
 		r.lines[voucherID] = l
 	}
+
 	l.asked = time.Now()
 	ready := l.ready
 	r.mu.Unlock()
+
 	if ready {
 		return l.line, nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
+
 	select {
 	case r.ticks <- struct{}{}:
 		defer func() { <-r.ticks }()
 	case <-ctx.Done():
 		return nil, domain.ErrUnavailable
 	}
+
 	r.mu.Lock()
 	ready = l.ready
 	r.mu.Unlock()
-	if !ready { // else another caller has read it
+
+	// Another caller may have read it.
+	if !ready {
 		if err := r.read(ctx); err != nil {
 			return nil, err
 		}
 	}
+
 	return l.line, nil
 }
 
@@ -193,30 +213,45 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 func (r *Rooms) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() {
-		loop.Task{Name: "delete old places of waiting rooms", Every: roomPurge, Log: r.cfg.Log, Run: r.purge}.Loop(ctx)
-	})
-	loop.Task{Name: "run the waiting rooms", Every: roomTick, Log: r.cfg.Log, Run: func(ctx context.Context) error {
-		r.ticks <- struct{}{}
-		defer func() { <-r.ticks }()
-		ctx, cancel := context.WithTimeout(ctx, roomTimeout)
-		defer cancel()
-		lines := r.inUse()
-		reports := r.exchangeAll(ctx, lines)
-		if err := r.read(ctx); err != nil {
-			return err
-		}
-		if len(lines) == 0 {
-			return nil
-		}
 
-		sells := r.sells(ctx)
-		errs := []error{sells}
-		for id, l := range lines {
-			errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
-		}
-		return errors.Join(errs...)
-	}}.Loop(ctx)
+	wg.Go(func() {
+		loop.Task{
+			Name:  "delete old places of waiting rooms",
+			Every: roomPurge,
+			Log:   r.cfg.Log,
+			Run:   r.purge,
+		}.Loop(ctx)
+	})
+
+	loop.Task{
+		Name:  "run the waiting rooms",
+		Every: roomTick,
+		Log:   r.cfg.Log,
+		Run: func(ctx context.Context) error {
+			r.ticks <- struct{}{}
+			defer func() { <-r.ticks }()
+
+			ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+			defer cancel()
+
+			lines := r.inUse()
+			reports := r.exchangeAll(ctx, lines)
+			if err := r.read(ctx); err != nil {
+				return err
+			}
+			if len(lines) == 0 {
+				return nil
+			}
+
+			sells := r.sells(ctx)
+			errs := []error{sells}
+			for id, l := range lines {
+				errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
+			}
+
+			return errors.Join(errs...)
+		},
+	}.Loop(ctx)
 }
 
 // sells is Sells within half of the time, so that a Redis that hangs does not delay the start of a room.
@@ -248,6 +283,7 @@ func (r *Rooms) purgeBatch(ctx context.Context) (int, error) {
 func (r *Rooms) inUse() map[int64]*line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	lines := make(map[int64]*line, len(r.lines))
 	for id, l := range r.lines {
 		switch {
@@ -257,6 +293,7 @@ func (r *Rooms) inUse() map[int64]*line {
 			lines[id] = l.line
 		}
 	}
+
 	return lines
 }
 
@@ -270,13 +307,16 @@ func (r *Rooms) read(ctx context.Context) error {
 		after[id] = l.cursor()
 	}
 	r.mu.Unlock()
+
 	for len(after) > 0 {
 		requested := time.Now()
 		rooms, now, err := r.cfg.Store.Rooms(ctx, after)
 		if err != nil {
 			return err
 		}
+
 		r.clock.set(now, requested)
+
 		more := map[int64]domain.RoomCursor{}
 		for i := range rooms {
 			room := rooms[i]
@@ -288,13 +328,17 @@ func (r *Rooms) read(ctx context.Context) error {
 				more[room.VoucherID] = l.cursor()
 			}
 		}
+
 		after = more
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	for _, l := range lines {
 		l.ready = true
 	}
+
 	return nil
 }
 
@@ -304,6 +348,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 	if err != nil || v.Sale == nil {
 		return err
 	}
+
 	now := r.clock.now()
 	if view := (saleView{v.State(now), v.Sale.Entry}); view != l.sale {
 		l.mu.Lock()
@@ -311,39 +356,50 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.mu.Unlock()
 		r.cfg.Changed(voucherID)
 	}
+
+	// After the end passes go on to expire.
 	open := v.CheckOpen(now) == nil
-	ended := !v.Unpublished() && l.sale.state == domain.StateEnded // passes go on to expire
+	ended := !v.Unpublished() && l.sale.state == domain.StateEnded
 	if v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 || !open && !ended {
 		return nil
 	}
+
 	if l.room.StartedAt.IsZero() {
 		if ended {
 			return nil
 		}
+
+		// Read never fails.
 		var seed [32]byte
-		_, _ = rand.Read(seed[:]) // never fails
+		_, _ = rand.Read(seed[:])
 		return r.cfg.Store.StartRoom(ctx, voucherID, seed)
 	}
 
 	if !sells {
 		return nil
 	}
+
 	stock, err := r.stock(ctx, voucherID, l)
 	if err != nil {
 		return err
 	}
-	if age := now.Sub(l.room.Heartbeat); age >= heartbeatEvery || age < 0 { // the clock went back
+
+	// A negative age is a clock that went back.
+	if age := now.Sub(l.room.Heartbeat); age >= heartbeatEvery || age < 0 {
 		if err := r.cfg.Store.Heartbeat(ctx, voucherID); err != nil {
 			return err
 		}
 	}
+
 	if ended || v.Sale.Entry.Paused {
 		return nil
 	}
+
 	e := l.next(reports, v.Sale, stock, now)
 	if len(e.Numbers) == 0 {
 		return nil
 	}
+
 	err = r.cfg.Store.Admit(ctx, e)
 	if err == nil {
 		l.mu.Lock()
@@ -353,19 +409,24 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		r.cfg.Admitted(len(e.Numbers))
 		r.cfg.Changed(voucherID)
 	}
-	if errors.Is(err, domain.ErrInvalidState) { // another server was faster
+
+	// Another server was faster.
+	if errors.Is(err, domain.ErrInvalidState) {
 		return nil
 	}
+
 	return err
 }
 
-// stock returns the units that are left.
 func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, error) {
 	if r.cfg.Stock == nil {
 		return l.room.Stock, nil
 	}
+
 	left, err := r.cfg.Stock(ctx, voucherID)
-	if errors.Is(err, domain.ErrGateCold) { // there was no purchase since the data was lost
+
+	// There was no purchase since the data was lost.
+	if errors.Is(err, domain.ErrGateCold) {
 		return l.room.Stock, nil
 	}
 	return min(left, l.room.Stock), err
@@ -378,6 +439,7 @@ func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int6
 		all = make(map[int64][]report, len(lines))
 		wg  sync.WaitGroup
 	)
+
 	for id, l := range lines {
 		wg.Go(func() {
 			reports := r.exchange(ctx, id, l)
@@ -387,6 +449,7 @@ func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int6
 			all[id] = reports
 		})
 	}
+
 	wg.Wait()
 	return all
 }
@@ -397,25 +460,32 @@ func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report
 	if err != nil || v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom {
 		return nil
 	}
-	next := 0 // the order of the lobby is not known before the start
+
+	// The order of the lobby is not known before the start.
+	next := 0
 	if !l.room.StartedAt.IsZero() {
 		next = v.Sale.Entry.Rate * int(admitBurst/time.Second)
 	}
+
 	own := l.report(next, r.clock.now())
 	text, err := json.Marshal(own)
 	if err != nil {
 		return []report{own}
 	}
+
 	texts, err := r.cfg.Peers.Exchange(ctx, voucherID, text, time.Minute)
 	if err != nil {
 		return []report{own}
 	}
+
 	var reports []report
 	for _, text := range texts {
 		var rep report
-		if json.Unmarshal(text, &rep) == nil { // else of a server with another version
+		// Skip those of servers with another version.
+		if json.Unmarshal(text, &rep) == nil {
 			reports = append(reports, rep)
 		}
 	}
+
 	return reports
 }

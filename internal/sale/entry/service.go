@@ -53,15 +53,18 @@ const (
 
 // Admission is the answer to a buyer at the entry.
 type Admission struct {
-	State     State
-	Pass      string    // of admitted buyers; empty if the sale needs none
+	State State
+	// Pass is that of admitted buyers; empty if the sale needs none.
+	Pass      string
 	ExpiresAt time.Time // of the pass
 
-	// Of waiting buyers.
-	Ticket  string        // the proof of the place
-	Number  uint32        // of the place, in the order of arrival
-	Ahead   int           // buyers before this one; not in the lobby
-	ETA     time.Duration // until the turn; 0 if unknown
+	// The rest is of waiting buyers. Ticket is the proof of the place, and Number its number in the order of arrival.
+	Ticket string
+	Number uint32
+	// Ahead is the number of buyers before this one; 0 in the lobby.
+	Ahead int
+	// ETA is the time until the turn; 0 if unknown.
+	ETA     time.Duration
 	Poll    time.Duration // until the next poll
 	Paused  bool
 	Message string
@@ -83,6 +86,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
 		return s.join(ctx, userID, &v, solution)
 	}
+
 	now := domain.Moment(s.Now())
 	closed := v.CheckOpen(now)
 	switch {
@@ -91,10 +95,12 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	case closed == nil && v.Sale.Stock <= 0:
 		return Admission{}, domain.ErrSoldOut
 	}
+
 	proof, err := s.prove(ctx, userID, &v, solution)
 	if err != nil {
 		return Admission{}, err
 	}
+
 	if closed != nil {
 		return Admission{}, closed
 	}
@@ -107,9 +113,12 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
+
 	expires := now.Add(v.Sale.Entry.PassTTL)
 	return Admission{
-		State: Admitted, Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, 0, expires), ExpiresAt: expires,
+		State:     Admitted,
+		Pass:      s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, 0, expires),
+		ExpiresAt: expires,
 	}, nil
 }
 
@@ -119,13 +128,16 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if err != nil {
 		return Admission{}, err
 	}
+
 	if err := s.checkRoom(v); err != nil {
 		return Admission{}, err
 	}
+
 	proof, err := s.prove(ctx, userID, v, solution)
 	if err != nil {
 		return Admission{}, err
 	}
+
 	// The queue comes first, so that an order which is committed in between is found.
 	queued := s.queued(ctx, userID, v.ID)
 	record, err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Rooms.clock.now()))
@@ -138,8 +150,10 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
+
 	item := join{voucherID: v.ID, request: domain.PlaceRequest{UserID: userID, Lost: -1}}
 	for {
 		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
@@ -147,6 +161,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 			proof.giveBack(ctx)
 			return Admission{}, place.err
 		}
+
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
 		over := t.over || record.HasUsed(t.round)
 		if !over || item.request.Lost >= 0 {
@@ -156,7 +171,9 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 			}
 			return a, err
 		}
-		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
+
+		// The turn of the user is over; the next place is at the end of the line.
+		item.request.Lost = int64(place.number)
 	}
 }
 
@@ -169,12 +186,15 @@ func (s *Service) queued(ctx context.Context, userID, voucherID int64) []domain.
 	if s.Queued == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, queuedTimeout)
 	defer cancel()
+
 	tickets, err := s.Queued.Tickets(ctx, userID)
 	if err != nil {
 		return nil
 	}
+
 	return slices.DeleteFunc(tickets, func(t domain.Ticket) bool { return t.VoucherID != voucherID || t.Failed != "" })
 }
 
@@ -186,6 +206,7 @@ func (s *Service) checkRoom(v *domain.Voucher) error {
 	if v.Unpublished() {
 		return domain.ErrNotFound
 	}
+
 	now := s.Rooms.clock.now()
 	switch v.State(now) {
 	case domain.StateUpcoming:
@@ -198,6 +219,7 @@ func (s *Service) checkRoom(v *domain.Voucher) error {
 		return domain.ErrSoldOut
 	case domain.StateOnSale:
 	}
+
 	return nil
 }
 
@@ -214,18 +236,23 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	case v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom:
 		return Admission{}, domain.ErrInvalidState
 	}
+
 	number, err := s.Tickets.Number(ticket, userID, voucherID)
 	if err != nil {
 		return Admission{}, err
 	}
+
 	l, err := s.Rooms.open(ctx, voucherID)
 	if err != nil {
 		return Admission{}, err
 	}
-	t := l.ask(number, v.Sale, s.Rooms.clock.now()) // in a sale that is sold out, too: units may come back
+
+	// The buyer counts as present in a sale that is sold out, too: units may come back.
+	t := l.ask(number, v.Sale, s.Rooms.clock.now())
 	if err := s.checkRoom(&v); err != nil {
 		return Admission{}, err
 	}
+
 	return s.admission(userID, &v, number, t)
 }
 
@@ -237,17 +264,29 @@ func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t tu
 	case t.held:
 		return Admission{}, domain.ErrUnavailable
 	}
+
 	a := Admission{
-		State: Waiting, Ticket: s.Tickets.Issue(userID, v.ID, number), Number: number, Ahead: t.ahead, ETA: t.eta, Poll: t.poll,
-		Paused: v.Sale.Entry.Paused, Message: v.Sale.Entry.Message, Size: t.size, Seed: t.seed,
+		State:   Waiting,
+		Ticket:  s.Tickets.Issue(userID, v.ID, number),
+		Number:  number,
+		Ahead:   t.ahead,
+		ETA:     t.eta,
+		Poll:    t.poll,
+		Paused:  v.Sale.Entry.Paused,
+		Message: v.Sale.Entry.Message,
+		Size:    t.size,
+		Seed:    t.seed,
 	}
+
 	switch {
 	case !t.expires.IsZero():
-		a.State, a.ExpiresAt = Admitted, t.expires
+		a.State = Admitted
+		a.ExpiresAt = t.expires
 		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.round, t.expires)
 	case t.lobby:
 		a.State = Lobby
 	}
+
 	return a, nil
 }
 
@@ -258,20 +297,30 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
+
 	l, err := s.Rooms.open(ctx, voucherID)
 	if err != nil {
 		return err
 	}
+
 	over, round := l.turnOf(number)
-	place := domain.RoomPlace{UserID: userID, Number: number, Over: over, Pass: round > 0}
+	place := domain.RoomPlace{
+		UserID: userID,
+		Number: number,
+		Over:   over,
+		Pass:   round > 0,
+	}
 	if place.Pass {
 		place.Bought = slices.ContainsFunc(s.queued(ctx, userID, voucherID), func(t domain.Ticket) bool { return t.Round == round })
 	}
+
 	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
 		return err
 	}
+
 	l.leave(number)
 	return nil
 }

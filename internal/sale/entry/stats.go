@@ -9,13 +9,20 @@ import (
 
 // Stats are the figures of a waiting room. All but Present are the same on every server.
 type Stats struct {
-	Lobby       int // buyers that wait for the start
-	Waiting     int // buyers that wait for their turn; 0 before the start
-	Present     int // buyers of these two that are not absent, as far as the servers know of each other
-	Admitted    int // buyers that got a pass, since the room opened
-	Outstanding int // valid passes that have not bought
-	Used        int // valid passes that have bought
-	Left        int // buyers that gave up their place or an unused pass, since the room opened
+	// Lobby is the number of buyers that wait for the start.
+	Lobby int
+	// Waiting is the number of buyers that wait for their turn; 0 before the start.
+	Waiting int
+	// Present is the number of buyers of these two that are not absent, as far as the servers know of each other.
+	Present int
+	// Admitted is the number of buyers that got a pass, since the room opened.
+	Admitted int
+	// Outstanding is the number of valid passes that have not bought.
+	Outstanding int
+	// Used is the number of valid passes that have bought.
+	Used int
+	// Left is the number of buyers that gave up their place or an unused pass, since the room opened.
+	Left int
 }
 
 // Stats returns the figures of the room of a sale, from memory. Error: domain.ErrUnavailable.
@@ -28,12 +35,15 @@ func (s *Service) Stats(ctx context.Context, voucherID int64) (Stats, error) {
 }
 
 // Totals returns the sums over the rooms in use of this server whose sale has not ended.
-func (r *Rooms) Totals() (sum Stats) {
+func (r *Rooms) Totals() Stats {
+	var sum Stats
 	for _, l := range r.inUse() {
 		if !l.mayAdmit() {
 			continue
 		}
-		s := l.stats(r.clock.now()) // the clock is known once a room has been read
+
+		// The clock is known once a room has been read.
+		s := l.stats(r.clock.now())
 		sum.Lobby += s.Lobby
 		sum.Waiting += s.Waiting
 		sum.Present += s.Present
@@ -42,6 +52,7 @@ func (r *Rooms) Totals() (sum Stats) {
 		sum.Used += s.Used
 		sum.Left += s.Left
 	}
+
 	return sum
 }
 
@@ -72,21 +83,25 @@ func (l *line) keep(reports []report) {
 func (l *line) stats(now time.Time) Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	s := Stats{Admitted: l.admitted, Left: l.left}
 	for _, r := range l.reports {
 		if now.Sub(time.UnixMilli(r.At)) <= reportLife {
 			s.Present += r.Present
 		}
 	}
+
 	s.Outstanding = int(l.outstanding())
 	for _, round := range l.rounds {
 		s.Used += round.buyers
 	}
 	s.Used -= s.Outstanding
+
 	if l.room.StartedAt.IsZero() {
 		s.Lobby = l.waiting()
 	} else {
 		s.Waiting = l.waiting()
 	}
+
 	return s
 }

@@ -38,12 +38,14 @@ type purchaseCounters [1 << 10]atomic.Pointer[[1 << 10]atomic.Uint32]
 
 // add counts a purchase and returns the purchases of its day so far, at most 65,535.
 func (c *purchaseCounters) add(userID int64, at time.Time) int {
-	const golden = 0x9E3779B97F4A7C15         // Fibonacci hashing: TAOCP volume 3, 6.4
+	// Choose the counter by Fibonacci hashing: TAOCP volume 3, 6.4.
+	const golden = 0x9E3779B97F4A7C15
 	i := uint64(userID) * golden >> (64 - 20) //nolint:gosec // any bits will do
 	page := &c[i>>10]
 	if page.Load() == nil {
 		page.CompareAndSwap(nil, new([1 << 10]atomic.Uint32))
 	}
+
 	counter := &page.Load()[i%(1<<10)]
 	day := uint32(at.Unix()/86400) << 16 //nolint:gosec // 16 bits suffice until 2149
 	for {
@@ -53,6 +55,7 @@ func (c *purchaseCounters) add(userID int64, at time.Time) int {
 		if n == 0 {
 			return math.MaxUint16
 		}
+
 		if counter.CompareAndSwap(old, next) {
 			return n
 		}
@@ -68,7 +71,9 @@ type lookup[V any] struct {
 // NewUnpaid returns Unpaid.
 func NewUnpaid(store UnpaidStore) *Unpaid {
 	return &Unpaid{
-		records: sharedLookup(store.SaleRecords), unpaid: sharedLookup(store.UnpaidOrders), purchases: new(purchaseCounters),
+		records:   sharedLookup(store.SaleRecords),
+		unpaid:    sharedLookup(store.UnpaidOrders),
+		purchases: new(purchaseCounters),
 	}
 }
 
@@ -101,12 +106,14 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 			return err
 		}
 	}
+
 	switch {
 	case limited && open:
 		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), domain.MaxUnpaidOrders)
 	case !limited && u.purchases.add(p.UserID, p.At) > maxUnpaid:
 		return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline), max(maxUnpaid, v.Sale.LimitPerUser))
 	}
+
 	return nil
 }
 
@@ -123,12 +130,14 @@ func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	case r.value.Active >= v.Sale.LimitPerUser:
 		return &domain.DuplicateOrderError{OrderID: r.value.Newest}
 	}
+
 	if err := r.value.MayOrder(v.Sale, p.At); err != nil {
 		return err
 	}
 	if r.value.HasUsed(p.Round) {
 		return domain.ErrPassExpired
 	}
+
 	return nil
 }
 
@@ -153,6 +162,7 @@ func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, 
 		}
 		record = r.value
 	}
+
 	// The pass of a buyer with an order would hold a unit for nothing.
 	if room && record.Active >= v.Sale.LimitPerUser {
 		return record, &domain.DuplicateOrderError{OrderID: record.Newest}
@@ -160,5 +170,6 @@ func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, 
 	if err := record.MayOrder(v.Sale, now); err != nil || !limited {
 		return record, err
 	}
+
 	return record, tooMany(u.unpaid.DoContext(ctx, 0, userID), domain.MaxUnpaidOrders)
 }
