@@ -26,13 +26,16 @@ const maxDeadLetters = 500
 
 // DeadLetter is an admission whose processing was given up, or a stream entry that could not be parsed.
 type DeadLetter struct {
-	ID        string            // "<shard>-<ms>-<seq>"
-	Admission *domain.Admission // nil if the entry could not be parsed; then it cannot be replayed
-	Fields    map[string]string // of the admission, or the unchanged fields of an unparsable entry
-	Entry     string            // its id in the stream
-	Reason    string
-	Tries     int64
-	BuriedAt  time.Time
+	ID string // "<shard>-<ms>-<seq>"
+	// Admission is nil if the entry could not be parsed; then it cannot be replayed.
+	Admission *domain.Admission
+	// Fields are those of the admission, or the unchanged fields of an unparsable entry.
+	Fields map[string]string
+	// Entry is its id in the stream.
+	Entry    string
+	Reason   string
+	Tries    int64
+	BuriedAt time.Time
 }
 
 // deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
@@ -56,13 +59,19 @@ func parseDeadLetterID(text string) (deadLetterID, error) {
 	if len(parts) != 3 {
 		return deadLetterID{}, domain.ErrNotFound
 	}
+
 	s, err := strconv.ParseUint(parts[0], 10, 8)
 	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
 	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || errMs != nil || errSeq != nil || s >= uint64(Shards) {
 		return deadLetterID{}, domain.ErrNotFound
 	}
-	return deadLetterID{shard: Shard(s), ms: ms, seq: seq}, nil
+
+	return deadLetterID{
+		shard: Shard(s),
+		ms:    ms,
+		seq:   seq,
+	}, nil
 }
 
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
@@ -78,6 +87,7 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 		}
 		end = &id
 	}
+
 	cmds := make([]*redis.XMessageSliceCmd, Shards)
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for s := range Shards {
@@ -88,13 +98,14 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 	if err != nil {
 		return nil, unavailable(err, "read the dead letters")
 	}
+
 	return mergeDeadLetters(cmds, limit)
 }
 
 // CountDeadLetters returns the number of dead letters of all shards. Error: domain.ErrUnavailable.
-func (g *Gate) CountDeadLetters(ctx context.Context) (n int64, err error) {
+func (g *Gate) CountDeadLetters(ctx context.Context) (int64, error) {
 	cmds := make([]*redis.IntCmd, Shards)
-	_, err = g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for s := range Shards {
 			cmds[s] = p.XLen(ctx, s.Dead())
 		}
@@ -103,9 +114,12 @@ func (g *Gate) CountDeadLetters(ctx context.Context) (n int64, err error) {
 	if err != nil {
 		return 0, unavailable(err, "count the dead letters")
 	}
+
+	var n int64
 	for _, c := range cmds {
 		n += c.Val()
 	}
+
 	return n, nil
 }
 
@@ -120,6 +134,7 @@ func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, Dea
 	if err != nil {
 		return at, DeadLetter{}, err
 	}
+
 	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
 		return at, DeadLetter{}, unavailable(err, "read dead letter %s", id)
@@ -127,6 +142,7 @@ func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, Dea
 	if len(found) == 0 {
 		return at, DeadLetter{}, domain.ErrNotFound
 	}
+
 	return at, newDeadLetter(at, found[0]), nil
 }
 
@@ -137,7 +153,8 @@ func pageStart(end *deadLetterID, s Shard) string {
 	case end == nil:
 		return "+"
 	case s < end.shard:
-		return end.entry() // the same id in a lower shard comes after end
+		// The same id in a lower shard comes after end.
+		return end.entry()
 	default:
 		return "(" + end.entry()
 	}
@@ -149,6 +166,7 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, 
 		id      deadLetterID
 		message redis.XMessage
 	}
+
 	var all []found
 	for s, cmd := range cmds {
 		for _, m := range cmd.Val() {
@@ -159,11 +177,14 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, 
 			all = append(all, found{id, m})
 		}
 	}
+
 	slices.SortFunc(all, func(a, b found) int { return b.id.compare(a.id) })
+
 	letters := make([]DeadLetter, 0, min(len(all), limit))
 	for _, f := range all[:min(len(all), limit)] {
 		letters = append(letters, newDeadLetter(f.id, f.message))
 	}
+
 	return letters, nil
 }
 
@@ -171,14 +192,19 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, 
 func newDeadLetter(id deadLetterID, m redis.XMessage) DeadLetter {
 	values := stringValues(m.Values)
 	d := DeadLetter{
-		ID: id.String(), Entry: values["dead_entry"], Reason: values["dead_reason"],
+		ID:       id.String(),
+		Entry:    values["dead_entry"],
+		Reason:   values["dead_reason"],
 		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
 	}
+
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
 	if a, err := parseRow(values["row"]); err == nil {
-		d.Admission, d.Fields = &a, admissionFields(&a)
+		d.Admission = &a
+		d.Fields = admissionFields(&a)
 		return d
 	}
+
 	for _, added := range []string{"dead_entry", "dead_reason", "dead_tries"} {
 		delete(values, added)
 	}
@@ -199,11 +225,16 @@ func stringValues(values map[string]any) map[string]string {
 func admissionFields(a *domain.Admission) map[string]string {
 	m := map[string]string{}
 	for name, n := range map[string]int64{
-		"order": a.OrderID, "user": a.UserID, "voucher": a.VoucherID, "limit": int64(a.Limit), "amount": a.Amount,
-		"at": a.At.UnixMilli(),
+		"order":   a.OrderID,
+		"user":    a.UserID,
+		"voucher": a.VoucherID,
+		"limit":   int64(a.Limit),
+		"amount":  a.Amount,
+		"at":      a.At.UnixMilli(),
 	} {
 		m[name] = strconv.FormatInt(n, 10)
 	}
+
 	return m
 }
 
@@ -221,6 +252,7 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 	if d.Admission == nil {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", domain.ErrInvalidState)
 	}
+
 	a := *d.Admission
 	segments, err := g.segments(ctx, a.VoucherID)
 	if err != nil {
@@ -229,9 +261,12 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 	if segments[home(a.UserID, len(segments))].shard != at.shard {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter is of a sale with another number of segments", domain.ErrInvalidState)
 	}
-	a.ReplyTo = "" // no buyer waits for the outcome any more
-	a.Trace = nil  // the trace of the purchase ended with the dead letter
-	a.Place = 0    // it is queued last
+
+	// No buyer waits for the outcome any more, the trace of the purchase ended with the dead letter, and the admission is
+	// queued last.
+	a.ReplyTo = ""
+	a.Trace = nil
+	a.Place = 0
 	return a, g.replay(ctx, at, segments, a)
 }
 
@@ -243,15 +278,18 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys,
 		if err != nil {
 			return unavailable(err, "replay dead letter %s", id)
 		}
+
 		switch answer {
 		case "gone":
 			return domain.ErrNotFound
 		case "cold":
 			return domain.ErrGateCold
 		}
+
 		if err = refusal(answer); !errors.Is(err, domain.ErrSoldOut) || len(segments) == 1 {
 			return err
 		}
+
 		again, lendErr := g.lend(ctx, a.VoucherID, segments, map[Shard]int64{id.shard: 1})
 		if lendErr != nil {
 			return lendErr
@@ -268,6 +306,7 @@ func (g *Gate) Discard(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+
 	n, err := g.cfg.Redis.XDel(ctx, at.shard.Dead(), at.entry()).Result()
 	if err != nil {
 		return unavailable(err, "discard dead letter %s", id)
@@ -275,5 +314,6 @@ func (g *Gate) Discard(ctx context.Context, id string) error {
 	if n == 0 {
 		return domain.ErrNotFound
 	}
+
 	return nil
 }

@@ -19,11 +19,14 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.Stream
 	if err != nil {
 		return domain.StreamEntry{}, err
 	}
+
 	voucher := as[0].VoucherID
 	if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
 		return domain.StreamEntry{}, errMixedRows
 	}
-	if text, stamped := fields["generation"].(string); stamped { // not by an earlier version
+
+	// An earlier version wrote no generation.
+	if text, stamped := fields["generation"].(string); stamped {
 		generation, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return domain.StreamEntry{}, fmt.Errorf("admission: generation: %w", err)
@@ -32,11 +35,17 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.Stream
 			as[i].Generation = generation
 		}
 	}
-	p := domain.StreamEntry{Stream: stream, Entry: entry, Admissions: as}
+
+	p := domain.StreamEntry{
+		Stream:     stream,
+		Entry:      entry,
+		Admissions: as,
+	}
 	if tries, ok := fields["tries"].(string); ok {
 		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {
 			return domain.StreamEntry{}, fmt.Errorf("admission: tries: %w", err)
 		}
 	}
+
 	return p, nil
 }

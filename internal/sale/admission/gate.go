@@ -45,9 +45,10 @@ type Gate struct {
 	loads  map[loadKey]*backgroundLoad
 	closed bool
 
-	working context.Context // of loads; canceled by Close
+	// working is the context of loads, which Close cancels; done is for their goroutines.
+	working context.Context
 	stop    context.CancelFunc
-	done    sync.WaitGroup // of their goroutines
+	done    sync.WaitGroup
 }
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate or reading tickets.
@@ -58,8 +59,11 @@ func New(cfg Config) *Gate {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+
 	g := &Gate{
-		cfg: cfg, Tracker: newTracker(cfg.Redis, cfg.Instance, cfg.Log), loads: map[loadKey]*backgroundLoad{},
+		cfg:     cfg,
+		Tracker: newTracker(cfg.Redis, cfg.Instance, cfg.Log),
+		loads:   map[loadKey]*backgroundLoad{},
 	}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g
@@ -76,7 +80,6 @@ func (g *Gate) Close() {
 	g.Tracker.Close()
 }
 
-// segments returns the keys of the segments of a voucher.
 func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error) {
 	n := 1
 	if g.cfg.Segments != nil {
@@ -99,7 +102,6 @@ func unavailable(err error, format string, args ...any) error {
 	return fmt.Errorf("%w: gate: %s: %w", domain.ErrUnavailable, fmt.Sprintf(format, args...), err)
 }
 
-// run executes a script.
 func (g *Gate) run(ctx context.Context, s *redis.Script, keys []string, args ...any) *redis.Cmd {
 	return s.Run(ctx, g.cfg.Redis, keys, args...)
 }

@@ -31,6 +31,7 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	if err != nil {
 		return nil, err
 	}
+
 	count, built, err := g.countBuyers(ctx, voucherID, segments)
 	if err != nil {
 		return nil, err
@@ -59,6 +60,7 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	if !slices.Equal(after, built) {
 		return nil, fmt.Errorf("%w: gate: voucher %d was loaded while its buyers were read", domain.ErrUnavailable, voucherID)
 	}
+
 	return users, nil
 }
 
@@ -77,8 +79,10 @@ func (g *Gate) countBuyers(ctx context.Context, voucherID int64, segments []gate
 		case len(reply) == 0:
 			return 0, nil, domain.ErrGateLacking
 		}
+
 		count += reply[0]
 		built[i] = reply[1]
 	}
+
 	return count, built, nil
 }

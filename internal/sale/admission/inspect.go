@@ -25,7 +25,12 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.G
 	if err != nil {
 		return domain.GateView{}, err
 	}
-	i := &inspection{gate: g, voucherID: voucherID, segments: segments}
+
+	i := &inspection{
+		gate:      g,
+		voucherID: voucherID,
+		segments:  segments,
+	}
 	reads := []func(context.Context) error{i.readLevel}
 	for _, read := range []func(context.Context, gateKeys) error{
 		func(ctx context.Context, k gateKeys) error { return i.readBuyers(ctx, k, most) }, i.readTickets, i.readStream, i.readDeadLetters,
@@ -34,6 +39,7 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.G
 			reads = append(reads, func(ctx context.Context) error { return read(ctx, k) })
 		}
 	}
+
 	for _, read := range reads {
 		err := read(ctx)
 		switch {
@@ -43,6 +49,7 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.G
 			return domain.GateView{}, unavailable(err, "inspect voucher %d", voucherID)
 		}
 	}
+
 	return i.view, nil
 }
 
@@ -54,8 +61,9 @@ type inspection struct {
 	view      domain.GateView
 }
 
-func (i *inspection) readLevel(ctx context.Context) (err error) {
-	i.view.Level, err = i.gate.Level(ctx, i.voucherID)
+func (i *inspection) readLevel(ctx context.Context) error {
+	level, err := i.gate.Level(ctx, i.voucherID)
+	i.view.Level = level
 	switch {
 	case errors.Is(err, domain.ErrGateBroken):
 		i.view.Broken = true
@@ -63,6 +71,7 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 	case !errors.Is(err, domain.ErrGateCold):
 		return err
 	}
+
 	i.view.Cold = true
 	for _, k := range i.segments {
 		var keys *redis.IntCmd
@@ -75,10 +84,12 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+
 		token, _ := loader.Val()[0].(string)
 		i.view.Leftovers = i.view.Leftovers || keys.Val() > 0
 		i.view.Loading = i.view.Loading || time.Since(loadingSince(token)) < maxLoadingAge
 	}
+
 	return nil
 }
 
@@ -87,6 +98,7 @@ func (i *inspection) readBuyers(ctx context.Context, k gateKeys, most int) error
 		i.view.TooMany = true
 		return nil
 	}
+
 	return i.gate.scan(ctx, k.buyers, func(user, list string) {
 		userID, err := strconv.ParseInt(user, 10, 64)
 		for order := range strings.SplitSeq(list, ",") {
@@ -116,9 +128,11 @@ func (i *inspection) readStream(ctx context.Context, k gateKeys) error {
 		if err != nil || p.Admissions[0].VoucherID != i.voucherID {
 			return
 		}
+
 		for _, a := range p.Admissions {
 			i.view.Queue = append(i.view.Queue, domain.Queued{
-				Holder: domain.Holder{OrderID: a.OrderID, UserID: a.UserID}, Since: entryTime(entry.ID),
+				Holder: domain.Holder{OrderID: a.OrderID, UserID: a.UserID},
+				Since:  entryTime(entry.ID),
 			})
 		}
 	})
@@ -139,7 +153,9 @@ func (i *inspection) readDeadLetters(ctx context.Context, k gateKeys) error {
 // entryTime returns the time at which an entry was added, by the clock of Redis, from its id "<ms>-<seq>".
 func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
-	n, _ := strconv.ParseInt(ms, 10, 64) // ids of Redis are well-formed
+
+	// Ids of Redis are well-formed.
+	n, _ := strconv.ParseInt(ms, 10, 64)
 	return time.UnixMilli(n).UTC()
 }
 
@@ -151,10 +167,14 @@ func (g *Gate) scan(ctx context.Context, key string, visit func(field, value str
 		if err != nil {
 			return err
 		}
-		for n := 0; n+1 < len(page); n += 2 { // field, value, field, value ...
+
+		// A page is field, value, field, value ...
+		for n := 0; n+1 < len(page); n += 2 {
 			visit(page[n], page[n+1])
 		}
-		if cursor = next; cursor == 0 {
+
+		cursor = next
+		if cursor == 0 {
 			return nil
 		}
 	}
@@ -168,10 +188,12 @@ func (g *Gate) entries(ctx context.Context, s Shard, last string, visit func(red
 		if err != nil {
 			return last, err
 		}
+
 		for _, entry := range page {
 			visit(entry)
 			last = entry.ID
 		}
+
 		if len(page) < streamPage {
 			return last, nil
 		}

@@ -23,13 +23,19 @@ func home(userID int64, n int) int {
 
 // gateKeys are the keys of one segment of a voucher, and of its shard.
 type gateKeys struct {
-	stock   string // string: units that may still be admitted; the gate is loaded while it exists
-	buyers  string // hash: user id -> order ids held, comma-separated, oldest first
-	meta    string // hash: held, queued, version, sum, line, built, generation, history
-	loading string // string: the token of the running load
-	notes   string // list: changes of the gate during a load
-	loans   string // hash: epoch, to:<shard>, from:<shard>; see segments.go
-	shard   Shard
+	// stock is a string: units that may still be admitted; the gate is loaded while it exists.
+	stock string
+	// buyers is a hash: user id -> order ids held, comma-separated, oldest first.
+	buyers string
+	// meta is a hash: held, queued, version, sum, line, built, generation, history.
+	meta string
+	// loading is a string: the token of the running load.
+	loading string
+	// notes is a list: changes of the gate during a load.
+	notes string
+	// loans is a hash: epoch, to:<shard>, from:<shard>; see segments.go.
+	loans string
+	shard Shard
 }
 
 // segmentsOf returns the keys of the n segments of a voucher, which are in consecutive shards.
@@ -44,8 +50,13 @@ func segmentsOf(voucherID int64, n int) []gateKeys {
 func keysIn(s Shard, voucherID int64) gateKeys {
 	prefix := s.Gate(voucherID)
 	return gateKeys{
-		stock: prefix + "stock", buyers: prefix + "buyers", meta: s.Meta(voucherID),
-		loading: prefix + "loading", notes: prefix + "notes", loans: prefix + "loans", shard: s,
+		stock:   prefix + "stock",
+		buyers:  prefix + "buyers",
+		meta:    s.Meta(voucherID),
+		loading: prefix + "loading",
+		notes:   prefix + "notes",
+		loans:   prefix + "loans",
+		shard:   s,
 	}
 }
 

@@ -116,7 +116,6 @@ type loadKey struct {
 	built     string
 }
 
-// backgroundLoad is a load that runs in a goroutine.
 type backgroundLoad struct {
 	done chan struct{} // closed after err is set
 	err  error
@@ -131,11 +130,13 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore
 			g.mu.Unlock()
 			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
 		}
+
 		r = &backgroundLoad{done: make(chan struct{})}
 		g.loads[key] = r
 		g.done.Go(func() { //nolint:contextcheck // it outlives the caller's context
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
+
 			r.err = g.load(ctx, key, store)
 			g.mu.Lock()
 			delete(g.loads, key)
@@ -144,6 +145,7 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore
 		})
 	}
 	g.mu.Unlock()
+
 	select {
 	case <-r.done:
 		return r.err
@@ -159,15 +161,18 @@ func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) er
 		if err != nil {
 			return err
 		}
+
 		generation, err := store.GateGeneration(ctx, key.voucherID)
 		if err != nil {
 			return err
 		}
+
 		ls := newLoads(g, key, segments, store, generation)
 		state, err := ls.take(ctx)
 		if err != nil {
 			return err
 		}
+
 		switch state {
 		case loadNeedless:
 			return nil
@@ -177,6 +182,7 @@ func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) er
 			}
 			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
 		}
+
 		if err := loop.Sleep(ctx, loadPoll); err != nil {
 			return unavailable(err, "wait for the gate of voucher %d", key.voucherID)
 		}
@@ -197,10 +203,14 @@ type load struct {
 	voucherID int64
 	keys      gateKeys
 	token     string
-	built     string // when the segment to be replaced was built; empty: load a cold one only
-	epoch     string // of the loans between the segments; empty for a gate of one segment
-	free      int64  // units that the replaced segment offered at the mark
-	history   string // of the server at the begin of the load
+	// built is when the segment to be replaced was built; empty: load a cold one only.
+	built string
+	// epoch is that of the loans between the segments; empty for a gate of one segment.
+	epoch string
+	// free is the number of units that the replaced segment offered at the mark.
+	free int64
+	// history is that of the server at the beginning of the load.
+	history string
 }
 
 // loadingSince returns when the load with a token began, or the zero time for an empty token.
@@ -212,16 +222,37 @@ func loadingSince(token string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// take returns an answer of load_take.lua. Without a lease it takes nothing.
-func (l *load) take(ctx context.Context, generation int64, lease time.Duration) (string, error) {
+// take begins the load of a segment, unless it needs none or another load is running. It returns the answer of
+// load_take.lua.
+func (l *load) take(ctx context.Context, generation int64) (string, error) {
+	reply, err := l.runTake(ctx, generation, loadLease)
+	if err != nil {
+		// The reply may be lost after the script took the load.
+		l.drop(ctx)
+		return "", err
+	}
+
+	l.history = reply[1]
+	return reply[0], nil
+}
+
+// mayLackAdmissions reports whether a load of the segment would have to raise the generation. It begins no load.
+func (l *load) mayLackAdmissions(ctx context.Context, generation int64) (bool, error) {
+	reply, err := l.runTake(ctx, generation, 0)
+	if err != nil {
+		return false, err
+	}
+	return reply[0] == loadFences, nil
+}
+
+// runTake returns the answer of load_take.lua and the history of the server. Without a lease the script changes nothing.
+func (l *load) runTake(ctx context.Context, generation int64, lease time.Duration) ([]string, error) {
 	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
 		l.token, lease.Milliseconds(), l.built, generation).StringSlice()
 	if err != nil {
-		l.drop(ctx) // the reply may be lost after the script took the load
-		return "", unavailable(err, "load voucher %d", l.voucherID)
+		return nil, unavailable(err, "load voucher %d", l.voucherID)
 	}
-	l.history = reply[1]
-	return reply[0], nil
+	return reply, nil
 }
 
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,

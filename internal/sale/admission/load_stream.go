@@ -34,17 +34,19 @@ func (queue queuedEntries) orderIDs() []int64 {
 func compareEntries(a, b string) int {
 	aTime, aSequence, _ := strings.Cut(a, "-")
 	bTime, bSequence, _ := strings.Cut(b, "-")
+
+	// Of two numbers the longer is greater.
 	return cmp.Or(
-		cmp.Compare(len(aTime), len(bTime)), cmp.Compare(aTime, bTime), // of two numbers the longer is greater
+		cmp.Compare(len(aTime), len(bTime)), cmp.Compare(aTime, bTime),
 		cmp.Compare(len(aSequence), len(bSequence)), cmp.Compare(aSequence, bSequence),
 	)
 }
 
 // readStream returns the voucher's entries in the stream, and the id of the last entry of the stream, if any. It skips
 // entries that cannot be parsed: they hold no units.
-func (l *load) readStream(ctx context.Context) (queue queuedEntries, last string, err error) {
-	queue = queuedEntries{}
-	last, err = l.readFrom(ctx, queue, "")
+func (l *load) readStream(ctx context.Context) (queuedEntries, string, error) {
+	queue := queuedEntries{}
+	last, err := l.readFrom(ctx, queue, "")
 	return queue, last, err
 }
 
@@ -75,20 +77,25 @@ func (l *load) mark(ctx context.Context, queue queuedEntries, last string) (stri
 			return "", errStale
 		case err != nil:
 			return "", unavailable(err, "load voucher %d", l.voucherID)
-		case len(reply) == 0: // the stream grew by more than a page
+		case len(reply) == 0:
+			// The stream grew by more than a page.
 			if last, err = l.readFrom(ctx, queue, last); err != nil {
 				return "", err
 			}
 			continue
 		}
+
 		stock, _ := reply[2].(string)
 		if l.free, err = strconv.ParseInt(stock, 10, 64); err != nil {
-			l.free = 0 // the gate to be replaced is broken
+			// The gate to be replaced is broken.
+			l.free = 0
 		}
+
 		for _, entry := range entriesOf(reply[1]) {
 			l.add(queue, entry)
 			last = entry.ID
 		}
+
 		notes, _ := reply[0].([]any)
 		for _, note := range notes {
 			text, _ := note.(string)
@@ -96,6 +103,7 @@ func (l *load) mark(ctx context.Context, queue queuedEntries, last string) (stri
 				delete(queue, words[2])
 			}
 		}
+
 		return last, nil
 	}
 }
@@ -110,6 +118,7 @@ func entriesOf(reply any) []redis.XMessage {
 		if len(pair) != 2 {
 			continue
 		}
+
 		id, _ := pair[0].(string)
 		fields, _ := pair[1].([]any)
 		entry := redis.XMessage{ID: id, Values: make(map[string]any, len(fields)/2)}
@@ -118,8 +127,10 @@ func entriesOf(reply any) []redis.XMessage {
 				entry.Values[name] = fields[i+1]
 			}
 		}
+
 		entries = append(entries, entry)
 	}
+
 	return entries
 }
 
@@ -128,14 +139,17 @@ func entriesOf(reply any) []redis.XMessage {
 // restores missing tickets, without which buyers do not see their orders. last is the last entry of the stream at the
 // mark.
 func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
-	inStream, ticketed := map[string]bool{}, map[string]bool{}
+	inStream := map[string]bool{}
+	ticketed := map[string]bool{}
 	for _, as := range queue {
 		for _, row := range formatRows(as) {
 			inStream[row] = true
 		}
 	}
+
+	// Suspects are tickets without an entry in queue.
 	type ticket struct{ user, row string }
-	var suspects []ticket // without an entry in queue
+	var suspects []ticket
 	err := l.gate.scan(ctx, l.keys.shard.Queued(), func(user, rows string) {
 		for row := range strings.SplitSeq(rows, rowSeparator) {
 			a, err := parseRow(row)
@@ -150,34 +164,42 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 	if err != nil {
 		return unavailable(err, "read the tickets of voucher %d", l.voucherID)
 	}
-	if len(suspects) > 0 { // they may be newer than the mark; a script adds an entry together with its tickets
+
+	// The suspects may be newer than the mark; a script adds an entry together with its tickets.
+	if len(suspects) > 0 {
 		later := queuedEntries{}
 		if _, err := l.readFrom(ctx, later, last); err != nil {
 			return err
 		}
+
 		for _, as := range later {
 			for _, row := range formatRows(as) {
 				inStream[row] = true
 			}
 		}
 	}
-	var orphans []any // alternating users and rows
+
+	// Orphans alternate users and rows.
+	var orphans []any
 	for _, t := range suspects {
 		if !inStream[t.row] {
 			orphans = append(orphans, t.user, t.row)
 		}
 	}
+
 	for some := range slices.Chunk(orphans, 2*maxRows) {
 		if err := l.changeTickets(ctx, loadSweepScript, some); err != nil {
 			return err
 		}
 	}
+
 	return l.restoreTickets(ctx, queue, ticketed)
 }
 
 // restoreTickets restores the tickets of rows in queue that are not in ticketed.
 func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed map[string]bool) error {
-	var missing []any // entry, user and row of each
+	// Missing has entry, user and row of each ticket.
+	var missing []any
 	for entry, as := range queue {
 		for i, row := range formatRows(as) {
 			if !ticketed[row] {
@@ -185,11 +207,13 @@ func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed
 			}
 		}
 	}
+
 	for some := range slices.Chunk(missing, 3*maxRows) {
 		if err := l.changeTickets(ctx, loadRestoreScript, some); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

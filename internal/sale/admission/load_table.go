@@ -25,12 +25,13 @@ const (
 
 // table is the segment that a load builds.
 type table struct {
-	stock   int64
-	queued  int64
-	sum     int64
-	held    int64
-	users   int64
-	holders []domain.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
+	stock  int64
+	queued int64
+	sum    int64
+	held   int64
+	users  int64
+	// holders are sorted by user and order id: ids grow with time, so a user's newest order comes last.
+	holders []domain.Holder
 }
 
 // newTable computes a segment from its stream and its part of the database. It takes over state.Holders. Two admissions have
@@ -41,9 +42,11 @@ func newTable(queue queuedEntries, state domain.GateState) *table {
 	for _, id := range state.Settled {
 		known[id] = true
 	}
+
 	for _, entry := range slices.SortedFunc(maps.Keys(queue), compareEntries) {
 		as := queue[entry]
 		t.queued += int64(len(as))
+
 		for i := range as {
 			if a := &as[i]; !known[a.OrderID] {
 				known[a.OrderID] = true
@@ -52,9 +55,11 @@ func newTable(queue queuedEntries, state domain.GateState) *table {
 			}
 		}
 	}
+
 	slices.SortFunc(t.holders, func(a, b domain.Holder) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.OrderID, b.OrderID))
 	})
+
 	t.held = int64(len(t.holders))
 	for i := range t.holders {
 		t.sum += t.holders[i].OrderID % domain.LevelDigits
@@ -62,6 +67,7 @@ func newTable(queue queuedEntries, state domain.GateState) *table {
 			t.users++
 		}
 	}
+
 	return t
 }
 
@@ -69,12 +75,15 @@ func newTable(queue queuedEntries, state domain.GateState) *table {
 func (t *table) pages(yield func([]any) bool) {
 	page := make([]any, 0, 2*loadPage)
 	for rest := t.holders; len(rest) > 0; {
-		user, n := rest[0].UserID, 1
+		user := rest[0].UserID
+		n := 1
 		for n < len(rest) && rest[n].UserID == user {
 			n++
 		}
+
 		page = append(page, user, joinIDs(rest[:n]))
-		if rest = rest[n:]; len(page) == cap(page) || len(rest) == 0 {
+		rest = rest[n:]
+		if len(page) == cap(page) || len(rest) == 0 {
 			if !yield(page) {
 				return
 			}
@@ -97,10 +106,12 @@ func (l *load) write(ctx context.Context, t *table) error {
 	key := l.keys.table(l.token)
 	writers, ctx := errgroup.WithContext(ctx)
 	writers.SetLimit(loadWriters)
+
 	for page := range t.pages {
 		if ctx.Err() != nil {
 			break
 		}
+
 		writers.Go(func() error {
 			_, err := l.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 				p.HSet(ctx, key, page...)
@@ -110,9 +121,11 @@ func (l *load) write(ctx context.Context, t *table) error {
 			return err
 		})
 	}
+
 	if err := writers.Wait(); err != nil {
 		return unavailable(err, "write the buyers of voucher %d", l.voucherID)
 	}
+
 	return nil
 }
 
@@ -122,6 +135,7 @@ func (l *load) finish(ctx context.Context, t *table, generation string) error {
 	for {
 		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token), l.keys.loans),
 			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch, generation, l.history).Int64Slice()
+
 		switch {
 		case errors.Is(err, redis.Nil):
 			return errStale
@@ -130,7 +144,11 @@ func (l *load) finish(ctx context.Context, t *table, generation string) error {
 		case len(more) == 0:
 			return nil
 		}
+
 		t.users = more[0]
-		t.stock, t.held, t.queued, t.sum = t.stock+more[1], t.held+more[2], t.queued+more[3], t.sum+more[4]
+		t.stock += more[1]
+		t.held += more[2]
+		t.queued += more[3]
+		t.sum += more[4]
 	}
 }

@@ -192,7 +192,7 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "old"}
-		_, err := old.take(t.Context(), 0, loadLease)
+		_, err := old.take(t.Context(), 0)
 		require.NoError(t, err)
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
@@ -213,7 +213,7 @@ func TestLoadFailsAfterTableExpired(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0, loadLease)
+		_, err := l.take(t.Context(), 0)
 		require.NoError(t, err)
 		state, err := db.GateState(t.Context(), voucher, nil)
 		require.NoError(t, err)
@@ -265,7 +265,7 @@ func TestRenewDetectsStaleLoad(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0, loadLease)
+		_, err := l.take(t.Context(), 0)
 		require.NoError(t, err)
 		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())
 		kept, err := g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table(l.token)), "mine",
@@ -361,7 +361,7 @@ func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0, loadLease)
+		_, err := l.take(t.Context(), 0)
 		require.NoError(t, err)
 		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)

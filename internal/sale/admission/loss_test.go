@@ -231,7 +231,7 @@ func TestFinishOnAnotherServer(t *testing.T) {
 func elsewhere(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, rdb.FlushDB(t.Context()).Err())
 	l := &load{gate: newGate(rdb), voucherID: voucher, keys: voucherKeys, token: "mine"}
-	_, err := l.take(t.Context(), 0, loadLease)
+	_, err := l.take(t.Context(), 0)
 	require.NoError(t, err)
 	l.history = "another"
 	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)

@@ -28,7 +28,6 @@ const OutcomeChannels = outcomePrefix + "*"
 
 const outcomePrefix = "seckill:outcomes:"
 
-// outcomeChannel returns the name of an instance's channel.
 func outcomeChannel(instance string) string { return outcomePrefix + instance }
 
 // OutcomeWaiter is a subscription to the outcome of one admission.
@@ -41,7 +40,12 @@ type OutcomeWaiter struct {
 // Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
 // published earlier is missed. The caller must Close the subscription.
 func (t *Tracker) Expect(orderID int64) *OutcomeWaiter {
-	e := &OutcomeWaiter{tracker: t, orderID: orderID, outcome: make(chan domain.Outcome, 1)}
+	e := &OutcomeWaiter{
+		tracker: t,
+		orderID: orderID,
+		outcome: make(chan domain.Outcome, 1),
+	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting[orderID] = append(t.waiting[orderID], e)
@@ -68,13 +72,15 @@ func (e *OutcomeWaiter) Wait(
 	pause := recheck
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
+
 	for {
 		select {
 		case o := <-e.outcome:
 			return o, nil
 		case <-ctx.Done():
 			select {
-			case o := <-e.outcome: // both are ready: prefer the outcome
+			case o := <-e.outcome:
+				// Both are ready: prefer the outcome.
 				return o, nil
 			default:
 				return domain.Outcome{}, ctx.Err()
@@ -99,7 +105,8 @@ func (t *Tracker) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			err := sub.Close()
-			for range messages { // the client's goroutine closes the channel when it ends
+			// The client's goroutine closes the channel when it ends.
+			for range messages {
 			}
 			return err
 		case m, open := <-messages:
@@ -115,16 +122,20 @@ func (t *Tracker) Run(ctx context.Context) error {
 func (t *Tracker) deliver(message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	for _, word := range strings.Fields(message) {
 		order, failed, _ := strings.Cut(word, ":")
 		id, err := strconv.ParseInt(order, 10, 64)
 		if err != nil {
-			continue // any Redis client can publish on this channel
+			// Any Redis client can publish on this channel.
+			continue
 		}
+
 		for _, e := range t.waiting[id] {
 			select {
 			case e.outcome <- domain.Outcome{OrderID: id, Failed: failed}:
-			default: // it has an outcome already
+			default:
+				// It has an outcome already.
 			}
 		}
 	}
@@ -141,9 +152,11 @@ func (t *Tracker) Publish(ctx context.Context, done []domain.StreamEntry) {
 			}
 		}
 	}
+
 	if len(messages) == 0 {
 		return
 	}
+
 	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for to, words := range messages {
 			p.Publish(ctx, outcomeChannel(to), strings.Join(words, " "))
@@ -155,7 +168,6 @@ func (t *Tracker) Publish(ctx context.Context, done []domain.StreamEntry) {
 	}
 }
 
-// outcomeText formats one outcome for Publish.
 func outcomeText(orderID int64, end domain.End) string {
 	word := strconv.FormatInt(orderID, 10)
 	switch {

@@ -57,6 +57,7 @@ func (g *Gate) Reserve(
 	if len(segments) > 1 {
 		return g.reserveSegments(ctx, voucherID, segments, w, as), nil
 	}
+
 	results := make([]error, len(as))
 	return results, g.reserveSegment(ctx, voucherID, segments[0], w, as, results)
 }
@@ -71,15 +72,18 @@ func (g *Gate) reserveSegment(
 		if errors.Is(err, redis.Nil) {
 			return domain.ErrGateCold
 		}
+
 		if err == nil {
 			err = applyRefusals(refused, rest)
 		}
 		if err != nil {
 			return unavailable(err, "reserve units of voucher %d", voucherID)
 		}
+
 		g.Remember(voucherID, k.shard, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
+
 	return nil
 }
 
@@ -132,12 +136,14 @@ func applyRefusals(refused []any, results []error) error {
 // reserve runs the script until it gets a reply or ctx ends. It fails at once if the script was certainly never
 // executed: then nothing has to be found out, and the caller gets the error early.
 func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]any, error) {
-	lost := false // an earlier attempt may have been executed
+	// lost means that an earlier attempt may have been executed.
+	lost := false
 	for {
 		answers, err := g.run(ctx, reserveScript, keys, args...).Slice()
 		if err == nil || isReply(err) || !lost && notExecuted(err) {
 			return answers, err
 		}
+
 		lost = true
 		if loop.Sleep(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
 			return nil, err
@@ -145,7 +151,6 @@ func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]any, e
 	}
 }
 
-// isReply reports whether err is a reply of Redis.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
@@ -163,6 +168,7 @@ func refusal(answer string) error {
 	if err, ok := refusals[answer]; ok {
 		return err
 	}
+
 	if order, same := strings.CutPrefix(answer, "same "); same {
 		id, err := strconv.ParseInt(order, 10, 64)
 		if err != nil {
@@ -170,6 +176,7 @@ func refusal(answer string) error {
 		}
 		return &domain.RepeatedError{OrderID: id}
 	}
+
 	return duplicateError(answer)
 }
 

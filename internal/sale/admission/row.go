@@ -26,6 +26,7 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
 	}
+
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
 	b = append(b, a.ReplyTo...)
@@ -33,46 +34,56 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 		b = append(b, '!')
 		b = base64.RawURLEncoding.AppendEncode(b, a.OfferID[:])
 	}
+
 	if a.Trace != nil {
 		b = append(b, '@')
 		b = append(b, a.Trace.Parent...)
 	}
+
 	if a.Round != 0 {
 		b = append(b, '+')
 		b = strconv.AppendUint(b, uint64(a.Round), 10)
 	}
+
 	if a.PayTimeout != 0 {
 		b = append(b, '~')
 		b = strconv.AppendInt(b, int64(a.PayTimeout/time.Second), 10)
 	}
+
 	if a.Key != nil {
 		b = append(b, '#')
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Hash[:])
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Request[:])
 	}
+
 	if a.Place == 0 {
 		return b
 	}
+
 	b = append(b, ' ')
 	return strconv.AppendInt(b, a.Place, 10)
 }
 
-// formatRow returns the row of an admission.
 func formatRow(a *domain.Admission) string { return string(appendRow(nil, a)) }
 
 // formatRows returns the rows of admissions. They share one string, so that it takes few allocations.
 func formatRows(as []domain.Admission) []string {
 	const typicalRow = 64 // bytes
-	text, ends := make([]byte, 0, typicalRow*len(as)), make([]int, len(as))
+	text := make([]byte, 0, typicalRow*len(as))
+	ends := make([]int, len(as))
 	for i := range as {
 		text = appendRow(text, &as[i])
 		ends[i] = len(text)
 	}
-	all, rows, begin := string(text), make([]string, len(as)), 0
+
+	all := string(text)
+	rows := make([]string, len(as))
+	begin := 0
 	for i, end := range ends {
 		rows[i] = all[begin:end]
 		begin = end
 	}
+
 	return rows
 }
 
@@ -90,12 +101,15 @@ func parseRow(row string) (domain.Admission, error) {
 		}
 		rest = after
 	}
+
 	currency, after, found := strings.Cut(rest, " ")
 	if found {
-		a.Currency, rest = currency, after
+		a.Currency = currency
+		rest = after
 	} else {
 		a.Currency = domain.DefaultCurrency
 	}
+
 	var errs [5]error
 	rest, a.Place, errs[0] = cutNumber(rest, " ")
 	rest, a.Key, errs[1] = cutKey(rest)
@@ -106,25 +120,32 @@ func parseRow(row string) (domain.Admission, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 	}
-	a.Limit, a.At, a.PayTimeout = int(limit), time.UnixMilli(ms).UTC(), time.Duration(seconds)*time.Second
+
+	a.Limit = int(limit)
+	a.At = time.UnixMilli(ms).UTC()
+	a.PayTimeout = time.Duration(seconds) * time.Second
 	a.Round = uint32(round) //nolint:gosec // as it was written
+
 	if traced {
 		a.Trace = &domain.Trace{Parent: parent, Since: a.At}
 	}
+
 	return a, nil
 }
 
 // cutNumber cuts off the number after separator. It returns 0 if text has no separator.
-func cutNumber(text, separator string) (rest string, n int64, err error) {
+func cutNumber(text, separator string) (string, int64, error) {
 	rest, number, found := strings.Cut(text, separator)
-	if found {
-		n, err = strconv.ParseInt(number, 10, 64)
+	if !found {
+		return rest, 0, nil
 	}
+
+	n, err := strconv.ParseInt(number, 10, 64)
 	return rest, n, err
 }
 
 // cutKey cuts off the request key. It returns nil if text has none.
-func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
+func cutKey(text string) (string, *domain.RequestKey, error) {
 	const half = hashLength
 	rest, hashes, found := strings.Cut(text, "#")
 	if !found {
@@ -133,7 +154,8 @@ func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
 	if len(hashes) != 2*half {
 		return "", nil, fmt.Errorf("a request key of %d characters", len(hashes))
 	}
-	k = &domain.RequestKey{}
+
+	k := &domain.RequestKey{}
 	_, errHash := base64.RawURLEncoding.Decode(k.Hash[:], []byte(hashes[:half]))
 	_, errRequest := base64.RawURLEncoding.Decode(k.Request[:], []byte(hashes[half:]))
 	return rest, k, errors.Join(errHash, errRequest)
@@ -143,15 +165,17 @@ func cutKey(text string) (rest string, k *domain.RequestKey, err error) {
 const hashLength = 22
 
 // cutOffer cuts off the id of the offer. It returns the zero id if text has none.
-func cutOffer(text string) (rest string, id domain.OfferID, err error) {
+func cutOffer(text string) (string, domain.OfferID, error) {
 	rest, hash, found := strings.Cut(text, "!")
+	var id domain.OfferID
 	if !found {
 		return rest, id, nil
 	}
 	if len(hash) != hashLength {
 		return "", id, fmt.Errorf("the id of an offer of %d characters", len(hash))
 	}
-	_, err = base64.RawURLEncoding.Decode(id[:], []byte(hash))
+
+	_, err := base64.RawURLEncoding.Decode(id[:], []byte(hash))
 	return rest, id, err
 }
 

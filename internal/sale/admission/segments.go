@@ -45,26 +45,35 @@ type segment struct {
 	loading bool // a load runs
 	level   Level
 	epoch   string
-	to      map[Shard]int64 // the totals lent to other segments in this epoch
-	from    map[Shard]int64 // the totals that other segments have lent to this one, as far as it received them
+	// to has the totals lent to other segments in this epoch.
+	to map[Shard]int64
+	// from has the totals that other segments have lent to this one, as far as it received them.
+	from map[Shard]int64
 }
 
 // readSegments reads segments concurrently. With domain.ErrGateBroken it returns those that could be read; the other
 // error is domain.ErrUnavailable.
 func (g *Gate) readSegments(ctx context.Context, voucherID int64, keys []gateKeys) ([]segment, error) {
-	all, broken := make([]segment, len(keys)), make([]error, len(keys))
+	all := make([]segment, len(keys))
+	broken := make([]error, len(keys))
+
 	readers, readCtx := errgroup.WithContext(ctx)
 	for i, k := range keys {
-		readers.Go(func() (err error) {
-			if all[i], err = g.readSegment(readCtx, voucherID, k); errors.Is(err, domain.ErrGateBroken) {
-				broken[i], err = err, nil
+		readers.Go(func() error {
+			s, err := g.readSegment(readCtx, voucherID, k)
+			all[i] = s
+			if errors.Is(err, domain.ErrGateBroken) {
+				broken[i] = err
+				return nil
 			}
 			return err
 		})
 	}
+
 	if err := readers.Wait(); err != nil {
 		return nil, err
 	}
+
 	return all, errors.Join(broken...)
 }
 
@@ -73,33 +82,46 @@ func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (se
 	var loads *redis.IntCmd
 	var loans *redis.MapStringStringCmd
 	level, err := g.readLevel(ctx, voucherID, k, func(p redis.Pipeliner) {
-		loads, loans = p.Exists(ctx, k.loading), p.HGetAll(ctx, k.loans)
+		loads = p.Exists(ctx, k.loading)
+		loans = p.HGetAll(ctx, k.loans)
 	})
-	s := segment{keys: k, level: level, cold: errors.Is(err, domain.ErrGateCold)}
+
+	s := segment{
+		keys:  k,
+		level: level,
+		cold:  errors.Is(err, domain.ErrGateCold),
+	}
 	if err != nil && !s.cold {
 		return s, err
 	}
-	s.loading, s.epoch = loads.Val() > 0, loans.Val()["epoch"]
-	s.to, s.from = map[Shard]int64{}, map[Shard]int64{}
+
+	s.loading = loads.Val() > 0
+	s.epoch = loans.Val()["epoch"]
+	s.to = map[Shard]int64{}
+	s.from = map[Shard]int64{}
 	for field, text := range loans.Val() {
 		direction, other, found := strings.Cut(field, ":")
 		at, errShard := strconv.Atoi(other)
 		units, errUnits := strconv.ParseInt(text, 10, 64)
 		if !found || errShard != nil || errUnits != nil {
-			continue // the epoch
+			// It is the epoch.
+			continue
 		}
+
 		if direction == "to" {
 			s.to[Shard(at)] = units
 		} else {
 			s.from[Shard(at)] = units
 		}
 	}
+
 	return s, nil
 }
 
 // lent returns the units that the segment has lent less those that it has borrowed. Its stock plus this number changes
 // with admissions and releases only.
-func (s *segment) lent() (n int64) {
+func (s *segment) lent() int64 {
+	var n int64
 	for _, units := range s.to {
 		n += units
 	}
@@ -143,15 +165,19 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(all, func(s segment) bool { return s.loading }) { // no loans until it ends
+
+	// There are no loans until a running load ends.
+	if slices.ContainsFunc(all, func(s segment) bool { return s.loading }) {
 		if err := loop.Sleep(ctx, loadPoll); err != nil {
 			return false, unavailable(err, "voucher %d is being loaded", voucherID)
 		}
 		return true, nil
 	}
+
 	if isCold(all) {
 		return false, domain.ErrGateCold
 	}
+
 	if !settled(all) {
 		lost, err := g.lostLoan(ctx, voucherID, keys, all)
 		if err == nil && lost {
@@ -161,12 +187,16 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 		if err != nil {
 			return false, err
 		}
+
 		return true, g.completeLoans(ctx, all)
 	}
-	var free int64 // of all segments, before the loans below change their stock
+
+	// free is the stock of all segments, before the loans below change their stock.
+	var free int64
 	for i := range all {
 		free += all[i].level.Stock
 	}
+
 	for i := range all {
 		if debt := -all[i].level.Stock; debt > 0 {
 			if err := g.borrow(ctx, all, i, debt); err != nil {
@@ -174,9 +204,11 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 			}
 		}
 	}
+
 	if free <= 0 {
 		return false, nil
 	}
+
 	for i := range all {
 		if missing := need[all[i].keys.shard]; missing > 0 {
 			if err := g.borrow(ctx, all, i, missing); err != nil {
@@ -184,6 +216,7 @@ func (g *Gate) lend(ctx context.Context, voucherID int64, keys []gateKeys, need 
 			}
 		}
 	}
+
 	return true, nil
 }
 
@@ -202,12 +235,14 @@ func (g *Gate) lostLoan(ctx context.Context, voucherID int64, keys []gateKeys, a
 func overpaid(lenders, borrowers []segment) bool {
 	for i := range lenders {
 		for j := range borrowers {
-			lender, borrower := &lenders[i], &borrowers[j]
+			lender := &lenders[i]
+			borrower := &borrowers[j]
 			if lender.epoch == borrower.epoch && borrower.from[lender.keys.shard] > lender.to[borrower.keys.shard] {
 				return true
 			}
 		}
 	}
+
 	return false
 }
 
@@ -219,11 +254,13 @@ func (g *Gate) completeLoans(ctx context.Context, all []segment) error {
 			if total <= all[j].from[all[i].keys.shard] {
 				continue
 			}
+
 			if err := g.credit(ctx, &all[j], &all[i], total); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -238,25 +275,31 @@ func (g *Gate) borrow(ctx context.Context, all []segment, borrower int, missing 
 				lender = i
 			}
 		}
-		from, to := &all[lender], &all[borrower]
+
+		from := &all[lender]
+		to := &all[borrower]
 		units := min(from.level.Stock, max(missing, (from.level.Stock+1)/2))
 		if units <= 0 {
 			return nil
 		}
+
 		total, err := g.run(ctx, lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), units).Int64()
 		from.level.Stock -= units
 		missing -= units
 		switch {
-		case errors.Is(err, redis.Nil): // loaded meanwhile
+		case errors.Is(err, redis.Nil):
+			// The segment was loaded meanwhile.
 			return nil
 		case err != nil:
 			// The units may be on their way. The next read of the segments shows them.
 			return unavailable(err, "lend units of a segment")
 		}
+
 		if err := g.credit(ctx, to, from, total); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -274,16 +317,19 @@ func (g *Gate) credit(ctx context.Context, borrower, lender *segment, total int6
 func (g *Gate) reserveSegments(
 	ctx context.Context, voucherID int64, segments []gateKeys, w domain.Window, as []domain.Admission,
 ) []error {
-	results, open := make([]error, len(as)), make([]int, len(as))
+	results := make([]error, len(as))
+	open := make([]int, len(as))
 	for i := range open {
 		open[i] = i
 	}
+
 	for {
 		need := g.reserveHomes(ctx, voucherID, segments, w, as, open, results)
 		open = slices.DeleteFunc(open, func(i int) bool { return as[i].OrderID == 0 || !isShortage(results[i]) })
 		if len(open) == 0 {
 			return results
 		}
+
 		again, err := g.lend(ctx, voucherID, segments, need)
 		if err != nil {
 			for _, i := range open {
@@ -291,6 +337,7 @@ func (g *Gate) reserveSegments(
 			}
 			return results
 		}
+
 		if !again {
 			return results
 		}
@@ -312,30 +359,38 @@ func (g *Gate) reserveHomes(
 		at := home(as[i].UserID, len(segments))
 		homes[at] = append(homes[at], i)
 	}
+
 	var deciding sync.WaitGroup
 	for at, buyers := range homes {
 		if len(buyers) == 0 {
 			continue
 		}
+
 		deciding.Go(func() {
-			some, decided := make([]domain.Admission, len(buyers)), make([]error, len(buyers))
+			some := make([]domain.Admission, len(buyers))
+			decided := make([]error, len(buyers))
 			for n, i := range buyers {
 				some[n] = as[i]
 			}
+
 			err := g.reserveSegment(ctx, voucherID, segments[at], w, some, decided)
 			for n, i := range buyers {
-				if results[i] = decided[n]; err != nil {
+				results[i] = decided[n]
+				if err != nil {
 					results[i] = err
 				}
 			}
 		})
 	}
+
 	deciding.Wait()
+
 	need := map[Shard]int64{}
 	for _, i := range open {
 		if isShortage(results[i]) {
 			need[segments[home(as[i].UserID, len(segments))].shard]++
 		}
 	}
+
 	return need
 }

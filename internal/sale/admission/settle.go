@@ -41,20 +41,24 @@ func (g *Gate) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error)
 	if err != nil {
 		return 0, err
 	}
+
 	prefix := fmt.Sprintf("%d %d %d ", a.OrderID, a.UserID, a.VoucherID)
 	generation, err := g.run(ctx, confirmScript, keysIn(s, a.VoucherID).list(), p.Entry, prefix).Int64()
 	if errors.Is(err, redis.Nil) {
 		return 0, domain.ErrNotFound
 	}
+
 	if err == nil && !slices.ContainsFunc(segments, func(k gateKeys) bool { return k.shard == s }) {
 		generation, err = g.cfg.Redis.HGet(ctx, segments[0].meta, "generation").Int64()
 		if errors.Is(err, redis.Nil) {
 			return 0, nil
 		}
 	}
+
 	if err != nil {
 		return 0, unavailable(err, "confirm entry %s of voucher %d", p.Entry, a.VoucherID)
 	}
+
 	return generation, nil
 }
 
@@ -75,52 +79,63 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 		stream    string
 		voucherID int64
 	}
+
 	parts := make(map[part][]domain.StreamEntry, 1)
 	for _, p := range done {
 		at := part{p.Stream, p.Admissions[0].VoucherID}
 		parts[at] = append(parts[at], p)
 	}
+
 	for at, entries := range parts {
 		id := at.voucherID
 		s, err := shardOfStream(cmp.Or(at.stream, shardOf(id).Stream()))
 		if err != nil {
 			return err
 		}
+
 		keys, args := settleArgs(keysIn(s, id), id, entries)
 		if err := g.run(ctx, settleScript, keys, args...).Err(); err != nil {
 			return unavailable(err, "settle %d entries of voucher %d", len(entries), id)
 		}
 	}
+
 	g.Publish(ctx, done)
 	return nil
 }
 
 // settleArgs passes numbers by pointer: converting each value to an interface would allocate.
-func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) (keys []string, args []any) {
+func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) ([]string, []any) {
 	rows := 0
 	for i := range entries {
 		rows += len(entries[i].Admissions)
 	}
-	keys, args = k.list(), make([]any, 0, 1+3*(len(entries)+rows))
+
+	keys := k.list()
+	args := make([]any, 0, 1+3*(len(entries)+rows))
 	args = append(args, voucherID)
+
 	for i := range entries {
 		p := &entries[i]
 		args = append(args, &p.Entry, &p.Tries, len(p.Admissions))
 		for n := range p.Admissions {
-			a, end := &p.Admissions[n], p.Ends[n]
+			a := &p.Admissions[n]
+			end := p.Ends[n]
 			args = append(args, &a.OrderID, &a.UserID)
 			switch {
 			case end.Again:
 				args = append(args, "retry", "", formatRow(a))
 			case end.Dead != "":
-				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "dead", end.Dead, formatRow(a))
+				keys = append(keys, k.shard.Failed(a.UserID))
+				args = append(args, "dead", end.Dead, formatRow(a))
 			case end.Failed != "":
-				keys, args = append(keys, k.shard.Failed(a.UserID)), append(args, "rejected", end.Failed, formatRow(a))
+				keys = append(keys, k.shard.Failed(a.UserID))
+				args = append(args, "rejected", end.Failed, formatRow(a))
 			default:
 				args = append(args, "committed")
 			}
 		}
 	}
+
 	return keys, args
 }
 

@@ -37,6 +37,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	if len(keys) == 1 {
 		return g.readLevel(ctx, voucherID, keys[0], nil)
 	}
+
 	all, err := g.readSegments(ctx, voucherID, keys)
 	if err != nil {
 		return Level{}, err
@@ -44,15 +45,22 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	if isCold(all) {
 		return Level{}, domain.ErrGateCold
 	}
+
 	var sum Level
 	for i := range all {
 		l := &all[i].level
 		sum = Level{
-			Stock: sum.Stock + l.Stock + all[i].lent(), Held: sum.Held + l.Held, Sum: sum.Sum + l.Sum,
-			Queued: sum.Queued + l.Queued, Version: sum.Version + l.Version, Built: sum.Built + l.Built,
-			Users: sum.Users + l.Users, Backlog: sum.Backlog + l.Backlog,
+			Stock:   sum.Stock + l.Stock + all[i].lent(),
+			Held:    sum.Held + l.Held,
+			Sum:     sum.Sum + l.Sum,
+			Queued:  sum.Queued + l.Queued,
+			Version: sum.Version + l.Version,
+			Built:   sum.Built + l.Built,
+			Users:   sum.Users + l.Users,
+			Backlog: sum.Backlog + l.Backlog,
 		}
 	}
+
 	return sum, nil
 }
 
@@ -71,33 +79,45 @@ func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more 
 		}
 		return nil
 	})
+
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return Level{}, fmt.Errorf("%w: voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	case errors.Is(stock.Err(), redis.Nil):
 		return Level{}, domain.ErrGateCold
 	}
+
 	if err != nil {
 		return Level{}, unavailable(err, "read the level of voucher %d", voucherID)
 	}
+
 	counters := struct {
 		Held    int64 `redis:"held"`
 		Queued  int64 `redis:"queued"`
 		Version int64 `redis:"version"`
 		Sum     int64 `redis:"sum"`
 		Built   int64 `redis:"built"`
-		Line    int64 `redis:"line"` // unused; Scan fails if it is not a number
+		// Line is unused; Scan fails if it is not a number.
+		Line int64 `redis:"line"`
 	}{}
 	if err := meta.Scan(&counters); err != nil {
 		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	}
+
 	units, err := stock.Int64()
 	if err != nil {
 		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	}
+
 	return Level{
-		Stock: units, Held: counters.Held, Sum: counters.Sum, Queued: counters.Queued, Version: counters.Version,
-		Built: counters.Built, Users: users.Val(), Backlog: backlog.Val(),
+		Stock:   units,
+		Held:    counters.Held,
+		Sum:     counters.Sum,
+		Queued:  counters.Queued,
+		Version: counters.Version,
+		Built:   counters.Built,
+		Users:   users.Val(),
+		Backlog: backlog.Val(),
 	}, nil
 }
 
@@ -129,11 +149,13 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Hold
 	if err != nil {
 		return err
 	}
+
 	args := make([][]any, len(segments))
 	for _, h := range held {
 		at := home(h.UserID, len(segments))
 		args[at] = append(args[at], h.UserID, h.OrderID)
 	}
+
 	for i, k := range segments {
 		for some := range slices.Chunk(args[i], 2*maxRows) {
 			if err := g.run(ctx, releaseScript, k.list(), some...).Err(); err != nil {
@@ -141,6 +163,7 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Hold
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -159,6 +182,7 @@ func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 	if err != nil {
 		return err
 	}
+
 	for {
 		answer, err := g.run(ctx, addStockScript, segments[0].list(), delta).Text()
 		if err != nil {
@@ -167,10 +191,12 @@ func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 		if answer != "short" {
 			return nil
 		}
+
 		more, err := g.gather(ctx, voucherID, segments, -delta)
 		switch {
 		case errors.Is(err, domain.ErrGateCold):
-			return nil // as a cold gate of one segment
+			// It is the same as with a cold gate of one segment.
+			return nil
 		case err != nil:
 			return err
 		case !more:
@@ -186,13 +212,16 @@ func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys,
 	if len(segments) == 1 {
 		return false, nil
 	}
+
 	level, err := g.Level(ctx, voucherID)
 	if err != nil || level.Stock < units {
 		return false, err
 	}
+
 	first, err := g.readLevel(ctx, voucherID, segments[0], nil)
 	if err != nil || first.Stock >= units {
 		return true, err
 	}
+
 	return g.lend(ctx, voucherID, segments, map[Shard]int64{segments[0].shard: units - first.Stock})
 }

@@ -22,6 +22,7 @@ func (t *Tracker) Ticket(ctx context.Context, userID, orderID int64) (domain.Tic
 	if !t.tickets.enqueue(r) {
 		return domain.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", orderID)
 	}
+
 	select {
 	case <-r.done:
 		return r.ticket, r.err
@@ -50,25 +51,30 @@ func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, e
 	var failed [Shards]*redis.MapStringStringCmd
 	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for s := range Shards {
-			queued[s], failed[s] = p.HMGet(ctx, s.Queued(), user), p.HGetAll(ctx, s.Failed(userID))
+			queued[s] = p.HMGet(ctx, s.Queued(), user)
+			failed[s] = p.HGetAll(ctx, s.Failed(userID))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
+
+	// Places are by order id.
 	var tickets []domain.Ticket
-	places := map[int64]ticketPlace{} // by order id
+	places := map[int64]ticketPlace{}
 	for s := range Shards {
 		waiting, err := queuedTickets(first(queued[s]))
 		if err != nil {
 			return nil, err
 		}
+
 		for i := range waiting {
 			places[waiting[i].OrderID] = ticketPlace{waiting[i].VoucherID, s}
 		}
 		tickets = append(tickets, waiting...)
 	}
+
 	for _, reply := range failed {
 		for _, text := range reply.Val() {
 			t, err := failedTicket(text)
@@ -78,13 +84,16 @@ func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, e
 			tickets = append(tickets, t)
 		}
 	}
+
 	// An id can repeat after Redis lost its counter. The queued ticket then hides the failed one.
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
+
 	at := make([]ticketPlace, len(tickets))
 	for i := range tickets {
 		at[i] = places[tickets[i].OrderID]
 	}
+
 	readAhead(ctx, t.rdb, tickets, at)
 	return tickets, nil
 }
@@ -105,6 +114,7 @@ func readAhead(ctx context.Context, rdb redis.UniversalClient, tickets []domain.
 	if err != nil {
 		return
 	}
+
 	for i := range tickets {
 		setAhead(&tickets[i], lines[places[i]])
 	}
@@ -124,6 +134,7 @@ func setAhead(t *domain.Ticket, counters *redis.SliceCmd) {
 	if t.Failed != "" || t.Place == 0 || counters.Scan(&line) != nil || line.Queued == 0 {
 		return
 	}
+
 	// After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many ahead, never
 	// too few.
 	ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
@@ -135,15 +146,19 @@ func queuedTickets(rows string) ([]domain.Ticket, error) {
 	if rows == "" {
 		return nil, nil
 	}
+
 	as, err := parseRows(rows)
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
+
 	tickets := make([]domain.Ticket, len(as))
 	for i, a := range as {
-		a.ReplyTo = "" // internal: where the outcome is published
+		// Where the outcome is published is internal.
+		a.ReplyTo = ""
 		tickets[i].Admission = a
 	}
+
 	return tickets, nil
 }
 
@@ -155,10 +170,16 @@ func failedTicket(text string) (domain.Ticket, error) {
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
 	}
+
 	a, err := parseRow(row)
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}
+
 	a.ReplyTo = ""
-	return domain.Ticket{Admission: a, Failed: reason, FailedAt: time.UnixMilli(at).UTC()}, nil
+	return domain.Ticket{
+		Admission: a,
+		Failed:    reason,
+		FailedAt:  time.UnixMilli(at).UTC(),
+	}, nil
 }

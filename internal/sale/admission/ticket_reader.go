@@ -32,29 +32,31 @@ const (
 type ticketReader struct {
 	rdb redis.UniversalClient
 
-	working context.Context // of serve; canceled by close
+	// working is the context of serve, which close cancels; done is for its goroutine.
+	working context.Context
 	stop    context.CancelFunc
-	done    sync.WaitGroup // of serve
+	done    sync.WaitGroup
 
 	mu      sync.Mutex
 	waiting []*ticketRequest
 	reading bool // serve runs
 	closed  bool
 	young   map[domain.Holder]ticketPlace
-	old     map[domain.Holder]ticketPlace // the previous generation of young
+	// old is the previous generation of young.
+	old map[domain.Holder]ticketPlace
 }
 
-// ticketPlace is where a ticket is kept.
 type ticketPlace struct {
 	voucherID int64
 	shard     Shard
 }
 
-// ticketRequest is a caller's request for a ticket.
 type ticketRequest struct {
 	domain.Holder
-	place  ticketPlace   // before the search; zero: unknown
-	found  ticketPlace   // of a queued ticket
+	// place is where the ticket was before the search; zero: unknown.
+	place ticketPlace
+	// found is the place of a queued ticket.
+	found  ticketPlace
 	done   chan struct{} // closed after ticket and err are set
 	ticket domain.Ticket
 	err    error
@@ -79,13 +81,16 @@ func (t *ticketReader) close() {
 func (t *ticketReader) enqueue(r *ticketRequest) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if t.closed {
 		return false
 	}
+
 	if !t.reading {
 		t.reading = true
 		t.done.Go(t.serve)
 	}
+
 	r.place = t.cachedPlace(r.Holder)
 	t.waiting = append(t.waiting, r)
 	return true
@@ -103,9 +108,11 @@ func (t *ticketReader) cachedPlace(h domain.Holder) ticketPlace {
 func (t *ticketReader) remember(at ticketPlace, hs ...domain.Holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	for _, h := range hs {
 		if t.young == nil || len(t.young) >= maxHints {
-			t.young, t.old = make(map[domain.Holder]ticketPlace), t.young
+			t.old = t.young
+			t.young = make(map[domain.Holder]ticketPlace)
 		}
 		t.young[h] = at
 	}
@@ -119,13 +126,16 @@ func (t *ticketReader) serve() {
 		t.waiting = nil
 		t.reading = len(requests) > 0
 		t.mu.Unlock()
+
 		if len(requests) == 0 {
 			return
 		}
+
 		t.read(requests)
 		for _, r := range requests {
 			close(r.done)
 		}
+
 		if n := len(requests) - 1; n > 0 {
 			// An error means that the reader was closed. Then the next read fails at once.
 			_ = loop.Sleep(t.working, min(time.Duration(n)*ticketPause, maxTicketPause))
@@ -138,13 +148,16 @@ func (t *ticketReader) serve() {
 func (t *ticketReader) read(requests []*ticketRequest) {
 	ctx, cancel := context.WithTimeout(t.working, ticketTimeout)
 	defer cancel()
+
 	err := t.readQueued(ctx, requests)
 	if err == nil {
 		err = t.readFailed(ctx, slices.DeleteFunc(slices.Clone(requests), (*ticketRequest).completed))
 	}
+
 	if err != nil {
 		for _, r := range requests {
-			r.ticket, r.err = domain.Ticket{}, unavailable(err, "read ticket %d", r.OrderID)
+			r.ticket = domain.Ticket{}
+			r.err = unavailable(err, "read ticket %d", r.OrderID)
 		}
 	}
 }
@@ -160,7 +173,8 @@ func (r *ticketRequest) shards() []Shard {
 	return allShards
 }
 
-var allShards = func() (all []Shard) {
+var allShards = func() []Shard {
+	var all []Shard
 	for s := range Shards {
 		all = append(all, s)
 	}
@@ -186,6 +200,7 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 				lines[r.place] = readLine(ctx, p, r.place)
 			}
 		}
+
 		for s, requests := range inShard {
 			for some := range slices.Chunk(requests, maxUsers) {
 				users := make([]string, len(some))
@@ -195,17 +210,20 @@ func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest
 				pages = append(pages, page{some, p.HMGet(ctx, s.Queued(), users...), s})
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+
 	for _, page := range pages {
 		for i, rows := range page.rows.Val() {
 			text, _ := rows.(string)
 			page.requests[i].find(page.shard, text)
 		}
 	}
+
 	t.fillAhead(ctx, requests, lines)
 	return nil
 }
@@ -218,7 +236,8 @@ func (r *ticketRequest) find(s Shard, rows string) {
 		return
 	}
 	if i := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.OrderID }); i >= 0 {
-		r.ticket, r.found = tickets[i], ticketPlace{tickets[i].VoucherID, s}
+		r.ticket = tickets[i]
+		r.found = ticketPlace{tickets[i].VoucherID, s}
 	}
 }
 
@@ -232,18 +251,23 @@ func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest,
 		case r.ticket.OrderID == 0:
 		case r.place == ticketPlace{}:
 			t.remember(r.found, r.Holder)
-			found, places = append(found, r.ticket), append(places, r.found)
+			found = append(found, r.ticket)
+			places = append(places, r.found)
 		default:
 			setAhead(&r.ticket, lines[r.place])
 		}
 	}
+
 	if len(found) == 0 {
 		return
 	}
+
 	readAhead(ctx, t.rdb, found, places)
+
 	for _, r := range requests {
 		if r.ticket.OrderID != 0 && r.place == (ticketPlace{}) {
-			r.ticket, found = found[0], found[1:]
+			r.ticket = found[0]
+			found = found[1:]
 		}
 	}
 }
@@ -253,6 +277,7 @@ func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest
 	if len(requests) == 0 {
 		return nil
 	}
+
 	cmds := make([][]*redis.SliceCmd, len(requests))
 	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, r := range requests {
@@ -265,6 +290,7 @@ func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest
 	if err != nil {
 		return err
 	}
+
 	for i, r := range requests {
 		r.err = domain.ErrNotFound
 		for _, cmd := range cmds[i] {
@@ -274,5 +300,6 @@ func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest
 			}
 		}
 	}
+
 	return nil
 }

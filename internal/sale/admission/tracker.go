@@ -15,15 +15,20 @@ type Tracker struct {
 	log      *slog.Logger
 	tickets  *ticketReader
 
-	mu      sync.Mutex
-	waiting map[int64][]*OutcomeWaiter // by order id
+	mu sync.Mutex
+	// waiting is by order id.
+	waiting map[int64][]*OutcomeWaiter
 }
 
 // newTracker returns a tracker without connecting to Redis. instance names the outcome channel of this process; it must be
 // unique among all processes, and a single line. The caller must Close the tracker after reading tickets.
 func newTracker(rdb redis.UniversalClient, instance string, log *slog.Logger) *Tracker {
 	return &Tracker{
-		rdb: rdb, instance: instance, log: log, tickets: newTicketReader(rdb), waiting: map[int64][]*OutcomeWaiter{},
+		rdb:      rdb,
+		instance: instance,
+		log:      log,
+		tickets:  newTicketReader(rdb),
+		waiting:  map[int64][]*OutcomeWaiter{},
 	}
 }
 
