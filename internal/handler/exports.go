@@ -54,6 +54,7 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 		header.Set("Content-Disposition", `attachment; filename="`+name+h.now().In(f.zone).Format("-2006-01-02")+`.csv"`)
 		file = newCSV(c.Writer, f.separator, columns...)
 	}
+
 	fail := func(err error) error {
 		if file == nil {
 			return err
@@ -61,6 +62,7 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 		h.errors.classify(c, err)
 		panic(http.ErrAbortHandler)
 	}
+
 	if isHead(c) {
 		begin()
 		return nil
@@ -71,22 +73,26 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 		if err != nil {
 			return fail(err)
 		}
+
 		if file == nil {
 			begin()
 		}
 		file.Row(row)
-		if n++; n%domain.MaxPageSize == 0 {
+		n++
+		if n%domain.MaxPageSize == 0 {
 			if err := file.Flush(); err != nil {
 				return fail(err)
 			}
 		}
 	}
+
 	if file == nil {
 		begin()
 	}
 	if err := file.Flush(); err != nil {
 		return fail(err)
 	}
+
 	return nil
 }
 
@@ -95,19 +101,23 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sheet, err := sheetFormatOf(c)
 	if err != nil {
 		return err
 	}
+
 	type row struct {
 		service.FoundOrder
 		ref string // of the payment that was received
 	}
+
 	rows := pages(c, h.reads, func(last *row) ([]row, error) {
 		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
 		}
+
 		found, err := h.orders.Find(c.Request.Context(), f)
 		if err != nil {
 			return nil, err
@@ -117,6 +127,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		for i := range found {
 			ids[i] = found[i].ID
 		}
+
 		payments, err := h.payments.PaymentsOf(c.Request.Context(), ids)
 		if err != nil {
 			return nil, err
@@ -131,6 +142,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 				}
 			}
 		}
+
 		return page, nil
 	}, func(o *row) []string {
 		bought := o.Bought()
@@ -138,6 +150,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		if o.Offer != nil {
 			value = sheet.amount(bought.ActualValue, o.Currency)
 		}
+
 		return []string{
 			sheet.id(o.ID), sheet.id(o.VoucherID), sheet.text(bought.Title), sheet.id(o.UserID), domain.MaskPhone(o.Phone),
 			sheet.state("status", o.Status.String()), sheet.amount(o.Amount, o.Currency), o.Currency, sheet.time(&o.CreatedAt),
@@ -145,6 +158,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 			sheet.text(bought.SubTitle), sheet.text(bought.Rules), sheet.id(bought.ShopID), sheet.text(bought.ShopName), value, sheet.text(o.ref),
 		}
 	})
+
 	return h.write(c, "orders", &sheet, sheet.columns(
 		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at", "expires_at", "paid_at",
 		"redeemed_at", "cancelled_at", "refunded_at", "sub_title", "rules", "shop_id", "shop_name", "face_value", "payment_ref",
@@ -156,10 +170,12 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sheet, err := sheetFormatOf(c)
 	if err != nil {
 		return err
 	}
+
 	all := pages(c, h.reads, func(last *domain.SalePayment) ([]domain.SalePayment, error) {
 		p := domain.Page{Limit: domain.MaxPageSize}
 		if last != nil {
@@ -167,11 +183,13 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 		}
 		return h.payments.ListPayments(c.Request.Context(), p)
 	}, func(p *domain.SalePayment) domain.SalePayment { return *p })
+
 	rows := func(yield func([]string, error) bool) {
 		for p, err := range all {
 			if err == nil && voucherID != 0 && p.VoucherID != voucherID {
 				continue
 			}
+
 			ok := yield([]string{
 				sheet.id(p.ID), sheet.id(p.OrderID), sheet.id(p.VoucherID), p.Provider, sheet.text(p.Ref), sheet.state("payment", p.Status.String()),
 				sheet.amount(p.Amount, p.Currency), p.Currency, sheet.time(&p.CreatedAt), sheet.time(&p.UpdatedAt),
@@ -181,6 +199,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 			}
 		}
 	}
+
 	return h.write(c, "payments", &sheet, sheet.columns(
 		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at", "updated_at",
 	), rows)
@@ -192,11 +211,14 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sheet, err := sheetFormatOf(c)
 	if err != nil {
 		return err
 	}
-	switch kind := c.Query("kind"); {
+
+	kind := c.Query("kind")
+	switch {
 	case kind == "" || kind == "change":
 		columns := sheet.columns("id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail")
 		return h.write(c, "audit", &sheet, columns, h.changes(c, &sheet, voucherID))
@@ -206,6 +228,7 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	case kind == "request":
 		return domain.Invalid("voucher_id", "is not a filter of requests")
 	}
+
 	return domain.Invalid("kind", "must be change or request")
 }
 

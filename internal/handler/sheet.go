@@ -25,14 +25,20 @@ type sheetFormat struct {
 	zone      *time.Location
 	separator rune // between cells
 	decimal   string
-	texts     map[string]string // of columns and states; nil: the words of the API
-	exact     bool              // texts that look like numbers stay texts
+	// texts are those of columns and states; nil: the words of the API.
+	texts map[string]string
+	// exact means that texts that look like numbers stay texts.
+	exact bool
 }
 
 // sheetFormatOf returns the format that a request asks for: by default UTC, commas, decimal points, and the words of the API.
 // Error: *InvalidError.
 func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
-	f := sheetFormat{zone: time.UTC, separator: ',', decimal: "."}
+	f := sheetFormat{
+		zone:      time.UTC,
+		separator: ',',
+		decimal:   ".",
+	}
 	var bad domain.InvalidError
 
 	// net/url leaves out a parameter with a semicolon that is not escaped.
@@ -68,6 +74,7 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 			bad.Add("decimal", "must be a point or a comma")
 		}
 	}
+
 	if query.Has("lang") {
 		texts, known := sheetTexts[query.Get("lang")]
 		if !known {
@@ -85,6 +92,7 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 			bad.Add("ids", "must be number or text")
 		}
 	}
+
 	return f, bad.Err()
 }
 
@@ -94,6 +102,7 @@ func (f *sheetFormat) columns(names ...string) []string {
 		if text, ok := f.texts[name]; ok {
 			names[i] = text
 		}
+
 		switch {
 		case name != "at" && !strings.HasSuffix(name, "_at"):
 		case f.texts == nil && f.zone == time.UTC:
@@ -102,6 +111,7 @@ func (f *sheetFormat) columns(names ...string) []string {
 			names[i] += " (" + f.zone.String() + ")"
 		}
 	}
+
 	return names
 }
 
@@ -133,7 +143,6 @@ func (f *sheetFormat) time(t *time.Time) string {
 	return t.In(f.zone).Format("2006-01-02 15:04:05")
 }
 
-// amount returns a cell with an amount.
 func (f *sheetFormat) amount(amount int64, currency string) string {
 	return strings.Replace(domain.FormatAmount(amount, currency), ".", f.decimal, 1)
 }
@@ -143,8 +152,10 @@ func newCSV(w io.Writer, separator rune, columns ...string) *csvWriter {
 	out := csv.NewWriter(w)
 	out.Comma = separator
 	out.UseCRLF = true
-	_, _ = io.WriteString(w, byteOrderMark) // Flush returns the error of a broken connection
-	_ = out.Write(columns)                  // likewise
+
+	// Flush returns the error of a broken connection.
+	_, _ = io.WriteString(w, byteOrderMark)
+	_ = out.Write(columns)
 	return &csvWriter{out}
 }
 
@@ -154,7 +165,9 @@ func (w *csvWriter) Row(cells []string) {
 	for i, cell := range cells {
 		safe[i] = inert(cell)
 	}
-	_ = w.csv.Write(safe) // Flush returns the error
+
+	// Flush returns the error.
+	_ = w.csv.Write(safe)
 }
 
 // Flush writes all rows, and returns the first error since newCSV.
