@@ -68,8 +68,10 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount --rbind "/old$cgroups" /sys/fs/cgroup
 mount --rbind /old/dev /dev
-mount -t tmpfs run /run
-mount -t tmpfs tmp /tmp
+# Nothing of an earlier run that was killed may remain, such as the number of its dockerd. /var/run is no link to /run here.
+for folder in /run /var/run /tmp; do
+	mount -t tmpfs tmpfs "$folder"
+done
 umount -l /old
 ip link set lo up
 echo 'root:x:0:0::/root:/bin/sh' >/etc/passwd
@@ -87,8 +89,11 @@ stop() {
 	find /sys/fs/cgroup -depth -type d -path '*/seckill-check*' -exec rmdir {} + 2>/dev/null || true
 }
 trap stop EXIT
-for _ in $(seq 60); do
-	docker version >/dev/null 2>&1 && break
+until docker version >/dev/null 2>&1; do
+	if [ "$SECONDS" -ge 120 ] || ! kill -0 $dockerd; then
+		tail -n 20 /var/log/dockerd
+		exit 1
+	fi
 	sleep 1
 done
 docker version --format 'Docker {{.Server.Version}}'
