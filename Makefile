@@ -50,7 +50,7 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
 	@results=$$(mktemp -d); export results; failed=; \
-	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 8 -timeout 30m $(campaigns) || failed=1; \
+	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
 	$(again) rest unraced race chart || failed=1; \
 	go run ./test/budget $$results/*; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
