@@ -237,13 +237,19 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 		"failed events":    eventPages(t, s, domain.EventFilter{Status: domain.EventFailed}),
 		"refunding orders": orderPages(t, s, service.SearchQuery{Status: domain.OrderRefunding}),
 	}
+	// The server's own work, such as reading statistics, is counted as well, so the smallest of three counts is that of the
+	// page.
 	read := func(page func(domain.Page) (int, error), before int64) int {
 		t.Helper()
-		return serverReads(t, s, func() {
-			n, err := page(domain.Page{Before: before, Limit: limit})
-			require.NoError(t, err)
-			require.Equal(t, limit, n)
-		})
+		var counts []int
+		for range 3 {
+			counts = append(counts, serverReads(t, s, func() {
+				n, err := page(domain.Page{Before: before, Limit: limit})
+				require.NoError(t, err)
+				require.Equal(t, limit, n)
+			}))
+		}
+		return slices.Min(counts)
 	}
 	for name, page := range lists {
 		first, last := read(page, 0), read(page, manyRows/10)
