@@ -19,7 +19,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 
 	for _, p := range purchases {
-		if p.Key != nil && p.Key.Name != "" {
+		if p.Key.Name != "" {
 			if len(prints) > 0 {
 				q.Add(" OR ")
 			}
@@ -50,7 +50,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 // no order, or its order is found here.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
 	q := &sqldb.Statement{}
-	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("idx_user_idem_key")+" WHERE created_at > ? AND (",
+	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("uk_user_idem_key")+" WHERE created_at > ? AND (",
 		time.Now().UTC().Add(-domain.KeyLife))
 
 	keys := 0

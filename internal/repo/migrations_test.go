@@ -84,6 +84,27 @@ func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 	require.EqualValues(t, 3, checksum(t, s, sale.ID)[0])
 }
 
+// Before migration 54 several orders could have one key, if it was used again after its life.
+func TestMigrationLeavesKeyToNewestOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 4)
+		var orders []domain.NewOrder
+		for i, key := range []string{"again", "again", "again", "once"} {
+			orders = append(orders, keyedOrder(int64(i+1), 10, v.ID, 4, fmt.Sprint(key, i), "a"))
+		}
+		require.Equal(t, []string{"order 1", "order 2", "order 3", "order 4"}, keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
+
+		migrateDownTo(t, s, 53)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET idem_key = ? WHERE id < 4", []byte("again")).Error)
+		_, err := s.MigrateUp(t.Context())
+		require.NoError(t, err)
+
+		var keyed []int64
+		require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT id FROM voucher_orders WHERE idem_key IS NOT NULL ORDER BY id").Scan(&keyed).Error)
+		require.Equal(t, []int64{3, 4}, keyed)
+	})
+}
+
 func migrateDownTo(t *testing.T, s *Store, version int64) {
 	t.Helper()
 	for undone := int64(0); undone != version+1; {

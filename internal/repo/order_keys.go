@@ -28,7 +28,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 
 	db := s.db.Reader(ctx)
 	known := knownOrders{}
-	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
+	if err := s.addKeyedOrders(db, rows, known); err != nil {
 		return nil, s.db.Translate(err)
 	}
 
@@ -71,9 +71,11 @@ func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) 
 }
 
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
-	purchases := make([]domain.KeyedPurchase, len(of))
-	for i, p := range of {
-		purchases[i] = domain.KeyedPurchase{UserID: p.row.UserID, Key: p.key}
+	var purchases []domain.KeyedPurchase
+	for _, p := range of {
+		if p.key != nil {
+			purchases = append(purchases, domain.KeyedPurchase{UserID: p.row.UserID, Key: p.key})
+		}
 	}
 	return elsewhereKeys(tx, s.db, purchases)
 }

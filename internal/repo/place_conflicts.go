@@ -14,36 +14,12 @@ import (
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
 // skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
-// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: the index does not
-// refuse the key on another voucher, in another slot, or after a cancellation, which frees the slot. The comparison
-// must follow the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key
-// waits for the other, or loses a deadlock and runs again, and finds its order.
+// The lookup of keys that other routes use must follow the insert: a request that leases the key later waits for this
+// transaction and finds its order (refuseKeysOfOrders).
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
-	inserted := b.inserts
-	var missing []*pendingInsert
-	if count < int64(len(b.inserts)) {
-		stored, err := ordersByID(tx, b.inserts, identityColumns...)
-		if err != nil {
-			return err
-		}
-
-		inserted = make([]*pendingInsert, 0, count)
-		for _, p := range b.inserts {
-			r, there := stored[p.row.ID]
-			switch {
-			case !there:
-				missing = append(missing, p)
-			case !sameOrder(&r, &p.row):
-				p.fail(domain.ErrIDTaken)
-			default:
-				inserted = append(inserted, p)
-			}
-		}
-
-		if int64(len(inserted)) > count {
-			// An earlier call has stored some of these rows.
-			return b.retryWithPrecheck()
-		}
+	inserted, missing, err := b.splitInserts(tx, count)
+	if err != nil {
+		return err
 	}
 
 	for _, f := range b.followers {
@@ -53,8 +29,15 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 		}
 	}
 
-	inserted, err := b.answerConflicts(tx, inserted, missing)
+	elsewhere, err := b.store.keysElsewhere(tx, slices.Concat(inserted, missing))
 	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(inserted, func(p *pendingInsert) bool { return p.key != nil && elsewhere[p.keyID()] }) {
+		return b.retryWithPrecheck()
+	}
+
+	if err := b.answerMissing(tx, missing, inserted, elsewhere); err != nil {
 		return err
 	}
 
@@ -66,70 +49,65 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	return nil
 }
 
+// splitInserts returns the rows that the insert stored, of which there are count, and the rows that it skipped. A row whose
+// id another order has is answered, and in neither list.
+func (b *batch) splitInserts(tx *gorm.DB, count int64) (inserted, missing []*pendingInsert, err error) {
+	if count == int64(len(b.inserts)) {
+		return b.inserts, nil, nil
+	}
+
+	stored, err := ordersByID(tx, b.inserts, identityColumns...)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	for _, p := range b.inserts {
+		r, there := stored[p.row.ID]
+		switch {
+		case !there:
+			missing = append(missing, p)
+		case !sameOrder(&r, &p.row):
+			p.fail(domain.ErrIDTaken)
+		default:
+			inserted = append(inserted, p)
+		}
+	}
+
+	if int64(len(inserted)) > count {
+		// An earlier call has stored some of these rows.
+		return nil, nil, b.retryWithPrecheck()
+	}
+
+	return inserted, missing, nil
+}
+
 // retryWithPrecheck makes the transaction run again, reading the existing orders before the insert.
 func (b *batch) retryWithPrecheck() error {
 	b.precheck = true
 	return errRetryBatch
 }
 
-// answerConflicts answers the missing rows from the other orders of their users, and likewise the rows with a key. It
-// returns the rows of inserted that remain.
-func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert) ([]*pendingInsert, error) {
-	toCheck := missing
-	for _, p := range inserted {
-		if p.key != nil {
-			toCheck = append(toCheck, p)
-		}
-	}
-
-	if len(toCheck) == 0 {
-		return inserted, nil
-	}
-
+// answerMissing answers the missing rows from the other orders of their users.
+func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, elsewhere map[keyID]bool) error {
 	others := knownOrders{}
 	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
-		return nil, err
+		return err
 	}
-
-	if err := b.store.addKeyedOrders(tx, missing, nil, others); err != nil {
-		return nil, err
-	}
-	if err := b.store.addKeyedOrders(tx, inserted, inserted, others); err != nil {
-		return nil, err
-	}
-
-	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
-	if err != nil {
-		return nil, err
-	}
-
-	refused := make(map[*pendingInsert]bool, len(missing))
-	for _, p := range toCheck {
-		if p.key != nil && elsewhere[p.keyID()] {
-			p.fail(domain.ErrIdempotencyMismatch)
-			refused[p] = true
-		} else if p.answerFrom(others[p.row.UserID]) != nil {
-			refused[p] = true
-		}
+	if err := b.store.addKeyedOrders(tx, missing, others); err != nil {
+		return err
 	}
 
 	for _, p := range missing {
-		if !refused[p] {
-			// The order that occupied its slot has just ended.
-			return nil, b.retryWithPrecheck()
+		switch {
+		case p.key != nil && elsewhere[p.keyID()]:
+			p.fail(domain.ErrIdempotencyMismatch)
+		case p.answerFrom(others[p.row.UserID]) == nil:
+			// The order that occupied its slot has just ended, or the key has expired.
+			return b.retryWithPrecheck()
 		}
 	}
 
-	remaining := slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return refused[p] })
-	if len(remaining) == len(inserted) {
-		return inserted, nil
-	}
-
-	if slices.ContainsFunc(b.followers, func(f follower) bool { return refused[f.leader] }) {
-		return nil, b.retryWithPrecheck()
-	}
-
-	return remaining, deleteRows(tx, slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return !refused[p] }))
+	return nil
 }
 
 // userOrders are orders of one user: the active ones, and those with the Idempotency-Keys or the passes in question.
@@ -152,27 +130,13 @@ func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// withKeyOf returns the order that was placed under the Idempotency-Key of o within domain.KeyLife, preferably by the
-// same request. It returns nil if there is none.
+// withKeyOf returns the order that has the Idempotency-Key of o, or nil.
 func (of userOrders) withKeyOf(o *orderRow) *orderRow {
-	if o.IdemKey == nil {
+	i := slices.IndexFunc(of, func(r orderRow) bool { return r.IdemKey != nil && bytes.Equal(r.IdemKey, o.IdemKey) })
+	if i < 0 {
 		return nil
 	}
-
-	var found *orderRow
-	for i := range of {
-		r := &of[i]
-		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= domain.KeyLife {
-			continue
-		}
-
-		found = r
-		if bytes.Equal(r.IdemRequest, o.IdemRequest) {
-			return found
-		}
-	}
-
-	return found
+	return &of[i]
 }
 
 func (of userOrders) activeOf(voucherID int64) userOrders {
@@ -239,12 +203,11 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 	return known.read(tx, q)
 }
 
-// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except, which
-// this transaction has inserted. With such rows it locks what it reads: another transaction may have inserted the same
-// key at the same time. Without them it takes no locks.
-func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
+// addKeyedOrders adds to known the orders that were placed under the keys of the rows.
+func (s *Store) addKeyedOrders(tx *gorm.DB, of []*pendingInsert, known knownOrders) error {
 	q := &sqldb.Statement{}
-	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("idx_user_idem_key") + " WHERE (")
+	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("uk_user_idem_key") + " WHERE ")
+
 	keys := 0
 	for _, p := range of {
 		if p.key == nil {
@@ -261,13 +224,6 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known k
 
 	if keys == 0 {
 		return nil
-	}
-
-	q.Add(")")
-	exclude(q, except)
-
-	if len(except) > 0 {
-		q.Add(s.db.Syntax().ForUpdate)
 	}
 
 	return known.read(tx, q)

@@ -209,6 +209,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		}
 	}
 
+	var expired []int64
 	for _, p := range b.rows {
 		if p.fenceEnded() {
 			p.fail(fmt.Errorf("%w: %w", domain.ErrUnavailable, context.Cause(p.fence)))
@@ -243,18 +244,31 @@ func (b *batch) assign(tx *gorm.DB) error {
 			continue
 		}
 
+		if earlier := of.withKeyOf(&p.row); earlier != nil {
+			expired = append(expired, earlier.ID)
+			earlier.IdemKey = nil
+		}
+
 		slot := freeSlot(of.activeOf(p.row.VoucherID))
 		p.row.Slot = &slot
 		known[p.row.UserID] = append(of, p.row)
 		b.inserts = append(b.inserts, p)
 	}
 
-	return nil
+	return forgetKeys(tx, expired)
+}
+
+// forgetKeys frees the Idempotency-Keys of orders for new ones.
+func forgetKeys(tx *gorm.DB, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return tx.Model(&orderRow{}).Where("id IN ?", ids).UpdateColumns(map[string]any{"idem_key": nil, "idem_request": nil}).Error
 }
 
 // answerFrom answers p if an order of its user prevents the insert, and returns that order. Otherwise it returns nil.
 func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
-	if earlier := others.withKeyOf(&p.row); earlier != nil {
+	if earlier := others.withKeyOf(&p.row); earlier != nil && !earlier.keyExpired(p.row.CreatedAt) {
 		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
 			*p.result = domain.Placed{Order: earlier.asPlaced(), Replayed: true}
 		} else {
@@ -349,7 +363,7 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 		}
 	}
 
-	return known, b.store.addKeyedOrders(tx, of, nil, known)
+	return known, b.store.addKeyedOrders(tx, of, known)
 }
 
 // insert stores the rows with one statement and returns the number that the unique indexes accepted. It does not use
