@@ -97,6 +97,7 @@ func (n *Phones) read(text string) (*phonenumbers.PhoneNumber, string) {
 		if err != nil {
 			continue
 		}
+		dropFormerPrefix(parsed)
 
 		switch phonenumbers.GetNumberType(parsed) {
 		case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE:
@@ -116,6 +117,16 @@ func (n *Phones) read(text string) (*phonenumbers.PhoneNumber, string) {
 	}
 
 	return number, ""
+}
+
+// dropFormerPrefix removes the 1 that was dialled before Mexico's mobile numbers until 2019. Address books and messengers still
+// have it.
+func dropFormerPrefix(number *phonenumbers.PhoneNumber) {
+	const mexico, prefix = 52, 1e10
+	if n := number.GetNationalNumber(); number.GetCountryCode() == mexico && n/prefix == 1 {
+		n -= prefix
+		number.NationalNumber = &n
+	}
 }
 
 func canonicalPhone(number *phonenumbers.PhoneNumber) string {

@@ -38,6 +38,8 @@ func TestParseReturnsOneFormPerNumber(t *testing.T) {
 		"+447911123456": {[]string{"GG"}, "GG", []string{"+447911123456", "+4407911123456"}},
 		"+819012345678": {[]string{"JP"}, "JP", []string{"090-1234-5678", "+81 (0)90 1234 5678", "０９０ー１２３４ー５６７８", "+81 90・1234・5678"}},
 		"+33612345678":  {[]string{"FR"}, "FR", []string{"06.12.34.56.78", "06 12 34 56 78", "+33\u202f6\u202f12\u202f34\u202f56\u202f78"}},
+		// The former prefix of mobile numbers: https://en.wikipedia.org/wiki/Telephone_numbers_in_Mexico
+		"+525512345678": {[]string{"MX"}, "MX", []string{"+52 55 1234 5678", "+52 1 55 1234 5678", "0052 1 55 1234 5678", "55 1234 5678"}},
 		"+12015550123":  {[]string{"US", "CA"}, "US", []string{"(201) 555-0123", "1-201-555-0123", "+1 201 555 0123"}},
 	} {
 		for _, in := range tc.written {
