@@ -16,6 +16,15 @@ import (
 	"seckill/test/testenv"
 )
 
+// TestDemoDoesNotLimitCodes: whoever tries the demo uses the same few accounts, from private windows and scripts.
+func TestDemoDoesNotLimitCodes(t *testing.T) {
+	t.Parallel()
+	p := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on").Serve(t)
+	for range 30 {
+		require.NotEmpty(t, logIn(t, p, "13800000000")["access_token"])
+	}
+}
+
 var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
 
 // TestAdminCommands gives and takes a role while a server runs.
