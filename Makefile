@@ -29,7 +29,7 @@ help: ## list the commands
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
-# Tests state their level: see package testenv. Those of make test-all contain those of make test.
+# Tests state their level: see test/env. Those of make test-all contain those of make test.
 test test-all test-mysql rest unraced race chart: export SECKILL_TEST_REQUIRE = 1
 test-all test-mysql rest chart: export SECKILL_TEST = full
 # Under a name of its own, so that make -n prints it and does not run it.

@@ -20,16 +20,16 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/repo"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { env.Main(m) }
 
 // TestReplicaIsNotReady: a Redis that became the replica of another one answers PING and refuses every purchase. An ACL
 // that forbids the check does not make it red.
 func TestReplicaIsNotReady(t *testing.T) {
 	t.Parallel()
-	master, node := testenv.StartRedis(t), testenv.StartRedis(t)
+	master, node := env.StartRedis(t), env.StartRedis(t)
 	host, port, err := net.SplitHostPort(master.Addr)
 	require.NoError(t, err)
 	admin := node.Client(t)
@@ -73,7 +73,7 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.
 func TestPrepareDatabaseWaits(t *testing.T) {
-	db := testenv.StartDatabase(t)
+	db := env.OneKind(t).Start(t)
 	no := false
 	cfg := Config{MySQLDSN: db.DSN(t), Demo: &no}
 	store, err := OpenStore(cfg)

@@ -17,16 +17,16 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/out/webhook"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestUserLocksCloseTheirNodes: the connections to lock nodes end with the locks; those to the Redis of the sales do not.
 func TestUserLocksCloseTheirNodes(t *testing.T) {
 	t.Parallel()
-	rdb := openEmbedded(RedisInfo{Addr: testenv.StartMiniredis(t).Addr()})
+	rdb := openEmbedded(RedisInfo{Addr: env.StartMiniredis(t).Addr()})
 	defer rdb.Close()
 
-	locks, err := openUserLocks(Config{LockNodes: []string{testenv.StartMiniredis(t).Addr()}}, rdb)
+	locks, err := openUserLocks(Config{LockNodes: []string{env.StartMiniredis(t).Addr()}}, rdb)
 	require.NoError(t, err)
 	require.NoError(t, locks.ping(t.Context()))
 	locks.close()
@@ -40,7 +40,7 @@ func TestUserLocksCloseTheirNodes(t *testing.T) {
 
 // TestInvalidationBusReconnects checks that every server receives an id, before and after an outage of Redis.
 func TestInvalidationBusReconnects(t *testing.T) {
-	m := testenv.StartMiniredis(t)
+	m := env.StartMiniredis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	received := make(chan int64, 1000)
@@ -84,7 +84,7 @@ func TestInvalidationBusReconnects(t *testing.T) {
 
 // TestSolutionIsUsedUpOnce checks that two servers do not accept the same solution, and that it is forgotten later.
 func TestSolutionIsUsedUpOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		a, b := usedSolutions{rdb}, usedSolutions{rdb}
 		useUp := func(u usedSolutions, id string) bool {
 			first, err := u.UseUp(t.Context(), id, 3*time.Minute)

@@ -11,7 +11,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/ratelimit"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // codes counts the codes that a quota allows within a day.
@@ -80,7 +80,7 @@ func (c *codes) inOneDay(country string, address func(i int) string) (atOnce, in
 }
 
 func TestCodesOfNetworksAreBounded(t *testing.T) {
-	testenv.NoRace(t, "it computes")
+	env.NoRace(t, "it computes")
 	for name, address := range map[string]func(i int) string{
 		"IPv4 /24": func(i int) string { return fmt.Sprintf("198.51.100.%d", i%256) },
 		"IPv6 /48": func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%0x10000, i) },
@@ -125,7 +125,7 @@ func (c *codes) take(n int, rule ratelimit.Rule, country string) {
 // Addresses all over the world cannot send more than the budget of a country, nor of all countries together. Devices
 // that have logged in before still get codes.
 func TestCodesOfCountriesAreBounded(t *testing.T) {
-	testenv.NoRace(t, "it computes")
+	env.NoRace(t, "it computes")
 	c := newCodes(t)
 	c.take(49_999, codeCountries, "CN")
 	require.True(t, c.send("CN", "203.0.113.7", false))

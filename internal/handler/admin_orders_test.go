@@ -36,7 +36,7 @@ func (c client) find(query string) (ids []string) {
 
 // TestAdminSearchesOrders searches by each filter and by combinations of filters.
 func TestAdminSearchesOrders(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		first, second := e.sale(9), e.sale(9)
 		ann, bob := e.buyer(1), e.buyer(2)
 		a1, a2, b1 := ann.place(first), ann.place(second), bob.place(first)

@@ -24,7 +24,7 @@ const phone = "13800000001"
 // phoneBody is the body of /auth/code.
 func phoneBody(phone string) map[string]string { return map[string]string{"phone": phone} }
 
-func (e *env) sendCode(phone string) answer {
+func (e *environment) sendCode(phone string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/code", phoneBody(phone))
 }
@@ -37,25 +37,25 @@ type sentView struct {
 }
 
 // tryCode logs in without a login id, as older clients do.
-func (e *env) tryCode(phone, code string) answer {
+func (e *environment) tryCode(phone, code string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code})
 }
 
 // credentials returns the body of a login with a new code.
-func (e *env) credentials(phone string) map[string]string {
+func (e *environment) credentials(phone string) map[string]string {
 	e.t.Helper()
 	sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
 	return map[string]string{"phone": phone, "code": e.outbox.code(phone), "login_id": sent.LoginID}
 }
 
 // tryLogin logs in with a login id.
-func (e *env) tryLogin(phone, code, loginID string) answer {
+func (e *environment) tryLogin(phone, code, loginID string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code, "login_id": loginID})
 }
 
-func (e *env) refresh(token string) answer {
+func (e *environment) refresh(token string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/refresh", map[string]string{"refresh_token": token})
 }
@@ -110,12 +110,12 @@ func TestLogoutEverywhere(t *testing.T) {
 	phones, other := []client{one.login(phone), two.login(phone)}, one.buyer(2)
 	page := one.pageOf(phone)
 	browser := one.loginBrowser()
-	at := func(e *env, c client) client { c.env = e; return c }
+	at := func(e *environment, c client) client { c.env = e; return c }
 	mine := one.as(decode[loginView](browser).AccessToken).with("X-Refresh-Token", "cookie")
 	left := mine.post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
 	assert.Negative(t, left.cookie().MaxAge)
 	require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-	for _, e := range []*env{one, two} {
+	for _, e := range []*environment{one, two} {
 		for _, c := range append(phones, mine) {
 			at(e, c).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 		}
@@ -206,7 +206,7 @@ func TestNewCodeReplacesTheOld(t *testing.T) {
 
 // Each login id has its own code and its own five guesses, and only its phone can use it.
 func TestCodesOfSeveralRequests(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		send := func() (id, code string) {
 			sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
 			assert.Equal(t, sentView{LoginID: sent.LoginID, ExpiresIn: 120, ResendAfter: 60}, sent)

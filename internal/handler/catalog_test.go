@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 type shopView struct {
@@ -29,7 +29,7 @@ type shopView struct {
 }
 
 // newShop creates a shop.
-func (e *env) newShop(name string) shopView {
+func (e *environment) newShop(name string) shopView {
 	e.t.Helper()
 	return decode[shopView](e.admin().post("/api/v1/admin/shops", map[string]string{"name": name}).want(http.StatusCreated))
 }
@@ -167,7 +167,7 @@ func TestPictureOfVoucher(t *testing.T) {
 // TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
 func TestHostileUploads(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	e := newEnv(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	for _, file := range []string{"<!doctype html><script>alert(1)</script>", aPicture(t, 3) + strings.Repeat("x", 20<<20)} { // package picture has more
@@ -189,7 +189,7 @@ func TestHostileUploads(t *testing.T) {
 }
 
 // draft creates the draft of a running sale.
-func (e *env) draft(change ...func(map[string]any)) voucherView {
+func (e *environment) draft(change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	return e.sale(5, append(change, func(b map[string]any) { b["status"] = "draft" })...)
 }

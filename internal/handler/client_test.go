@@ -51,7 +51,7 @@ var theContract = sync.OnceValues(func() (*contract, error) {
 // client sends requests and validates every request and answer against the OpenAPI document.
 type client struct {
 	t       testing.TB
-	env     *env
+	env     *environment
 	token   string
 	login   loginView // zero for a guest
 	header  http.Header
@@ -59,10 +59,10 @@ type client struct {
 }
 
 // guest returns a client that is not logged in.
-func (e *env) guest() client { return client{t: e.t, env: e} }
+func (e *environment) guest() client { return client{t: e.t, env: e} }
 
 // as returns a client with the given access token.
-func (e *env) as(token string) client { return client{t: e.t, env: e, token: token} }
+func (e *environment) as(token string) client { return client{t: e.t, env: e, token: token} }
 
 // bad returns the client for requests that deliberately violate the document. Answers are still validated.
 func (c client) bad() client { c.invalid = true; return c }

@@ -16,7 +16,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/kit/ratelimit"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func limited(s *setup) { s.rateLimit = true }
@@ -102,7 +102,7 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 // TestManyPeopleBehindOneAddress: answers from memory cost visitors nothing.
 func TestManyPeopleBehindOneAddress(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	e := newEnv(t, limited)
 	v, guest := e.sale(5), e.guest()
 	for range 1500 { // more than the bucket of the address has
@@ -116,7 +116,7 @@ func TestManyPeopleBehindOneAddress(t *testing.T) {
 // TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
 func TestVisitorsReadsAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	e := newEnv(t, limited)
 	guest := e.guest()
 	e.sale(5)
@@ -138,7 +138,7 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 }
 
 // servers returns n more servers on the services of e, with the local limits of a new start.
-func (e *env) servers(n int) []http.Handler {
+func (e *environment) servers(n int) []http.Handler {
 	e.t.Helper()
 	all := make([]http.Handler, n)
 	for i := range all {
@@ -176,8 +176,8 @@ func elapse(t *testing.T, rdb *redis.Client, d time.Duration) {
 // route, and one per minute. TestRoutesThatStoreRowsAreLimited has the routes.
 func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
-	rdb := testenv.StartRedis(t).Client(t)
+	env.Full(t)
+	rdb := env.StartRedis(t).Client(t)
 	e := newEnv(t, sharedLimits(rdb))
 	buyer := e.buyer(1)
 	for _, route := range []string{

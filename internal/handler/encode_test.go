@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // setCompressible replaces the limit of this process for a test, which is not parallel.
@@ -90,7 +90,7 @@ func eachVariant(all []*domain.Voucher, do func(limit int, page []*domain.Vouche
 // TestVariantsShareCompression: 900 variants of the list cost as many compressions as the vouchers have neighbours,
 // another read of the same vouchers costs none, and a changed voucher its own and those of its neighbours.
 func TestVariantsShareCompression(t *testing.T) {
-	testenv.NoRace(t, "compresses 900 lists")
+	env.NoRace(t, "compresses 900 lists")
 	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
 	const sales = 110
 	now := time.Date(2026, 11, 11, 12, 0, 0, int(123*time.Millisecond), time.UTC)

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 	"seckill/internal/sale/entry"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // admissionView is the answer to POST entry.
@@ -33,7 +33,7 @@ func (c client) withPass(v voucherView) client {
 }
 
 // passSale publishes a running sale that needs passes.
-func (e *env) passSale(stock int, change ...func(map[string]any)) voucherView {
+func (e *environment) passSale(stock int, change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	return e.sale(stock, append(change, func(b map[string]any) { b["entry"] = map[string]any{"mode": "pass", "pass_ttl": 20} })...)
 }
@@ -159,7 +159,7 @@ func (a answer) solved() map[string]any {
 // A buyer solves a challenge before the start and enters with it after the start, once. Package entry has the cases.
 func TestEntryWithChallenge(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	e := newEnv(t)
 	begin := e.clock.now().Add(time.Minute)
 	v := e.sale(9, with("entry", map[string]any{"mode": "pass", "challenge": "on"}), with("begin_at", begin))
@@ -212,7 +212,7 @@ func TestEntryOfVoucher(t *testing.T) {
 }
 
 // roomSale publishes a sale with a waiting room, which begins after a time, by the clock of the database.
-func (e *env) roomSale(stock int, after time.Duration, change ...func(map[string]any)) voucherView {
+func (e *environment) roomSale(stock int, after time.Duration, change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	return e.sale(stock, append(change, func(b map[string]any) {
 		begin := time.Now().Add(after)

@@ -69,7 +69,7 @@ type exchange struct {
 }
 
 // exchanges returns a valid request of each kind. The store must work during the call.
-func exchanges(e *env) []exchange {
+func exchanges(e *environment) []exchange {
 	v, unread, admin, buyer, leaver := e.sale(5), e.sale(5), e.admin(), e.buyer(1), e.buyer(2)
 	o := buyer.place(v)
 	e.sendCode("13800000099").want(http.StatusOK)

@@ -11,7 +11,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // clock is a time that tests advance.
@@ -192,7 +192,7 @@ func (l *logBuffer) of(level string) []map[string]any {
 // faultyDB is the store, whose statements fail while a fault is set.
 type faultyDB struct {
 	*repo.Store
-	faults *dbtest.Faults
+	faults *env.Faults
 }
 
 // fail makes every later statement call f first and return its error. A nil f ends the fault.

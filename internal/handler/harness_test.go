@@ -31,12 +31,11 @@ import (
 	"seckill/internal/ops/salestats"
 	"seckill/internal/repo"
 	"seckill/internal/service"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error {
+	env.Main(m, func() error {
 		// The caches of a handler live as long as the process. otter ends their goroutine after they are collected.
 		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 	})
@@ -53,9 +52,9 @@ var (
 	keys   = domain.NewKeyring(secret)
 )
 
-// env is the whole stack behind a real listener: handlers, services and a separate database. Locks, ids and text
+// environment is the whole stack behind a real listener: handlers, services and a separate database. Locks, ids and text
 // messages are in-memory fakes.
-type env struct {
+type environment struct {
 	t      testing.TB
 	store  *faultyDB
 	clock  *clock
@@ -121,17 +120,17 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db option)) {
 		t.Parallel()
 		test(t, func(*setup) {})
 	})
-	for _, kind := range testenv.Kinds(t) {
+	for _, kind := range env.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			testenv.Full(t)
-			test(t, func(s *setup) { s.store = opened(t)(repo.OpenMySQL(dbtest.DSN(t, kind))) })
+			env.Full(t)
+			test(t, func(s *setup) { s.store = opened(t)(repo.OpenMySQL(kind.MigratedDSN(t))) })
 		})
 	}
 }
 
 // eachEnv runs a parallel test in an environment on each database, as eachDatabase does.
-func eachEnv(t *testing.T, test func(t *testing.T, e *env), options ...option) {
+func eachEnv(t *testing.T, test func(t *testing.T, e *environment), options ...option) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) { test(t, newEnv(t, append(options, db)...)) })
 }
@@ -141,19 +140,19 @@ func opened(t testing.TB) func(*repo.Store, error) *faultyDB {
 		t.Helper()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
-		return &faultyDB{store, dbtest.Inject(store.DB)}
+		return &faultyDB{store, env.Inject(store.DB)}
 	}
 }
 
 // newEnv wires the program as package app does, on a new SQLite database unless an option says otherwise.
-func newEnv(t testing.TB, options ...option) *env {
+func newEnv(t testing.TB, options ...option) *environment {
 	t.Helper()
 	s := setup{maxInFlight: 64}
 	for _, o := range options {
 		o(&s)
 	}
 	if s.store == nil {
-		s.store = opened(t)(repo.OpenSQLite(dbtest.SQLiteFile(t)))
+		s.store = opened(t)(repo.OpenSQLite(env.SQLiteFile(t)))
 	}
 	if s.keys == nil {
 		s.keys = keys
@@ -161,7 +160,7 @@ func newEnv(t testing.TB, options ...option) *env {
 	if s.adminPhones == nil {
 		s.adminPhones = []string{adminPhone}
 	}
-	e := &env{
+	e := &environment{
 		t: t, store: s.store, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
@@ -269,18 +268,18 @@ func (l patientLane) Place(ctx context.Context, p domain.Purchase) (domain.Order
 }
 
 // leaks returns the secrets in the log and in the labels of the metrics. The search runs at the end of every environment.
-func (e *env) leaks() (found []string) {
+func (e *environment) leaks() (found []string) {
 	known := []string{string(secret)}
 	for phone, code := range e.outbox.all() {
 		known = append(known, phone, code)
 	}
-	found = testenv.Leaks(e.logs.String(), known...)
+	found = env.Leaks(e.logs.String(), known...)
 	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
 	require.NoError(e.t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				found = append(found, testenv.Leaks(l.GetName()+`="`+l.GetValue()+`"`, known...)...)
+				found = append(found, env.Leaks(l.GetName()+`="`+l.GetValue()+`"`, known...)...)
 			}
 		}
 	}
@@ -288,14 +287,14 @@ func (e *env) leaks() (found []string) {
 }
 
 // newMonitor starts the monitor of the live statistics.
-func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
+func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleSubscribers = salestats.NewSubscribers()
 	counters, lane := salestats.NewCounters(!queued), "lock"
 	if queued {
 		lane = "queue"
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(e.t).Addr()})
+	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(e.t).Addr()})
 	e.t.Cleanup(func() { _ = rdb.Close() })
 	cfg := salestats.MonitorConfig{
 		Store: store, Counters: counters, History: &salestats.RedisHistory{Redis: rdb, Instance: "test"},
@@ -313,19 +312,19 @@ func (e *env) newMonitor(store *faultyDB, queue service.ReservationStore) (*sale
 }
 
 // login logs a phone in with a new code.
-func (e *env) login(phone string) client {
+func (e *environment) login(phone string) client {
 	e.t.Helper()
 	l := decode[loginView](e.guest().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK))
 	return client{t: e.t, env: e, token: l.AccessToken, login: l}
 }
 
-func (e *env) admin() client { e.t.Helper(); return e.login(adminPhone) }
+func (e *environment) admin() client { e.t.Helper(); return e.login(adminPhone) }
 
 // buyer logs in the n-th buyer.
-func (e *env) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
+func (e *environment) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
 
 // staff gives a phone a role and logs it in.
-func (e *env) staff(phone string, role domain.Role) client {
+func (e *environment) staff(phone string, role domain.Role) client {
 	e.t.Helper()
 	_, _, err := e.admins.Enroll(context.Background(), phone, role)
 	require.NoError(e.t, err)
@@ -333,7 +332,7 @@ func (e *env) staff(phone string, role domain.Role) client {
 }
 
 // saleBody is the body that publishes a sale which began an hour ago and ends in an hour.
-func (e *env) saleBody(stock int) map[string]any {
+func (e *environment) saleBody(stock int) map[string]any {
 	now := e.clock.now()
 	return map[string]any{
 		"shop_id": "1", "title": "100 for 80", "pay_value": 8000, "actual_value": 10000, "force": true, "stock": stock,
@@ -342,7 +341,7 @@ func (e *env) saleBody(stock int) map[string]any {
 }
 
 // sale publishes a running sale; change modifies the body before it is sent.
-func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
+func (e *environment) sale(stock int, change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	body := e.saleBody(stock)
 	for _, f := range change {
@@ -352,7 +351,7 @@ func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
 }
 
 // normal publishes a voucher that is always on sale.
-func (e *env) normal() voucherView {
+func (e *environment) normal() voucherView {
 	e.t.Helper()
 	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", map[string]any{
 		"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1, "force": true,
@@ -360,7 +359,7 @@ func (e *env) normal() voucherView {
 }
 
 // stock returns the units left in the database.
-func (e *env) stock(voucherID string) int64 {
+func (e *environment) stock(voucherID string) int64 {
 	e.t.Helper()
 	id := mustID(e.t, voucherID)
 	v, err := e.store.Voucher(context.Background(), id)
@@ -370,20 +369,20 @@ func (e *env) stock(voucherID string) int64 {
 
 // seen waits until purchases see the last change of a voucher. On a slow machine they do not wait for it: they are
 // answered from the snapshot before it, which may be sold out.
-func (e *env) seen(v voucherView) {
+func (e *environment) seen(v voucherView) {
 	e.t.Helper()
 	e.guest().get(v.path()).want(http.StatusOK)
 }
 
 // exec runs a statement on the database, as an operator does by hand.
-func (e *env) exec(statement string, args ...any) {
+func (e *environment) exec(statement string, args ...any) {
 	e.t.Helper()
 	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
 	require.NoError(e.t, err)
 }
 
 // checkInvariants checks the invariants of every sale in the database.
-func (e *env) checkInvariants() {
+func (e *environment) checkInvariants() {
 	e.t.Helper()
 	totals, err := e.store.SaleTotals(context.Background())
 	require.NoError(e.t, err)
@@ -398,9 +397,9 @@ var tables = []string{
 }
 
 // dump returns every row of every table as text, for comparisons.
-func (e *env) dump() string { e.t.Helper(); return e.dumpOf(tables...) }
+func (e *environment) dump() string { e.t.Helper(); return e.dumpOf(tables...) }
 
-func (e *env) dumpOf(tables ...string) string {
+func (e *environment) dumpOf(tables ...string) string {
 	e.t.Helper()
 	var b strings.Builder
 	for _, table := range tables {

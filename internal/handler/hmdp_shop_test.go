@@ -16,7 +16,7 @@ import (
 )
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.
-func (e *env) shops(n int) {
+func (e *environment) shops(n int) {
 	e.t.Helper()
 	one := domain.Shop{
 		Name: "shop", TypeID: 2, X: 120, Y: 30, Area: "大关", Address: "a", AvgPrice: 8050, Sold: 4215, Comments: 3035, Score: 47,
@@ -96,7 +96,7 @@ func TestHmdpShopsOfType(t *testing.T) {
 
 // courseVoucher is the body with which hm-dianping publishes a sale: from 20:00 to 22:00 in Shanghai, which is 12:00 to
 // 14:00 in UTC. The clock of these tests begins at 12:00.
-func (e *env) courseVoucher() map[string]any {
+func (e *environment) courseVoucher() map[string]any {
 	return map[string]any{
 		"shopId": 1, "title": "100元代金券", "subTitle": "周一至周五均可使用", "rules": "全场通用\n无需预约\n不兑现、不找零",
 		"payValue": 8000, "actualValue": 10000, "type": 1, "stock": 100,
@@ -273,8 +273,8 @@ func TestHmdpSessionLastsSevenDays(t *testing.T) {
 func TestHmdpSessionOnOtherInstances(t *testing.T) {
 	t.Parallel()
 	one := newEnv(t)
-	other := func() *env { return newEnv(t, func(s *setup) { s.store = one.store }) }
-	at := func(e *env, p page) page { p.env = e; return p }
+	other := func() *environment { return newEnv(t, func(s *setup) { s.store = one.store }) }
+	at := func(e *environment, p page) page { p.env = e; return p }
 	two, p := other(), one.pageOf(phone)
 	at(two, p).get("/user/me").object()
 	p.get("/user/me").object()

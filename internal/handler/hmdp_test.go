@@ -330,10 +330,10 @@ var jsonNull = regexp.MustCompile(`[:,\[]null\b`)
 type page struct{ client }
 
 // page returns a client that is not logged in.
-func (e *env) page() page { return page{e.guest()} }
+func (e *environment) page() page { return page{e.guest()} }
 
 // pageOf logs a phone in and returns the client.
-func (e *env) pageOf(phone string) page {
+func (e *environment) pageOf(phone string) page {
 	e.t.Helper()
 	p := e.page()
 	p.post("/user/code?phone="+phone, nil).none()

@@ -109,7 +109,7 @@ func (b *bank) setResult(ref, status string) {
 // TestLostNoticeIsInquired: if every notice of a payment is lost, the provider's answer to a query takes its place. The
 // money moves once, whatever notices follow.
 func TestLostNoticeIsInquired(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
 		ask := func() {
 			t.Helper()
@@ -145,7 +145,7 @@ func TestLostNoticeIsInquired(t *testing.T) {
 // closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
 // Source: con2/kompassi#1016, coreshop/CoreShop#2529.
 func TestOrderIsNotClosedOverPayment(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.QueryBeforeClosing(payment.HTTPName)
 		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
 		v := e.sale(9)
@@ -190,7 +190,7 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 
 // TestRefundAllOrders: all paid orders of a sale that was taken off are refunded once, and no others.
 func TestRefundAllOrders(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		operator, v, other := e.staff("13900000002", domain.RoleOperator), e.sale(9), e.sale(9)
 		var orders []orderView
 		for n := range 3 {

@@ -87,12 +87,12 @@ func keyedRequests(e *queueEnv) []keyed {
 }
 
 // expireLeases ends all idempotency leases, as ten seconds would.
-func (e *env) expireLeases() {
+func (e *environment) expireLeases() {
 	e.t.Helper()
 	e.exec("UPDATE idempotency_keys SET locked_until = created_at")
 }
 
-func (e *env) count(table string) (n int) {
+func (e *environment) count(table string) (n int) {
 	e.t.Helper()
 	require.NoError(e.t, e.store.Pools()["write"].QueryRowContext(context.Background(), "SELECT COUNT(*) FROM "+table).Scan(&n))
 	return n
@@ -141,7 +141,7 @@ func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 
 // TestKeyMismatch: a key with another path or body is refused and changes nothing.
 func TestKeyMismatch(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, other, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
 		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
 		created := admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).want(http.StatusCreated)
@@ -167,7 +167,7 @@ func TestKeyMismatch(t *testing.T) {
 
 // TestInvalidKeysAreRefused also checks that nothing is changed.
 func TestInvalidKeysAreRefused(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, buyer := e.sale(5), e.buyer(1).bad()
 		before := e.dump()
 		for _, name := range []string{"", strings.Repeat("x", 256), "a\tb", "ü", "a\x80"} {
@@ -238,18 +238,18 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 // changed since.
 func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
-		"nothing":  func(*env, voucherView, client) {},
-		"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
-		"off sale": func(e *env, v voucherView, _ client) {
+	for name, meanwhile := range map[string]func(e *environment, v voucherView, mine client){
+		"nothing":  func(*environment, voucherView, client) {},
+		"sold out": func(e *environment, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
+		"off sale": func(e *environment, v voucherView, _ client) {
 			e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		},
-		"sale ended": func(e *env, v voucherView, _ client) {
+		"sale ended": func(e *environment, v voucherView, _ client) {
 			e.admin().patch(v.adminPath(), map[string]any{"end_at": e.clock.now()}).want(http.StatusOK)
 			e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
 		},
-		"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
-		"cancelled": func(_ *env, v voucherView, mine client) {
+		"bought another": func(_ *environment, v voucherView, mine client) { mine.place(v) },
+		"cancelled": func(_ *environment, v voucherView, mine client) {
 			for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
 				mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
 			}

@@ -15,18 +15,18 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/kit/ratelimit"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 const operatorPhone = "13900000002"
 
 // app is the authenticator app of a user.
 type app struct {
-	e   *env
+	e   *environment
 	key *otp.Key
 }
 
-func (e *env) enroll(phone string, role domain.Role) app {
+func (e *environment) enroll(phone string, role domain.Role) app {
 	e.t.Helper()
 	_, key, err := e.admins.Enroll(e.t.Context(), phone, role)
 	require.NoError(e.t, err)
@@ -42,7 +42,7 @@ func (a app) password(steps int) string {
 }
 
 // tryTOTP logs in with the last login code and a second factor.
-func (e *env) tryTOTP(phone, password string) answer {
+func (e *environment) tryTOTP(phone, password string) answer {
 	e.t.Helper()
 	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 	if password != "" {
@@ -102,7 +102,7 @@ func TestWrongSecondFactorIsAGuess(t *testing.T) {
 }
 
 // recorded returns all recorded requests, oldest first.
-func (e *env) recorded() (brief []string) {
+func (e *environment) recorded() (brief []string) {
 	e.t.Helper()
 	list, err := e.store.AdminRequests(e.t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
 	require.NoError(e.t, err)
@@ -151,7 +151,7 @@ func TestRoleWithoutSecondFactor(t *testing.T) {
 
 // changeSecret returns a server whose newest secret is another one than that of e, on the same database. old is whether
 // it still accepts the secret of e.
-func (e *env) changeSecret(old bool, options ...option) *env {
+func (e *environment) changeSecret(old bool, options ...option) *environment {
 	e.t.Helper()
 	secrets := [][]byte{[]byte("the next signing secret, 39 bytes long.")}
 	if old {
@@ -167,7 +167,7 @@ func TestCursorSurvivesChangeOfSecret(t *testing.T) {
 	for range 3 {
 		e.sale(1)
 	}
-	page := func(e *env, cursor string) answer { return e.guest().get("/api/v1/vouchers?limit=1" + cursor) }
+	page := func(e *environment, cursor string) answer { return e.guest().get("/api/v1/vouchers?limit=1" + cursor) }
 	first := decode[listView[voucherView]](page(e, "").want(http.StatusOK))
 	changed := e.changeSecret(true)
 	second := decode[listView[voucherView]](page(changed, "&cursor="+*first.NextCursor).want(http.StatusOK))
@@ -195,7 +195,7 @@ func TestSecondFactorSurvivesChangeOfSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
-	login := func(e *env, password string) answer {
+	login := func(e *environment, password string) answer {
 		id := decode[sentView](e.sendCode(operatorPhone).want(http.StatusOK)).LoginID
 		body := map[string]string{"phone": operatorPhone, "code": e.outbox.code(operatorPhone), "login_id": id}
 		if password != "" {
@@ -220,14 +220,14 @@ func TestKnownDevice(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	// known reports whether strangers cannot use up the codes of the device at the same address.
-	known := func(e *env, proof *http.Cookie) bool {
+	known := func(e *environment, proof *http.Cookie) bool {
 		e.clock.advance(time.Second)
 		e.guest().withCookie(proof).post("/api/v1/auth/code", phoneBody(phone)).want(http.StatusOK)
 		e.clock.advance(time.Second)
 		body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 		return e.guest().post("/api/v1/auth/login", body).status == http.StatusUnauthorized
 	}
-	login := func(e *env) (proof *http.Cookie, user client, refresh string) {
+	login := func(e *environment) (proof *http.Cookie, user client, refresh string) {
 		a := e.guest().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK)
 		l := decode[loginView](a)
 		return a.cookieNamed("seckill_known"), e.as(l.AccessToken), l.RefreshToken
@@ -304,8 +304,8 @@ func (p *person) login(sent answer, code string) answer {
 // stranger behind the owner's address also uses up the logins of that address twice, when the owner's device is known.
 func TestStrangerCannotLockOwnerOut(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
-	rdb := testenv.StartRedis(t).Client(t)
+	env.Full(t)
+	rdb := env.StartRedis(t).Client(t)
 	shared := &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: slog.New(slog.DiscardHandler)}
 	for name, tc := range map[string]struct {
 		phone, stranger string

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 type exportView struct {
@@ -92,7 +92,7 @@ func TestExportKnowsAllTables(t *testing.T) {
 }
 
 func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
 		v, room := e.sale(10), e.sale(10)
 		authenticator := e.enroll("13800000001", domain.RoleOperator)
@@ -134,7 +134,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 
 // The export of a user with many orders has several pages.
 func TestExportOfManyOrders(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	e := newEnv(t)
 	v, c := e.sale(1000), e.buyer(1)
@@ -181,7 +181,7 @@ func TestExportsAreLimitedPerUser(t *testing.T) {
 }
 
 func TestDeletedAccount(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		two := newEnv(t, func(s *setup) { s.store = e.store })
 		v, second := e.sale(10), e.sale(10)
 		c := e.login(phone)

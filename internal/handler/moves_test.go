@@ -50,14 +50,14 @@ var reached = map[string]func(t *testing.T, c client, v voucherView) paidView{
 }
 
 // overdue moves the payment deadline of an order into the past of the database's clock.
-func (e *env) overdue(o orderView) {
+func (e *environment) overdue(o orderView) {
 	e.t.Helper()
 	past := time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC)
 	e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", past, o.ID)
 }
 
 // close closes overdue orders and returns their number.
-func (e *env) close() int {
+func (e *environment) close() int {
 	e.t.Helper()
 	closer := &service.Closer{Store: e.store, Returns: e.returns, Log: slog.New(slog.DiscardHandler)}
 	n, err := closer.CloseDue(e.t.Context())
@@ -169,7 +169,7 @@ func TestEveryMove(t *testing.T) {
 }
 
 // life returns the rows about the life of orders as text.
-func (e *env) life() string {
+func (e *environment) life() string {
 	e.t.Helper()
 	return e.dumpOf("voucher_orders", "payments", "seckill_vouchers", "stock_changes", "audit_log")
 }
@@ -248,7 +248,7 @@ func TestEveryNotice(t *testing.T) {
 }
 
 // notifyAndCheck sends a notice and checks its effects.
-func (e *env) notifyAndCheck(t *testing.T, c client, p paidView, n notice, want effect) {
+func (e *environment) notifyAndCheck(t *testing.T, c client, p paidView, n notice, want effect) {
 	t.Helper()
 	before := e.life()
 	assert.Equal(t, want.payment, decode[paymentView](e.notify(n).want(http.StatusOK)).Status)
@@ -267,7 +267,7 @@ func (e *env) notifyAndCheck(t *testing.T, c client, p paidView, n notice, want 
 
 // requireMoneyBack runs the refunds and checks that unmatched money is returned, and that the order keeps its status
 // unless it is itself being refunded.
-func (e *env) requireMoneyBack(t *testing.T, c client, p paidView, status string) {
+func (e *environment) requireMoneyBack(t *testing.T, c client, p paidView, status string) {
 	t.Helper()
 	require.NoError(t, e.payments.RefundDue(t.Context()))
 	if status == "refunding" {
@@ -286,19 +286,19 @@ func TestChangeDuringRefundAll(t *testing.T) {
 	t.Parallel()
 	const paid = 25
 	for name, race := range map[string]struct {
-		change func(e *env, v voucherView)
+		change func(e *environment, v voucherView)
 		status int // of the request that runs
 		after  int // of the next one
 	}{
 		// The units of the refunds that have begun are sold again, and at most ten more.
 		"the sale is published again": {
-			change: func(e *env, v voucherView) {
+			change: func(e *environment, v voucherView) {
 				e.admin().patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
 			},
 			status: http.StatusConflict, after: http.StatusConflict,
 		},
 		"the operator is removed": {
-			change: func(e *env, _ voucherView) {
+			change: func(e *environment, _ voucherView) {
 				_, err := e.admins.Remove(e.t.Context(), "13900000002")
 				require.NoError(e.t, err)
 				require.NoError(e.t, e.revoked.Load(e.t.Context()))

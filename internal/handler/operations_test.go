@@ -367,7 +367,7 @@ func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, er
 // TestOrderEvents: the events of an order are delivered in order, shown with their body and the last answer, and repeated
 // by an operator.
 func TestOrderEvents(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
 		r := &eventReceiver{}
 		sender := webhook.NewOutbox(webhook.OutboxConfig{

@@ -149,7 +149,7 @@ func with(field string, value any) func(map[string]any) {
 
 // letExpire closes an order as the closer does at its payment deadline, and waits until purchases see that: they would use
 // an old snapshot of the sale if the database were slow.
-func (e *env) letExpire(o orderView) {
+func (e *environment) letExpire(o orderView) {
 	e.t.Helper()
 	id := mustID(e.t, o.ID)
 	stored, err := e.store.Order(e.t.Context(), 0, id)
@@ -282,7 +282,7 @@ type describedOrder struct {
 }
 
 // breakfast is a sale of a new shop, and what its orders say.
-func (e *env) breakfast(stock int) (voucherView, boughtView) {
+func (e *environment) breakfast(stock int) (voucherView, boughtView) {
 	e.t.Helper()
 	shop := decode[struct{ ID string }](e.admin().post("/api/v1/admin/shops", map[string]any{"name": "桂花茶餐厅"}).want(http.StatusCreated))
 	says := boughtView{Title: "早餐 for two", SubTitle: "every day", Rules: "Not on <Sundays>.\nNo change.", ShopID: shop.ID, ShopName: "桂花茶餐厅"}
@@ -293,7 +293,7 @@ func (e *env) breakfast(stock int) (voucherView, boughtView) {
 }
 
 // replace changes everything that a voucher says, its value and the name of its shop, and takes it down.
-func (e *env) replace(v voucherView, says boughtView) {
+func (e *environment) replace(v voucherView, says boughtView) {
 	e.t.Helper()
 	admin := e.admin()
 	admin.patch("/api/v1/admin/shops/"+says.ShopID, map[string]any{"name": "Another name"}).want(http.StatusOK)
@@ -306,7 +306,7 @@ func (e *env) replace(v voucherView, says boughtView) {
 // order shows what was bought.
 // Source: PrestaShop/PrestaShop#21712, Sylius/Sylius#8628, openfoodfoundation/openfoodnetwork#13969.
 func TestOrderKeepsWhatWasBought(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
 		v, says := e.breakfast(9)
 		buyer, admin := e.buyer(1), e.admin()

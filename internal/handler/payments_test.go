@@ -63,7 +63,7 @@ func (b *bank) Refund(_ context.Context, p domain.Payment) error {
 // notice is a notice of the bank about a payment.
 type notice map[string]any
 
-func (e *env) noticeOf(p paymentView, o orderView, status string) notice {
+func (e *environment) noticeOf(p paymentView, o orderView, status string) notice {
 	return notice{"provider_ref": p.Ref, "order_id": o.ID, "amount": o.Amount, "status": status, "timestamp": "2026-11-11T12:00:00Z"}
 }
 
@@ -75,7 +75,7 @@ func signature(body string, at time.Time) string {
 }
 
 // notify sends a notice to the webhook, signed now.
-func (e *env) notify(n notice) answer {
+func (e *environment) notify(n notice) answer {
 	e.t.Helper()
 	body, err := json.Marshal(n)
 	require.NoError(e.t, err)
@@ -229,7 +229,7 @@ func TestReversedOrderIsNotRedeemed(t *testing.T) {
 // another way. Until then it is an alert with the provider's answer.
 // Source: bcgov/entity#6341, vendure-ecommerce/vendure#3152.
 func TestReturnOutside(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, buyer, admin := e.sale(1), e.buyer(1), e.admin()
 		p := buyer.paid(v)
 		buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
@@ -316,7 +316,7 @@ func asJSON(t *testing.T, v any) string {
 // unless the money has gone back.
 // Source: alfio-event/alf.io#195, pretix/pretix#5303.
 func TestUndoRedeem(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
 		cashier := e.staff("13900000003", domain.RoleRedeemer)
 		const redeem, undo = "/api/v1/admin/redeem", "/api/v1/admin/redeem/undo"
@@ -367,7 +367,7 @@ func TestUndoRedeem(t *testing.T) {
 // TestUnreadNotices: what a provider has signed and the server cannot process is kept with its content and counted, until an
 // operator closes it. An unsigned notice is not.
 func TestUnreadNotices(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		buyer, operator := e.buyer(1), e.staff("13900000002", domain.RoleOperator)
 		p := buyer.paid(e.sale(1))
 		send := func(body string) answer {
@@ -526,7 +526,7 @@ func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
 }
 
 // dueNow makes all refunds due.
-func (e *env) dueNow() {
+func (e *environment) dueNow() {
 	e.t.Helper()
 	e.exec("UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")
 }
@@ -576,7 +576,7 @@ func TestAudit(t *testing.T) {
 // TestAuditStoresLongestDetails: the audit log stores changes of the maximum length completely, even if characters are
 // escaped.
 func TestAuditStoresLongestDetails(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin := e.sale(2), e.admin()
 		last := func() string { return admin.audit("limit=1&voucher_id=" + v.ID)[0].Detail }
 		hidden := "\U000e0001" // an invisible character, which the log escapes
@@ -595,7 +595,7 @@ func TestAuditStoresLongestDetails(t *testing.T) {
 }
 
 func TestChangeStock(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin := e.sale(2), e.admin()
 		stock := "/api/v1/admin/vouchers/" + v.ID + "/stock"
 		e.buyer(1).place(v)

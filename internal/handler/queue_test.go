@@ -18,12 +18,12 @@ import (
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
-// queueEnv is an env in lane queue with a separate Redis. The test acts as the worker.
+// queueEnv is an environment in lane queue with a separate Redis. The test acts as the worker.
 type queueEnv struct {
-	*env
+	*environment
 	rdb       *redis.Client
 	gate      testGate
 	committer *lane.Committer
@@ -50,7 +50,7 @@ func (g testGate) DeadLetter(ctx context.Context, id string) (service.DeadLetter
 
 func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
-	m := testenv.StartMiniredis(t)
+	m := env.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	var store *faultyDB
@@ -65,7 +65,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	})}
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
-	q.env = newEnv(t, append(options, func(s *setup) {
+	q.environment = newEnv(t, append(options, func(s *setup) {
 		s.ids = ids
 		s.queue = func(faulty *faultyDB) (service.Lane, service.ReservationStore) {
 			store = faulty

@@ -21,7 +21,7 @@ import (
 )
 
 // securityEnv returns an environment and a function that returns the number of security events.
-func securityEnv(t *testing.T, options ...option) (*env, func(event string) int) {
+func securityEnv(t *testing.T, options ...option) (*environment, func(event string) int) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	e := newEnv(t, append(options, configured(func(c *handler.Config) { c.Metrics = reg }))...)
@@ -45,7 +45,7 @@ func securityEnv(t *testing.T, options ...option) (*env, func(event string) int)
 }
 
 // securityLines returns the log lines of an event.
-func (e *env) securityLines(event string) (lines []map[string]any) {
+func (e *environment) securityLines(event string) (lines []map[string]any) {
 	for _, l := range e.logs.of("INFO") {
 		if l["msg"] == "security" && l["event"] == event {
 			lines = append(lines, l)
@@ -58,70 +58,70 @@ func TestSecurityEvents(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		event  string
-		attack func(e *env)
+		attack func(e *environment)
 	}{
-		"a code": {"code_sent", func(e *env) { e.sendCode("13800000077").want(http.StatusOK) }},
-		"a login": {"login", func(e *env) {
+		"a code": {"code_sent", func(e *environment) { e.sendCode("13800000077").want(http.StatusOK) }},
+		"a login": {"login", func(e *environment) {
 			e.sendCode("13800000077")
 			e.tryCode("13800000077", e.outbox.code("13800000077")).want(http.StatusOK)
 		}},
-		"a wrong code": {"login_failed", func(e *env) { e.tryCode("13800000077", "123456").want(http.StatusUnauthorized) }},
-		"a wrong code, hm-dianping": {"login_failed", func(e *env) {
+		"a wrong code": {"login_failed", func(e *environment) { e.tryCode("13800000077", "123456").want(http.StatusUnauthorized) }},
+		"a wrong code, hm-dianping": {"login_failed", func(e *environment) {
 			e.page().post("/user/login", map[string]string{"phone": "13800000077", "code": "123456"})
 		}},
-		"codes without a pause": {"login_blocked", func(e *env) {
+		"codes without a pause": {"login_blocked", func(e *environment) {
 			for range 3 {
 				e.sendCode("13800000077").want(http.StatusOK)
 			}
 			e.sendCode("13800000077").want(http.StatusTooManyRequests)
 		}},
-		"a forged token": {"token_refused", func(e *env) {
+		"a forged token": {"token_refused", func(e *environment) {
 			forged := sign(e.t, jwt.SigningMethodHS256, []byte("another secret that is long enough to sign"), e.goodClaims("1"))
 			e.as(forged).get("/api/v1/me").want(http.StatusUnauthorized)
 		}},
-		"a stolen refresh token": {"refresh_reused", func(e *env) {
+		"a stolen refresh token": {"refresh_reused", func(e *environment) {
 			c := e.buyer(1)
 			e.refresh(c.login.RefreshToken).want(http.StatusOK)
 			e.refresh(c.login.RefreshToken).want(http.StatusUnauthorized)
 		}},
-		"a buyer on an admin route": {"admin_forbidden", func(e *env) {
+		"a buyer on an admin route": {"admin_forbidden", func(e *environment) {
 			e.buyer(1).get("/api/v1/admin/audit").want(http.StatusForbidden)
 		}},
-		"a notice with a wrong signature": {"webhook_signature", func(e *env) {
+		"a notice with a wrong signature": {"webhook_signature", func(e *environment) {
 			e.guest().bad().with("X-Seckill-Signature", signature("{}", e.clock.now())).post("/api/v1/payments/webhook/sandbox", `{"a":1}`).
 				want(http.StatusUnauthorized)
 		}},
-		"a borrowed pass": {"pass_forged", func(e *env) {
+		"a borrowed pass": {"pass_forged", func(e *environment) {
 			v := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} })
 			pass := decode[struct{ Pass string }](e.buyer(1).post(v.path()+"/entry", nil).want(http.StatusOK)).Pass
 			require.NotEmpty(e.t, pass)
 			e.buyer(2).with("X-Entry-Pass", pass).post(v.orders(), nil).want(http.StatusForbidden)
 		}},
-		"an unknown redeem code": {"redeem_unknown_code", func(e *env) {
+		"an unknown redeem code": {"redeem_unknown_code", func(e *environment) {
 			e.admin().post("/api/v1/admin/redeem", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
 		}},
-		"a preview of an unknown redeem code": {"redeem_unknown_code", func(e *env) {
+		"a preview of an unknown redeem code": {"redeem_unknown_code", func(e *environment) {
 			e.admin().post("/api/v1/admin/redeem/preview", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
 		}},
-		"an unknown redeem code for an order": {"redeem_unknown_code", func(e *env) {
+		"an unknown redeem code for an order": {"redeem_unknown_code", func(e *environment) {
 			path := e.buyer(1).place(e.sale(1)).path()
 			e.admin().post("/api/v1/admin"+strings.TrimPrefix(path, "/api/v1")+"/redeem", map[string]string{"code": "made up"}).
 				want(http.StatusBadRequest)
 		}},
-		"a page of another site": {"cross_origin", func(e *env) {
+		"a page of another site": {"cross_origin", func(e *environment) {
 			page{e.guest().with("Sec-Fetch-Site", "cross-site")}.post("/user/code?phone=13800000077", nil)
 		}},
-		"a login without the second factor": {"totp_required", func(e *env) {
+		"a login without the second factor": {"totp_required", func(e *environment) {
 			e.enroll(operatorPhone, domain.RoleOperator)
 			e.sendCode(operatorPhone).want(http.StatusOK)
 			e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required")
 		}},
-		"a wrong second factor": {"totp_failed", func(e *env) {
+		"a wrong second factor": {"totp_failed", func(e *environment) {
 			app := e.enroll(operatorPhone, domain.RoleOperator)
 			e.sendCode(operatorPhone).want(http.StatusOK)
 			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
 		}},
-		"a deletion": {"account_erased", func(e *env) {
+		"a deletion": {"account_erased", func(e *environment) {
 			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 		}},
 	} {
@@ -198,7 +198,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 		log, reg := &logBuffer{}, prometheus.NewRegistry()
 		counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seckill_planted_total"}, []string{"x"})
 		require.NoError(t, reg.Register(counter))
-		fake := &env{t: t, logs: log, outbox: e.outbox, config: handler.Config{Metrics: reg}}
+		fake := &environment{t: t, logs: log, outbox: e.outbox, config: handler.Config{Metrics: reg}}
 		slog.New(slog.NewJSONHandler(log, nil)).Info("planted", "x", planted)
 		assert.NotEmpty(t, fake.leaks(), "%s in the log", name)
 		fake.logs = &logBuffer{}

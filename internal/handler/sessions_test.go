@@ -20,7 +20,7 @@ const (
 )
 
 // browser returns a client in cookie mode, like the storefront.
-func (e *env) browser() client { return e.guest().with("X-Refresh-Token", "cookie") }
+func (e *environment) browser() client { return e.guest().with("X-Refresh-Token", "cookie") }
 
 // withCookie returns the client with these cookies instead of others.
 func (c client) withCookie(cookies ...*http.Cookie) client {
@@ -51,7 +51,7 @@ func (a answer) cookieNamed(name string) *http.Cookie {
 }
 
 // loginBrowser logs the phone in, in cookie mode.
-func (e *env) loginBrowser() answer {
+func (e *environment) loginBrowser() answer {
 	e.t.Helper()
 	return e.browser().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK)
 }
@@ -114,15 +114,15 @@ func TestRefreshCookieAuthorizesOnlyRefresh(t *testing.T) {
 // session, even if its token is current or was exchanged a moment ago.
 func TestCopiedRefreshCookieEndsSession(t *testing.T) {
 	t.Parallel()
-	for name, steal := range map[string]func(e *env, token *http.Cookie) answer{
-		"no device": func(e *env, token *http.Cookie) answer {
+	for name, steal := range map[string]func(e *environment, token *http.Cookie) answer{
+		"no device": func(e *environment, token *http.Cookie) answer {
 			return e.browser().withCookie(token).post("/api/v1/auth/refresh", nil)
 		},
-		"another device": func(e *env, token *http.Cookie) answer {
+		"another device": func(e *environment, token *http.Cookie) answer {
 			device := &http.Cookie{Name: deviceCookie, Value: strings.Repeat("A", 26)}
 			return e.browser().withCookie(token, device).post("/api/v1/auth/refresh", nil)
 		},
-		"without cookie mode": func(e *env, token *http.Cookie) answer { return e.refresh(token.Value) },
+		"without cookie mode": func(e *environment, token *http.Cookie) answer { return e.refresh(token.Value) },
 	} {
 		for when, exchanged := range map[string]bool{"current": false, "exchanged": true} {
 			t.Run(name+", "+when, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestCookiesOverTLS(t *testing.T) {
 }
 
 // goodClaims returns the claims of a valid token.
-func (e *env) goodClaims(userID string) jwt.MapClaims {
+func (e *environment) goodClaims(userID string) jwt.MapClaims {
 	return jwt.MapClaims{
 		"iss": "seckill", "aud": "seckill", "sub": userID, "sid": "00112233445566778899aabbccddeeff", "role": "admin",
 		"iat": e.clock.now().Unix(), "exp": e.clock.now().Add(10 * time.Minute).Unix(),

@@ -87,7 +87,7 @@ func (r *requestView) brief() string {
 }
 
 // requests returns the recorded requests of a client, oldest first, without those for the audit log.
-func (e *env) requests(admin, of client) (brief []string) {
+func (e *environment) requests(admin, of client) (brief []string) {
 	e.t.Helper()
 	_, all := walk[requestView](admin, "/api/v1/admin/audit?kind=request&actor_id="+of.login.User.ID, 100)
 	for _, r := range slices.Backward(all) {

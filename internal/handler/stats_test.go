@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/handler"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 type countsView struct {
@@ -222,7 +222,7 @@ func TestSaleStream(t *testing.T) {
 
 // TestSlowStreamClientIsDisconnected: a client that does not read is disconnected when the socket buffers are full.
 func TestSlowStreamClientIsDisconnected(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	e := newEnv(t)
 	v, admin := e.sale(5), e.admin()
@@ -247,7 +247,7 @@ func TestCountersAreOptional(t *testing.T) {
 
 // TestFiguresOfSale: orders, revenue and conversion, and their curve, which the stream leaves out.
 func TestFiguresOfSale(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin := e.sale(9), e.admin()
 		e.buyer(1).paid(v)
 		e.clock.advance(10 * time.Minute)
@@ -273,7 +273,7 @@ func TestFiguresOfSale(t *testing.T) {
 // TestSumsBeyondInt64: the orders of a sale can be worth more than an int64 only if a hundred million of them have the highest
 // price. There is no answer then, rather than a wrong one.
 func TestSumsBeyondInt64(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin := e.sale(9), e.admin()
 		for n := range 2 {
 			e.buyer(n).paid(v)

@@ -224,7 +224,7 @@ func TestMovesIncreaseProgress(t *testing.T) {
 }
 
 // runRooms runs the waiting rooms until the end of the test.
-func (e *env) runRooms() {
+func (e *environment) runRooms() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { e.rooms.Run(ctx) })
@@ -234,7 +234,7 @@ func (e *env) runRooms() {
 // streamRig is a user with an order and a place in a waiting room, on two servers with one database.
 type streamRig struct {
 	t              *testing.T
-	one, two       *env
+	one, two       *environment
 	phone          string
 	sale, room     voucherView
 	order          orderView
@@ -246,7 +246,7 @@ type streamRig struct {
 func newStreamRig(t *testing.T) *streamRig {
 	r := &streamRig{t: t, one: newEnv(t), phone: "13800000007"}
 	r.two = newEnv(t, func(s *setup) { s.store = r.one.store })
-	for _, e := range []*env{r.one, r.two} {
+	for _, e := range []*environment{r.one, r.two} {
 		e.runRooms()
 	}
 	r.one.login(r.phone)
@@ -262,7 +262,7 @@ func newStreamRig(t *testing.T) *streamRig {
 }
 
 // open opens the streams with a token and reads their first events.
-func (r *streamRig) open(e *env, token string) map[string]*stream {
+func (r *streamRig) open(e *environment, token string) map[string]*stream {
 	r.t.Helper()
 	streams := r.connect(e, token)
 	for kind, s := range streams {
@@ -274,7 +274,7 @@ func (r *streamRig) open(e *env, token string) map[string]*stream {
 }
 
 // connect opens the streams of the order, the room and the sale with a token.
-func (r *streamRig) connect(e *env, token string) map[string]*stream {
+func (r *streamRig) connect(e *environment, token string) map[string]*stream {
 	r.t.Helper()
 	c, streams := e.as(token), map[string]*stream{}
 	for kind, path := range map[string]string{
@@ -299,7 +299,7 @@ func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 }
 
 // shake gives all streams of a server a reason for an event. The order is paid by another session.
-func (r *streamRig) shake(e *env) {
+func (r *streamRig) shake(e *environment) {
 	r.t.Helper()
 	r.one.notify(r.one.noticeOf(r.payment, r.order, "succeeded")).want(http.StatusOK)
 	for range 3 {

@@ -32,7 +32,7 @@ func withoutClock(a answer) map[string]any {
 }
 
 func TestCreateVoucher(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		admin := e.admin()
 		begin := e.clock.now().Add(time.Hour)
 		for name, tc := range map[string]struct {
@@ -279,7 +279,7 @@ func TestVouchersAreCompressed(t *testing.T) {
 }
 
 func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *env) {
+	eachEnv(t, func(t *testing.T, e *environment) {
 		now := e.clock.now()
 		for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
 			for stock := range 2 {

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 // noon is the initial time of every test, far from midnight.
@@ -70,7 +70,7 @@ func TestFirst(t *testing.T) {
 }
 
 func TestLayoutKeyAndExpiry(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		ctx := t.Context()
 		c.set(time.Unix(Epoch+5, 999_999_999))
@@ -101,7 +101,7 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 
 // Eight workers take ids of the counter, and all numbers of a reserved block while Redis is down.
 func TestConcurrentIDsAreUnique(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		reserved, down := reserving(t, rdb, &clock{t: noon})
 		require.NoError(t, reserved.Reserve(t.Context()))
 		down.lasts.Store(true)
@@ -133,7 +133,7 @@ func TestConcurrentIDsAreUnique(t *testing.T) {
 }
 
 func TestIDsIncrease(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		c.set(time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC))
 		last := int64(0)
@@ -147,7 +147,7 @@ func TestIDsIncrease(t *testing.T) {
 }
 
 func TestExhausted(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-2), 0).Err())
 		_, err := g.NextN(t.Context(), 3)
@@ -167,7 +167,7 @@ func TestExhausted(t *testing.T) {
 }
 
 func TestClockOutOfRange(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		for _, bad := range []time.Time{{}, time.Unix(Epoch, -1), time.Unix(Epoch+1<<31, 0)} {
 			c.set(bad)
@@ -187,7 +187,7 @@ func TestClockOutOfRange(t *testing.T) {
 }
 
 func TestInvalidCounters(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
 		for _, bad := range []string{"garbage", "9223372036854775807", "99999999999999999999", "-1"} {
@@ -210,7 +210,7 @@ func TestInvalidCounters(t *testing.T) {
 }
 
 func TestInvalidArguments(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		for _, n := range []int{math.MinInt, -1, 0, MaxBlock + 1, math.MaxInt} {
 			_, err := g.NextN(t.Context(), n)
@@ -235,7 +235,7 @@ func TestInvalidArguments(t *testing.T) {
 }
 
 func TestEndedContextAndClosedClient(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -257,7 +257,7 @@ func idAt(t time.Time, sequence int64) int64 {
 }
 
 func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		ctx := t.Context()
 		const high = 5 * skipAhead
@@ -278,7 +278,7 @@ func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
 
 // If a thousand buyers collide at once, the counter jumps once.
 func TestConcurrentSkipsJumpOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
 		taken, err := g.NextN(ctx, 1000)
@@ -296,7 +296,7 @@ func TestConcurrentSkipsJumpOnce(t *testing.T) {
 // A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip: after each loss, an
 // order has an id after at most one more Skip.
 func TestSkipAfterLossesWithinSecond(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
 		issued, err := g.NextN(ctx, 1000)
@@ -330,7 +330,7 @@ func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
 }
 
 func TestGuardedCounter(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ctx := t.Context()
 		id := next(t, newGuarded(t, rdb))
 		require.Equal(t, noon, Time(id))
@@ -351,7 +351,7 @@ func TestGuardedCounter(t *testing.T) {
 // Redis restarts without its last numbers, as from an append-only file that was not synced.
 func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = rdb.Close() })
 	ctx, g := t.Context(), newGuarded(t, rdb)

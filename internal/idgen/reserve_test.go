@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 var errDown = errors.New("the master of the counter is down")
@@ -65,7 +65,7 @@ func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Gene
 }
 
 func TestReservedIDsWhileRedisFails(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ctx, c := t.Context(), &clock{t: noon}
 		g, down := reserving(t, rdb, c, WithGuard())
 		other, _ := reserving(t, rdb, c, WithGuard())
@@ -116,7 +116,7 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 }
 
 func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ctx, c := t.Context(), &clock{t: noon}
 		g, down := reserving(t, rdb, c)
 		for range 2 {
@@ -145,7 +145,7 @@ func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
 }
 
 func TestReservedIDsAfterClockGoesBack(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		c := &clock{t: noon}
 		g, down := reserving(t, rdb, c)
 		require.NoError(t, g.Reserve(t.Context()))
@@ -164,7 +164,7 @@ func TestReservedIDsAfterClockGoesBack(t *testing.T) {
 // TestGuardedIDsAreUnique is a walk with three generators whose connections fail, while Redis loses its data and the clock
 // jumps.
 func TestGuardedIDsAreUnique(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const generators = 3
 		var conns [generators]*redis.Client
 		var outages [generators]*outage

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // Every constructor refuses options out of range, before it sends anything.
@@ -96,7 +96,7 @@ func TestUnreachableZooKeeper(t *testing.T) {
 // One contended cycle through each type of go-redis client.
 func TestEveryRedisClientType(t *testing.T) {
 	t.Parallel()
-	addr := testenv.StartMiniredis(t).Addr()
+	addr := env.StartMiniredis(t).Addr()
 	for name, rdb := range map[string]redis.UniversalClient{
 		"client":  redis.NewClient(&redis.Options{Addr: addr}),
 		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
@@ -126,7 +126,7 @@ func TestEveryRedisClientType(t *testing.T) {
 // node affects only its own locks.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartRedisCluster(t)
+	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
 
@@ -153,7 +153,7 @@ func TestCluster(t *testing.T) {
 }
 
 // namesByNode returns the name of a mutex that is not on the first node, and of one that is.
-func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first string) {
+func namesByNode(t *testing.T, cluster *env.RedisCluster) (elsewhere, first string) {
 	t.Helper()
 	rdb := cluster.Client(t)
 	for i := 0; elsewhere == "" || first == ""; i++ {
@@ -174,7 +174,7 @@ func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first 
 // Source: redisson/redisson#612, redis/redis#2710.
 func TestOpenSlot(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartRedisCluster(t)
+	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	ctx := soon(t)
 	var seen recorder

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // A system is an implementation of exclusive locks with its servers. Every Locker has to pass the tests of this file,
@@ -45,9 +45,9 @@ var systems = func() map[string]func(t testing.TB) system {
 		}
 		all["miniredis/"+k.label] = func(t testing.TB) system {
 			if !testing.Short() {
-				testenv.Full(t)
+				env.Full(t)
 			}
-			addr := testenv.StartMiniredis(t).Addr()
+			addr := env.StartMiniredis(t).Addr()
 			return redisSystem(k, func(t testing.TB) redis.UniversalClient { return newClient(t, addr) })
 		}
 	}
@@ -70,7 +70,7 @@ func redisSystem(k lockKind, client func(t testing.TB) redis.UniversalClient) sy
 }
 
 func clusterSystem(t testing.TB) system {
-	cluster := testenv.StartRedisCluster(t)
+	cluster := env.StartRedisCluster(t)
 	return redisSystem(mutex, func(t testing.TB) redis.UniversalClient { return cluster.Client(t) })
 }
 
@@ -96,7 +96,7 @@ func redLockSystem(t testing.TB) system {
 }
 
 func zooKeeperSystem(t testing.TB) system {
-	servers := testenv.SharedZooKeeper(t).Servers()
+	servers := env.SharedZooKeeper(t).Servers()
 	root := ownRoot(t)
 	return system{
 		kind:   zooKeeperKind,

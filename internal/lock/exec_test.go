@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 var echo = newScript(`return ARGV[5]`)
@@ -36,7 +36,7 @@ func newTestExecutor(t *testing.T, addr string) *executor {
 // The calls submitted while a batch is in flight form the next batch. Each gets its own reply.
 func TestCallersShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	rdb := newClient(t, server.Addr)
 	seen := tripsOf(rdb)
 	e := newExecutor(rdb)
@@ -131,9 +131,9 @@ func TestBatchedCommandsFailSeparately(t *testing.T) {
 // While the server hangs, a caller that leaves before its command is sent cancels it, a command that is queued too long
 // fails as not sent, and a command beyond the queue's limit fails at once.
 func TestExecutorWhileServerHangs(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	e := newTestExecutor(t, server.Addr)
 	e.maxInFlight = 1
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // The faults of this file happen to every kind of lock of a Client, and to a RedLock on one node. Those of a RedLock on
@@ -108,7 +108,7 @@ func TestRenewReplyLost(t *testing.T) {
 
 // No renewal is executed: the hold ends before the server frees the lock, and then the waiter acquires it.
 func TestFailedRenewalsEndHold(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	each(t, allLeased, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		var seen recorder
@@ -161,7 +161,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 // A waiter acquires the lock after each of these faults, with a greater token. Those that take the lock from its holder
 // end the hold.
 func TestWaiterSurvivesFaults(t *testing.T) {
-	each(t, append(slices.Clone(waitKinds), redLocks), ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, append(slices.Clone(waitKinds), redLocks), ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
 		holder := newLocks(t, server.Addr, WithWatchdog(3*time.Second))
@@ -203,7 +203,7 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 
 // The server hangs, rather than refuses, for longer than the lease. That does not delay the end of the hold.
 func TestServerPausedBeyondLease(t *testing.T) {
-	each(t, allLeased, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, allLeased, ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
 		ctx := soon(t)
 		c := newLocks(t, server.Addr, WithWatchdog(2*time.Second))
 		k.ready(t, c, "a")
@@ -220,7 +220,7 @@ func TestServerPausedBeyondLease(t *testing.T) {
 
 // A dead server is not a taken lock, and a refused connection leaves nothing behind.
 func TestDeadServerReturnsItsError(t *testing.T) {
-	each(t, allLeased, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, allLeased, ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb, kill := newMortalClient(t, server)
 		c := newLocksOf(t, rdb)
@@ -270,9 +270,9 @@ func TestClose(t *testing.T) {
 }
 
 func TestCloseWhileServerHangs(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	c := newLocks(t, server.Addr)
 	h := must(t)(c.Mutex("a").Lock(soon(t)))
 	got := background(soon(t), c.Mutex("a"))
@@ -297,7 +297,7 @@ func TestCloseWhileServerHangs(t *testing.T) {
 // Source: redis/redis#8623, redisson/redisson#866.
 func TestRedisAtItsMemoryLimit(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t, "--maxmemory-policy", "noeviction")
+	server := env.StartRedis(t, "--maxmemory-policy", "noeviction")
 	rdb := server.Client(t)
 	ctx := owned(t)
 	c := newLocksOf(t, server.Client(t), WithWatchdog(9*time.Second))
@@ -340,7 +340,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 }
 
 // aclUser returns a client of a new Redis user with access to all keys of locks. The rules add to its rights.
-func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
+func aclUser(t *testing.T, server *env.Redis, rules ...any) *redis.Client {
 	t.Helper()
 	args := append([]any{"acl", "setuser", "locker", "reset", "on", ">secret", "~*", "+@all"}, rules...)
 	require.NoError(t, server.Client(t).Do(context.Background(), args...).Err())
@@ -354,7 +354,7 @@ func aclUser(t *testing.T, server *testenv.Redis, rules ...any) *redis.Client {
 // completely, and waiters acquire when they recheck.
 // Source: redis/redis-py#2707, redisson/redisson#5439.
 func TestUserWithoutChannels(t *testing.T) {
-	each(t, waitKinds, ownRedis, func(t *testing.T, server *testenv.Redis, k lockKind) {
+	each(t, waitKinds, ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
 		ctx := soon(t)
 		rdb := aclUser(t, server, "resetchannels")
 		one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
@@ -373,7 +373,7 @@ func TestUserWithoutChannels(t *testing.T) {
 // is not repeated.
 func TestScriptThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	ctx := soon(t)
 	all := newLocksOf(t, server.Client(t)).Semaphore("s")
 	set(t, &all.pool, 4)
@@ -416,10 +416,10 @@ func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
 	var addr string
 	setBack := func() {}
 	if back == 0 {
-		testenv.Full(t)
+		env.Full(t)
 		addr = startServer(t)
 	} else {
-		server := testenv.StartMiniredis(t)
+		server := env.StartMiniredis(t)
 		addr = server.Addr()
 		setBack = func() { server.SetTime(time.Now().Add(-back)) }
 	}

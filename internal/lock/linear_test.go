@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // envSeed repeats a round of the linearizability tests. The players then do the same, except for their speed.
@@ -89,7 +89,7 @@ func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) 
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	rounds := 3
-	if testenv.IsFull() {
+	if env.IsFull() {
 		rounds = 8
 	}
 	first := rand.Uint64()
@@ -125,7 +125,7 @@ func TestLinearizable(t *testing.T) {
 			t.Parallel()
 			t.Run("miniredis", func(t *testing.T) {
 				t.Parallel() // its leases end when the test moves its clock, much too early or too late
-				run(t, testenv.StartMiniredis(t).Addr(), g, false)
+				run(t, env.StartMiniredis(t).Addr(), g, false)
 			})
 			t.Run("redis", func(t *testing.T) {
 				t.Parallel()
@@ -245,9 +245,9 @@ func (m mutant) infect(t *testing.T, s **script) bool {
 
 // The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
-	testenv.FullNoRace(t, "it judges the scripts")
+	env.FullNoRace(t, "it judges the scripts")
 	t.Parallel()
-	addr := testenv.SharedRedis(t).Addr
+	addr := env.SharedRedis(t).Addr
 
 	for _, m := range mutants {
 		t.Run(m.game+"/"+m.fault, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/test/servers"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // quiet drops go-redis's own log, because tests stop servers on purpose.
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
 	_ = flag.Set("test.parallel", "16")
 
-	testenv.Main(m, stopIdle, func() error {
+	env.Main(m, stopIdle, func() error {
 		// Undos of locks on dead servers continue for a while, by design.
 		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func startServer(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
-		return testenv.StartMiniredis(t).Addr()
+		return env.StartMiniredis(t).Addr()
 	}
 	return startRedis(t)
 }
@@ -67,7 +67,7 @@ var idle = make(chan *servers.Redis, 64)
 // startRedis is startServer for what only a real Redis supports.
 func startRedis(t testing.TB) string {
 	t.Helper()
-	testenv.Program(t, "redis-server") // or skips the test
+	env.Program(t, "redis-server") // or skips the test
 	var server *servers.Redis
 	select {
 	case server = <-idle:
@@ -94,9 +94,9 @@ func stopIdle() error {
 }
 
 // ownRedis is startRedis for a test that stops or configures its server.
-func ownRedis(t testing.TB) *testenv.Redis {
+func ownRedis(t testing.TB) *env.Redis {
 	t.Helper()
-	return testenv.StartRedis(t)
+	return env.StartRedis(t)
 }
 
 // each runs test for each kind, on a server that belongs to that test alone.
@@ -183,7 +183,7 @@ func startProxy(t testing.TB, upstream string) *proxy {
 // newMortalClient returns a client of a server, and a function that kills the server. The port of a dead server is
 // free, and within the time of a test the server of another test may take it: the lock would then find it alive. So the
 // client refuses to connect after the kill, as an unused port does.
-func newMortalClient(t *testing.T, server *testenv.Redis) (rdb *redis.Client, kill func()) {
+func newMortalClient(t *testing.T, server *env.Redis) (rdb *redis.Client, kill func()) {
 	t.Helper()
 	var dead deadServer
 	rdb = newClient(t, server.Addr)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // mixed returns a lock of each kind, on two servers.
@@ -55,7 +55,7 @@ func TestMultiHoldsAllLocks(t *testing.T) {
 func TestMultiValidates(t *testing.T) {
 	t.Parallel()
 	ctx := soon(t)
-	l := newLocks(t, testenv.StartMiniredis(t).Addr()).Mutex("a")
+	l := newLocks(t, env.StartMiniredis(t).Addr()).Mutex("a")
 
 	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
 		for _, lock := range bothWays(bad) {
@@ -119,7 +119,7 @@ func (n recordingLocker) TryLock(ctx context.Context, opts ...Option) (*Hold, er
 
 func TestMultiOrder(t *testing.T) {
 	t.Parallel()
-	addr := testenv.StartMiniredis(t).Addr()
+	addr := env.StartMiniredis(t).Addr()
 	c, other := newLocks(t, addr), newLocks(t, addr)
 	namesIn := func(ls ...Locker) string {
 		m, ok := Multi(ls...).(*multi)
@@ -203,7 +203,7 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 
 // A part that was acquired long ago is renewed during the wait for the others, and extended when they are acquired.
 func TestMultiStartsWithFullLease(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	addr := startServer(t)
 	ctx := soon(t)

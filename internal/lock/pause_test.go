@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // envSystem and envServers make TestHolderProcess a holder of a lock of that system.
@@ -38,11 +38,11 @@ func pausedLock(t *testing.T, system, servers string, lease time.Duration) Locke
 // A paused process cannot notice that its lease has ended. When it continues, a write of its own may arrive after those
 // of the next holder, and only the token distinguishes them. It notices the loss soon afterwards.
 func TestPausedHolder(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for system, start := range map[string]func(t *testing.T) string{
 		"redis":     func(t *testing.T) string { return startRedis(t) },
-		"zookeeper": func(t *testing.T) string { return strings.Join(testenv.SharedZooKeeper(t).Servers(), ",") },
+		"zookeeper": func(t *testing.T) string { return strings.Join(env.SharedZooKeeper(t).Servers(), ",") },
 	} {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()

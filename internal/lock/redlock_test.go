@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestCommandsOfACycle(t *testing.T) {
@@ -36,7 +36,7 @@ func newMortalLock(t *testing.T, name string, nodes int, opts ...RedLockOption) 
 	t.Helper()
 	var clients []redis.UniversalClient
 	for range nodes {
-		node := testenv.StartRedis(t)
+		node := env.StartRedis(t)
 		rdb, k := newMortalClient(t, node)
 		clients = append(clients, rdb)
 		addrs = append(addrs, node.Addr)
@@ -126,7 +126,7 @@ func TestBareQuorumIsCompleted(t *testing.T) {
 
 // Two nodes of three that lose their data before the next renewal end the hold.
 func TestThreeNodesTwoLoseData(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 3)
@@ -173,13 +173,13 @@ func TestReleaseInParts(t *testing.T) {
 
 // The node timeout holds for clients with their default timeouts and retries.
 func TestHangingNodeIsBounded(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	ctx := context.Background()
 	var clients []redis.UniversalClient
-	var last *testenv.Redis
+	var last *env.Redis
 	for range 3 {
-		last = testenv.StartRedis(t)
+		last = env.StartRedis(t)
 		rdb := redis.NewClient(&redis.Options{Addr: last.Addr}) // read timeout 5 s, 3 retries
 		defer func() { _ = rdb.Close() }()
 		clients = append(clients, rdb)
@@ -219,7 +219,7 @@ func TestRedLockAcquireReplyLostWithRetryingClient(t *testing.T) {
 
 // Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
 func TestRedLockUndoAfterServerRecovers(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	addr := startServer(t)
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // An rwActor is a claim with its state in the model.
@@ -247,7 +247,7 @@ func (m *rwModel) play(rounds int) {
 func TestRWModel(t *testing.T) {
 	t.Parallel()
 	rounds := 10
-	if testenv.IsFull() {
+	if env.IsFull() {
 		rounds = 40
 	}
 	seed := rand.Uint64()
@@ -278,7 +278,7 @@ func (f *finder) FailNow() { runtime.Goexit() }
 // The model detects every planted fault in the order of admissions and in the wakes. Other faults are those of
 // TestMutantsAreCaught.
 func TestRWModelFindsFaults(t *testing.T) {
-	testenv.FullNoRace(t, "it judges the scripts")
+	env.FullNoRace(t, "it judges the scripts")
 	t.Parallel()
 	for _, m := range []mutant{
 		{"rw", "readers pass a waiting writer", acquiring, `if writer then return refuse(writer.deadline - now_ms, 'r') end`, ``},

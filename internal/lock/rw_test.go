@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // Who is admitted, in which order, and who is woken for it, is shown by TestRWModel.
@@ -191,7 +191,7 @@ func TestDowngradeRejectsOtherHolds(t *testing.T) {
 }
 
 func TestDowngradeKeepsKindOfLease(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	addr := startServer(t)
 	ctx := soon(t)
@@ -312,7 +312,7 @@ func TestDowngradeCancelled(t *testing.T) {
 // The server refuses: nothing was executed, and the caller keeps the write hold.
 func TestDowngradeNotExecuted(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	ctx := soon(t)
 	rdb := newClient(t, server.Addr)
 	m := newLocks(t, server.Addr).RW("a")

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // newZooKeeper connects with a long request timeout, so that a busy machine does not fail a test; opts can shorten it.
@@ -62,7 +62,7 @@ func watches(z *ZooKeeper) int {
 // proxy. They share the root.
 func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeeper, p *proxy) {
 	t.Helper()
-	servers := testenv.SharedZooKeeper(t).Servers()
+	servers := env.SharedZooKeeper(t).Servers()
 	p = startProxy(t, servers[0])
 	z = newZooKeeper(t, []string{p.Addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
 	require.NoError(t, Do(soon(t), z.Mutex("a"), nothing))
@@ -97,7 +97,7 @@ func TestPredecessor(t *testing.T) {
 // Waiters acquire in order of arrival, and each watches another node: a release wakes one.
 func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 	t.Parallel()
-	ensemble := testenv.SharedZooKeeper(t)
+	ensemble := env.SharedZooKeeper(t)
 	clients := []*ZooKeeper{newZooKeeper(t, ensemble.Servers(), ownRoot(t)), newZooKeeper(t, ensemble.Servers(), ownRoot(t))}
 	const waiting = 6
 	h := must(t)(clients[0].Mutex("a").Lock(soon(t)))
@@ -139,7 +139,7 @@ func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 // Waits that are cut short share a watch of the holder's node, which goes with it.
 func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 	t.Parallel()
-	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
+	z := newZooKeeper(t, env.SharedZooKeeper(t).Servers(), ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 
 	for range 5 {
@@ -159,7 +159,7 @@ func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
 // The server removes the node of a name that is not used any more, and tokens grow although the sequence begins anew.
 func TestZooKeeperRemovesUnusedNames(t *testing.T) {
 	t.Parallel()
-	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
+	z := newZooKeeper(t, env.SharedZooKeeper(t).Servers(), ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 	release(t, h)
 	eventually(t, "the container is gone", func() bool {
@@ -180,7 +180,7 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 		t.Skip("needs GORACE with .ci/race-suppressions, as make test sets it")
 	}
 	t.Parallel()
-	servers, long := testenv.SharedZooKeeper(t).Servers(), WithSessionTimeout(30*time.Second)
+	servers, long := env.SharedZooKeeper(t).Servers(), WithSessionTimeout(30*time.Second)
 	z, direct := newZooKeeper(t, servers, ownRoot(t), long), newZooKeeper(t, servers, ownRoot(t), long)
 
 	var done atomic.Bool
@@ -261,7 +261,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 // The connection of a holder breaks for longer than its session lives. Its context ends before the server gives the lock
 // to the next holder. Afterwards it gets a new session by itself, and so does its waiter.
 func TestZooKeeperSessionExpires(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
@@ -295,7 +295,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 // The connection breaks for less than a session lives, but for longer than a hold relies on it. The hold is lost and the
 // session continues: it must not keep the lock.
 func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
@@ -315,7 +315,7 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 
 func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 	t.Parallel()
-	servers := testenv.SharedZooKeeper(t).Servers()
+	servers := env.SharedZooKeeper(t).Servers()
 	z, other := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 	waits := background(soon(t), z.Mutex("a"))
@@ -330,7 +330,7 @@ func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 }
 
 // A server that has lost its leader still answers reads and pings of its clients. Their holds end nevertheless.
-func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
+func cutOff(t *testing.T, ensemble *env.ZooKeeper) {
 	t.Helper()
 	leader := ensemble.Leader(t)
 	follower := ensemble.Nodes[0]
@@ -362,7 +362,7 @@ func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
 // ensemble is back.
 func TestZooKeeperLeaderDies(t *testing.T) {
 	t.Parallel()
-	ensemble := testenv.StartZooKeeper(t)
+	ensemble := env.StartZooKeeper(t)
 	cutOff(t, ensemble)
 	z := newZooKeeper(t, ensemble.Servers(), WithRequestTimeout(DefaultRequestTimeout), WithSessionTimeout(15*time.Second))
 	h := must(t)(z.Mutex("held").Lock(soon(t)))

@@ -17,7 +17,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // anyCode accepts every code.
@@ -294,8 +294,8 @@ func TestSeedUsersReusesUsers(t *testing.T) {
 
 // A session is extended when a purge has found it, by a server whose clock is behind. It stays.
 func TestPurgeBesideExtensionOfSession(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), dbtest.Inject(db)
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
 		login(t, s, "1", "extended", now)
 		login(t, s, "2", "ended", now)
 		later := now.Add(time.Hour + time.Minute)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // onEachDisk runs a benchmark on databases on the disk.
 func onEachDisk(b *testing.B, fn func(b *testing.B, s *Store)) {
 	for name, open := range map[string]func() (*Store, error){
 		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
-		"mysql":  func() (*Store, error) { return OpenMySQL(testenv.MySQLDSN(b)) },
+		"mysql":  func() (*Store, error) { return OpenMySQL(env.OneKind(b).DSN(b)) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			s, err := open()

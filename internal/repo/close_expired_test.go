@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // placeOverdue stores n overdue orders, spread over the sales. Their ids and user ids begin at first.
@@ -31,7 +31,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 // Three closers work on 5,000 overdue orders of several sales, while buyers place and cancel orders there. Each order
 // is closed once, no deadlock is returned, and all units are in stock again.
 func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	onEach(t, func(t *testing.T, s *Store) {
 		const due, nSales, nBuyers = 5000, 7, 4
 		sales := make([]int64, nSales)

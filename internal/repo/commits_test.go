@@ -16,7 +16,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to
@@ -87,7 +87,7 @@ func errorPacket(code uint16) []byte {
 }
 
 // startCommitCutter opens a store through a commitCutter.
-func startCommitCutter(t *testing.T, kind testenv.Kind) (s *Store, dsn string, proxy *commitCutter) {
+func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy *commitCutter) {
 	dsn = kind.DSN(t)
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func startCommitCutter(t *testing.T, kind testenv.Kind) (s *Store, dsn string, p
 // A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
 // stored because of it.
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, dsn, proxy := startCommitCutter(t, kind)
 		other, err := OpenMySQL(dsn)
 		require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestRefusedMoveIsRepeated(t *testing.T) {
 
 // An error of COMMIT does not always mean that nothing was stored. The order is stored once all the same.
 func TestRefusedCommitIsRepeated(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, _, proxy := startCommitCutter(t, kind)
 		proxy.meanwhile = func() {}
 		v := newSale(t, s, 100, 1)

@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // A purchase counts against its pass in the transaction of the order: each order once, however often it is delivered,
@@ -252,7 +252,7 @@ func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
 			case 2:
 				// At the end of the transaction.
 				go func() { waiting <- r.place(r.other) }()
-				dbtest.RequireBlocked(t, s.db, "seckill_vouchers")
+				env.RequireBlocked(t, s.db, "seckill_vouchers")
 			}
 		}}
 		require.NoError(t, r.place(r.purchase).Err)

@@ -15,8 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // The name of the violated index distinguishes a taken order id from a second purchase.
@@ -85,7 +84,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 // OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a
 // character set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--lc-messages=ja_JP")
 		s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
 		require.NoError(t, err)
@@ -112,7 +111,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 // A server that dies during a transaction makes the store unavailable and changes nothing. After its restart the pool
 // reconnects.
 func TestServerKilledInTransaction(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
 		s, err := OpenMySQL(db.DSN(t))
 		require.NoError(t, err)
@@ -137,7 +136,7 @@ func TestServerKilledInTransaction(t *testing.T) {
 
 // TestServerFrozenAtCommit freezes the server around COMMIT. Every order that PlaceOrders returns must be stored.
 func TestServerFrozenAtCommit(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
 		s, err := OpenMySQL(db.DSN(t))
 		require.NoError(t, err)
@@ -191,7 +190,7 @@ func execSQL(t *testing.T, dsn string, statements ...string) {
 // The name of the database moves to another server, while the old primary becomes a read-only replica and keeps its
 // connections.
 func TestPrimaryBecomesReplica(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		old, promoted := kind.Start(t), kind.Start(t)
 		dsn := promoted.DSN(t)
 		name := dsn[strings.LastIndexByte(dsn, '/')+1:]
@@ -204,7 +203,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 			newSale(t, migrated(t, s), 100, 1)
 		}
 		defer execSQL(t, dsn, "DROP USER "+name)
-		alias := testenv.StartProxy(t, old.Addr)
+		alias := env.StartProxy(t, old.Addr)
 		open := func(user string) *Store {
 			cfg, err := mysql.ParseDSN(dsn)
 			require.NoError(t, err)
@@ -282,7 +281,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 
 // The server itself ends a query when the client's deadline is over.
 func TestServerEnforcesQueryDeadline(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := newStore(db)
 		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -15,7 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // keepAnswer calls KeepAnswers with one answer.
@@ -115,7 +115,7 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		<-open
 		taken := make(chan domain.KeyState, 1)
 		go func() { taken <- s.ClaimKeys(context.Background(), []*domain.Claim{successor})[0] }()
-		dbtest.RequireBlocked(t, s.db, "idempotency_keys")
+		env.RequireBlocked(t, s.db, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)
 		require.Equal(t, 2, (<-taken).Runs)
@@ -248,8 +248,8 @@ func TestPurgeKeys(t *testing.T) {
 // A key that has expired is used for another request after a purge has found it. The purge leaves it alone, so that the answer
 // is stored and repeated.
 func TestPurgeBesideNewUseOfKey(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), dbtest.Inject(db)
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
 		require.NoError(t, s.claimKey(t, newClaim(1, "k", "buy")).Err)
 		s.endLifetime(t, "k", time.Minute)
 

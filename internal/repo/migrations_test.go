@@ -14,8 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // manyOrders is the size of a large sale.
@@ -24,9 +23,9 @@ const manyOrders = 1_000_000
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
 // stay as they are. sqldb.TestInterruptedMigrationIsContinued shows what follows an interruption.
 func TestMigrationsOfMillionOrders(t *testing.T) {
-	testenv.FullNoRace(t, "a million rows")
+	env.FullNoRace(t, "a million rows")
 	t.Parallel()
-	server := testenv.StartDatabase(t, "--innodb-buffer-pool-size=512M",
+	server := env.OneKind(t).Start(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")
 	dsn := server.DSN(t)
 	s, err := OpenMySQL(dsn)
@@ -54,9 +53,9 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 // A migration cannot begin or end while another transaction uses its table, such as the check of a large sale. Buyers
 // place orders meanwhile.
 func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	s, err := OpenMySQL(env.OneKind(t).DSN(t))
 	require.NoError(t, err)
 	migrated(t, s)
 	sale := newSale(t, s, 100, 1)
@@ -125,7 +124,7 @@ func sellAll(t *testing.T, dsn string, sale int64) {
 	for _, stmt := range []string{
 		"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
-			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, dbtest.Numbers(6)),
+			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, env.Numbers(6)),
 		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
 	} {
 		_, err := db.ExecContext(t.Context(), stmt)

@@ -13,7 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // keyedOrder returns an order of a request with an Idempotency-Key. body stands for its contents.
@@ -111,7 +111,7 @@ func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
 		leased := make(chan domain.KeyState, 1)
 		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
 			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
-			dbtest.RequireBlocked(t, s.db, "idem_key")
+			env.RequireBlocked(t, s.db, "idem_key")
 		}}
 		require.Equal(t, []string{"order 1"}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{o})))
 		require.ErrorIs(t, (<-leased).Err, domain.ErrIdempotencyMismatch)
@@ -211,7 +211,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
 			"content_type, locked_until, created_at, expires_at) SELECT n + 2, 'payment', fingerprint, n + 2, runs, done, status, location, "+
-			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+dbtest.Numbers(5)+" numbers WHERE user_id = 1 AND n < 5000").Error)
+			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+env.Numbers(5)+" numbers WHERE user_id = 1 AND n < 5000").Error)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
 		require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 			used, err := s.keysElsewhere(tx, rows)
@@ -231,7 +231,7 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 			rows[i] = &pendingInsert{row: orderRow{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers), EntryRound: &round}}
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
-			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 250, 1 + FLOOR(n / 250), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+dbtest.Numbers(5)+
+			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 250, 1 + FLOOR(n / 250), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+env.Numbers(5)+
 			" numbers WHERE n < 5000").Error)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE voucher_orders").Error)
 		for _, add := range []func(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error{s.addActiveOrders, s.addPassOrders} {

@@ -15,8 +15,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // The pages of each kind of search contain every order once, the newest first.
@@ -99,7 +98,7 @@ func TestFindOrdersThatWaitedInTheQueue(t *testing.T) {
 // The query plans with many orders must use an index that begins with the searched column. Only the few orders of a
 // single user may be sorted.
 func TestFindOrdersUsesIndexes(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	onEach(t, func(t *testing.T, s *Store) {
 		insertMany(t, s, 20_000)
 		manyUsers := make([]int64, 1000)
@@ -201,9 +200,9 @@ const manyRows = 100_000
 
 // A page of a list costs as many rows at its end as at its beginning, with and without the filters of the console.
 func TestPagesAtDepth(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		dsn := kind.Start(t).DSN(t)
 		s, err := OpenMySQL(dsn)
 		require.NoError(t, err)
@@ -304,7 +303,7 @@ func fillLists(t *testing.T, dsn string, voucher int64) {
 	defer func() { require.NoError(t, db.Close()) }()
 
 	at := now.Format("'2006-01-02 15:04:05.000'")
-	numbers := dbtest.Numbers(5) + " numbers ORDER BY n"
+	numbers := env.Numbers(5) + " numbers ORDER BY n"
 	for _, fill := range []string{
 		"DELETE FROM audit_log",
 		fmt.Sprintf("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at) "+

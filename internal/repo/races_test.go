@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // runTogether runs all functions at once. turn rotates the order of their start, so that none always wins.
@@ -34,7 +34,7 @@ func runTogether(turn int, fns ...func()) {
 
 // rounds returns how often a race runs on each of the two databases: n times with all tests, otherwise n/20 times.
 func rounds(n int) int {
-	if testenv.IsFull() {
+	if env.IsFull() {
 		return n
 	}
 	return n / 20

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // noneOverdue are the times at which no order is overdue.
@@ -68,7 +68,7 @@ func TestSaleFacts(t *testing.T) {
 
 // Each violated invariant names the orders that may be the cause.
 func TestViolationsNameOrders(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	const insert = `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
 		SELECT ?, ?, voucher_id, ?, ?, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = 1`
 	for name, tc := range map[string]struct {

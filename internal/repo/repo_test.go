@@ -11,20 +11,19 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { env.Main(m) }
 
 // onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
 // onEachServer is onEach without SQLite.
 func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
-	dbtest.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
+	env.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
 func migrated(t *testing.T, s *Store) *Store {

@@ -10,12 +10,12 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 // onEachWithSale runs a test on every database, with the sale of voucher 1.
 func onEachWithSale(t *testing.T, fn func(t *testing.T, s *Store)) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		access := sqldb.Access{DB: db}
 		require.NoError(t, access.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers "+
 			"(voucher_id, initial_stock, stock, begin_at, end_at, created_at, updated_at) VALUES (1, 9, 9, ?, ?, ?, ?)",

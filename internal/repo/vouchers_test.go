@@ -12,7 +12,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
+	"seckill/test/env"
 )
 
 func TestVoucher(t *testing.T) {
@@ -238,8 +238,8 @@ func TestListVouchersWithoutEndedSales(t *testing.T) {
 
 // A voucher that is changed while it is read, between the reads of its two tables, is returned as it was before.
 func TestReadsSeeWholeChanges(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), dbtest.Inject(db)
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
 		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 		admin := domain.Actor{Kind: domain.ActorAdmin, ID: 1}
 		v := domain.Voucher{
@@ -288,7 +288,7 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 
 // TestVouchersByTitle: every database finds the same titles, the newest first. domain.Finder decides which, see TestFinder.
 func TestVouchersByTitle(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := newStore(db)
 		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 		titles := map[int64]string{}
@@ -393,7 +393,7 @@ func TestOffers(t *testing.T) {
 // The nearest shops are those with the shortest distance on the ground, where a degree of longitude is shorter than one
 // of latitude.
 func TestListShops(t *testing.T) {
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := newStore(db)
 		ctx := t.Context()
 		here := domain.Place{X: 120, Y: 60}

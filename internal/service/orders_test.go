@@ -11,11 +11,11 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)

@@ -13,13 +13,13 @@ import (
 	"seckill/internal/repo"
 	"seckill/loadtest/bench/loadgen"
 	"seckill/loadtest/bench/report"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	ctx := t.Context()
-	dsn := testenv.MariaDB.DSN(t)
+	dsn := env.MariaDB.DSN(t)
 	store, err := repo.OpenMySQL(dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
@@ -81,4 +81,4 @@ func TestOneRequestInTenIsRepeated(t *testing.T) {
 	assert.InDelta(t, atOnce, later, 5)
 }
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { env.Main(m) }

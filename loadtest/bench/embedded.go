@@ -13,7 +13,7 @@ import (
 	"seckill/loadtest/bench/reference"
 	"seckill/loadtest/bench/report"
 	"seckill/loadtest/bench/sysinfo"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the

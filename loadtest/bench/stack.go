@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/ops/rush"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // stack is a database, a Redis, the users, and the servers that are compared.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 func main() {

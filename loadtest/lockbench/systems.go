@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/lock"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // A system is a kind of lock with its servers.

@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 func main() {

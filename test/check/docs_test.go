@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestDocumentsNameWhatExists: the files, tests, functions and headings that documents name exist. The changelog describes
@@ -148,8 +148,8 @@ func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 
 // TestAlertRules runs the unit tests of the alerts, which must show of every alert that it fires and that it is silent.
 func TestAlertRules(t *testing.T) {
-	testenv.Full(t)
-	promtool := testenv.Program(t, "promtool")
+	env.Full(t)
+	promtool := env.Program(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "../../deploy/prometheus/alerts.yml"}, {"test", "rules", "../../deploy/prometheus/alerts_test.yml"}} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		require.NoError(t, err, string(out))

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestDemoDoesNotLimitCodes: whoever tries the demo uses the same few accounts, from private windows and scripts.
@@ -29,7 +29,7 @@ var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`
 
 // TestAdminCommands gives and takes a role while a server runs.
 func TestAdminCommands(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)

@@ -17,14 +17,14 @@ import (
 	"seckill/internal/ops/doctor"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestDefaultStartSeedsDemoOnce starts a server on an empty directory, which others may read, with every setting empty, as
 // compose files pass unset variables on, and then a second time on its data. The files, with phone numbers, sessions and the
 // signing secret, are private.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
@@ -73,7 +73,7 @@ func listVouchers(t *testing.T, p *rig.Server) []rush.Voucher {
 
 // TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	s.Serve(t)
@@ -84,7 +84,7 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 
 // TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
 func TestStartWaitsForDependencies(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.KillRedis()
@@ -110,7 +110,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 // TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
 // and a restart.
 func TestLogoutAppliesToEveryServer(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	a, b := s.Serve(t), s.Serve(t)
@@ -180,7 +180,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 
 // TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OnEmptyDatabase(t)
 	started := make(chan *rig.Server, 3)
@@ -250,7 +250,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 
 // TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.Serve(t)
@@ -267,7 +267,7 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 
 // TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day. The audit log has the command.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	demo := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	s := demo.With("SECKILL_DEMO=false")
@@ -322,7 +322,7 @@ func TestRushCommand(t *testing.T) {
 
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	p := rig.EmbeddedStack(t).Serve(t)
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
@@ -341,10 +341,10 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 
 // TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
 func TestLockNodesNeedMajority(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
-	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
+	nodes := []*env.Redis{env.StartRedis(t), env.StartRedis(t), env.StartRedis(t)}
 	s = s.With("SECKILL_LOCK_NODES=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr)
 	p := s.Serve(t)
 	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
@@ -367,9 +367,9 @@ func TestLockNodesNeedMajority(t *testing.T) {
 
 // TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
 func TestZooKeeperHasUserLocks(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	ensemble := testenv.StartZooKeeper(t)
+	ensemble := env.StartZooKeeper(t)
 	s := rig.RealStack(t).With("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
 	requireStatus(t, s.Diagnose(t, 0), doctor.OK, "locks.ensemble")
 	p := s.Serve(t)
@@ -401,7 +401,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_OPS_ADDR=127.0.0.1:0")
 	p := s.Serve(t)

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out, and discards the
 // next one.
 func TestDeadLetterIsReplayed(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)

@@ -12,7 +12,7 @@ import (
 	"seckill/internal/ops/doctor"
 	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
@@ -28,9 +28,9 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 // TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random
 // secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, dsn := sellersStack(t, kind)
 		p := s.Serve(t)
 		found := s.Diagnose(t, 0, "--instances", "3")
@@ -53,10 +53,10 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 }
 
 // sellersStack returns a stack with a database user of least privilege, and its DSN.
-func sellersStack(t *testing.T, kind testenv.Kind) (*rig.Stack, *mysql.Config) {
+func sellersStack(t *testing.T, kind env.Kind) (*rig.Stack, *mysql.Config) {
 	t.Helper()
-	testenv.Full(t)
-	db, rds := kind.Start(t), testenv.StartRedis(t, "--appendonly", "yes")
+	env.Full(t)
+	db, rds := kind.Start(t), env.StartRedis(t, "--appendonly", "yes")
 	dsn, err := mysql.ParseDSN(db.DSN(t))
 	require.NoError(t, err)
 	s := &rig.Stack{Kind: db.Kind, Database: db, Redis: rds, Env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
@@ -74,7 +74,7 @@ func sellersStack(t *testing.T, kind testenv.Kind) (*rig.Stack, *mysql.Config) {
 // TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
 	found := s.Diagnose(t, 0)
@@ -98,7 +98,7 @@ func TestDoctorExitCodes(t *testing.T) {
 // TestDoctorReportsDamagedSales damages the ledger and the gate of a sale directly in the stores, and queues an order that no
 // lane commits. Package doctor shows what else is reported of a sale.
 func TestDoctorReportsDamagedSales(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)

@@ -11,7 +11,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // next returns the next event of a stream, or false at its end.
@@ -106,7 +106,7 @@ func orderOf(t *testing.T, p *rig.Server, token, sale string) string {
 // TestEventsSurviveKill kills servers with SIGKILL between the moves of orders and the delivery of their events, while
 // the receiver hangs. Every event arrives, and those of an order in the order of its moves.
 func TestEventsSurviveKill(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	r := rig.StartEventReceiver(t)

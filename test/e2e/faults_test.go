@@ -9,7 +9,7 @@ import (
 
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
@@ -82,7 +82,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 
 // TestDependenciesFrozen freezes Redis or the database: connections stay open and no answer comes.
 func TestDependenciesFrozen(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for name, pick := range map[string]func(*rig.Stack) freezer{
 		"redis":    func(s *rig.Stack) freezer { return s.Redis },

@@ -17,7 +17,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // browser sends requests as the pages of hm-dianping do: with a bare token, a timeout of 2 s, and the result taken from
@@ -222,7 +222,7 @@ func TestHmdpPurchase(t *testing.T) {
 // TestHmdpLoadTest is the load test of the course, with the tokens that docs/hmdp.md writes for it: each of many buyers has one
 // and buys once. Of 300 buyers, 100 get the 100 units. See jishuzhan.net/article/1991831503500804097 for what it takes without.
 func TestHmdpLoadTest(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
@@ -254,7 +254,7 @@ func TestHmdpLoadTest(t *testing.T) {
 // TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
 // logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	addr := rig.FreeAddr(t)
@@ -291,7 +291,7 @@ func TestHmdpSessionSurvivesFailures(t *testing.T) {
 // TestHmdpAnswersWithoutDependency freezes a dependency. The purchase is answered, and a repetition later has its outcome.
 // TestHmdpAnswersWithinTimeout of package handler shows that a blocked purchase is answered before the page times out.
 func TestHmdpAnswersWithoutDependency(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		lane, name string

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 const httpSecret = "3f7a0c91d25be8846a1b9c07e5d2f4386b90ae17"
@@ -39,7 +39,7 @@ func startProvider(t *testing.T, shop string) (url string) {
 // TestPaymentsOverHTTP pays and refunds orders at the example of a payment provider, one of them after its cancellation. The money
 // moves once. TestLostNoticeIsInquired and TestEveryNotice of package handler lose and double notices.
 func TestPaymentsOverHTTP(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	addr := rig.FreeAddr(t)

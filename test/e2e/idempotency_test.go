@@ -16,8 +16,8 @@ import (
 
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/servers"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // five is a sale of which a user may have five orders.
@@ -204,7 +204,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 // TestKeyInTwoShards: two sales of different shards admit requests with the same key, because each shard knows its own keys.
 // One becomes an order, and the other one has failed.
 func TestKeyInTwoShards(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue"))
 	p := s.Serve(t)

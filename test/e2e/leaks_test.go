@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestPlantedLeaksAreFound: the search at the end of each server finds a secret in its log and in its metrics, even in a
@@ -36,7 +36,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 // TestNothingPersonalIsLogged runs a server in production mode with its most detailed log, sends requests that carry
 // phones, codes and tokens, valid and not, and searches log and metrics for them.
 func TestNothingPersonalIsLogged(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	demo := s.Serve(t)

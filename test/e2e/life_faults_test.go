@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // purchase is an order and the reference of its only payment.
@@ -57,7 +57,7 @@ func (d *purchase) waitForEnd(t *testing.T, p *rig.Server, payment map[string]st
 // delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
 // payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 	const n = 15
@@ -92,7 +92,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 // TestDatabaseKilledWhileClosing kills and restarts the database when the first of many orders has been closed, while others
 // become due and payment notices arrive. Each order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_SANDBOX=delay=5s,repeat=1")
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
@@ -126,7 +126,7 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 // TestPaymentWithoutRedis pays, refunds, cancels and closes committed orders during an outage of Redis. The returned
 // units can be bought after the outage, although the gate missed their release.
 func TestPaymentWithoutRedis(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)

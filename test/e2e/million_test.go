@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/sale/admission"
-	"seckill/test/dbtest"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 const million = 1_000_000
@@ -26,7 +25,7 @@ const unusedOrderID = "3368803458027454465"
 // lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
 // checks need seconds of both processors.
 func TestSaleWithMillionOrders(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	s := rig.WithoutBackgroundRepair(rig.RealStack(t).OwnDatabase(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
 	p := s.Serve(t)
@@ -100,7 +99,7 @@ func sellMillion(t *testing.T, s *rig.Stack, sale string) {
 			"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
 				SELECT %s + 1 + n, 1000001 + n, %s, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`,
-				unusedOrderID, sale, dbtest.Numbers(6)),
+				unusedOrderID, sale, env.Numbers(6)),
 			fmt.Sprintf("UPDATE seckill_vouchers SET stock = stock - %d WHERE voucher_id = %s", million, sale),
 		} {
 			_, err := db.ExecContext(t.Context(), statement)

@@ -10,13 +10,13 @@ import (
 
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
 // buyer gets an order.
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	const room, buyers = 50, 80
 	s := rig.RealStack(t).OwnDatabase(t).In("queue").With("SECKILL_QUEUE_BACKLOG=50")
@@ -82,7 +82,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			if point != "amid" {
-				testenv.Full(t)
+				env.Full(t)
 			}
 			s := rig.RealStack(t)
 			s, addr := s.In("queue"), rig.FreeAddr(t)
@@ -127,7 +127,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		s.Verify(t)
 	}
 	t.Run("another lane", func(t *testing.T) {
-		testenv.Full(t)
+		env.Full(t)
 		t.Parallel()
 		s := rig.RealStack(t)
 		p, lockLane := s.In("queue").Serve(t), s.In("lock").Serve(t)

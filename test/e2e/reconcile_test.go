@@ -11,7 +11,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func orderNames(orders ...rush.Order) (names []string) {
@@ -44,7 +44,7 @@ var damages = []rig.Damage{
 // TestReconcileCommandRepairsGate damages the gate during a sale: the command names and repairs each damage, and the
 // sale does not oversell.
 func TestReconcileCommandRepairsGate(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	l := rig.StartLiveSale(t, rig.WithoutBackgroundRepair(s), 4, 50*time.Millisecond)
@@ -112,7 +112,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 // TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
 // finding.
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	code, out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Run(t, "reconcile")
 	require.Equal(t, rig.ExitUnchecked, code, out)

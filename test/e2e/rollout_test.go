@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // envRollouts is the number of restarts in TestRollingRestarts. The short default is for the suite.
@@ -168,7 +168,7 @@ func (o *orderers) place(user int) error {
 // /readyz: over keep-alive and over fresh connections, and over one connection of HTTP/2, which has no Connection: close and so
 // lasts. No request breaks, every stream of a draining server ends in order, and the next one continues it.
 func TestRollingRestarts(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
@@ -320,7 +320,7 @@ func (s *orderStream) open(ctx context.Context) error {
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
 func TestSecondSignalEndsTheDrain(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_DRAIN=1h")
 	p := s.Spawn(t, "")

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestRoomIsFairToPeople: bots press 600 times a second from one address, from before the sale until it is sold out,
@@ -24,7 +24,7 @@ import (
 // The standard deviation of their share is sqrt(0.1 * 0.9 / 1,000 * 1,000 / 1,999) = 0.67 points, so that 3 points are
 // 4.5 of them: one run in 140,000.
 func TestRoomIsFairToPeople(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	const accounts, bots, units, presses = 2000, 200, 1000, 600
 	s := rig.RealStack(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestRoomSurvivesFaults: while a room is full, Redis loses its data, one of four servers is killed, and the clocks of two
 // others are wrong by ten minutes. Each buyer is admitted once, with the same place and the same pass on every server,
 // and buys with it on a server that did not give it.
 func TestRoomSurvivesFaults(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	const buyers, rate = 240, 40
@@ -75,7 +75,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 // buyer, who polls and tries to enter again meanwhile, is admitted afterwards, before those behind, and buys.
 // Source: cloudflare/cloudflare-docs#16645, intechnicauk.wordpress.com/tag/ticketing.
 func TestOutageKeepsTurn(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	const passTTL = 12
 	for name, c := range map[string]struct {

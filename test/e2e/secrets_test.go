@@ -12,12 +12,12 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestServeRefusesUnsafeSettings starts the program with the settings of a trial on a real database.
 func TestServeRefusesUnsafeSettings(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp("+rig.FreeAddr(t)+")/seckill", "SECKILL_UNSAFE=")
 	code, out := s.RunProcess(t, "serve")
@@ -86,7 +86,7 @@ func redeem(t *testing.T, p *rig.Server, admin, code string) int {
 // TestChangeOfSecret changes the secret of a server in two steps: a new secret signs while the old one is still
 // accepted, then the old one is dropped. The most detailed logs contain neither codes, tokens nor phones.
 func TestChangeOfSecret(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	r := rig.StartCodeReceiver(t)
 	base := rig.EmbeddedStack(t).CodesTo(r).With("SECKILL_ADMIN_PHONES="+app.DemoAdmin, "SECKILL_LOG_LEVEL=debug")

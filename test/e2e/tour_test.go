@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // tourBlock matches a block of commands, and the block of what they print, if that follows.
@@ -21,7 +21,7 @@ var tourBlock = regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```text\n(.*?)```\
 // TestTour runs the commands of docs/tour.md and of its translation, and compares what they print. The commands of terminal
 // 1 run beside all others.
 func TestTour(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for _, name := range []string{"tour.md", "tour.zh-CN.md"} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // traceStore is a receiver of OTLP over HTTP.
@@ -48,7 +48,7 @@ func (s *traceStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestTraceFromRequestToCommit: in every lane, one trace has the request, the waits and the transaction of an order, and
 // continues that of the client. Requests that are not sampled have no span. The spans have no personal data.
 func TestTraceFromRequestToCommit(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for lane, want := range map[string][]string{
 		"lock":  {"batch wait", "transaction", "user lock", tracedRequest},

@@ -16,7 +16,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 //go:embed testdata/previous.sql
@@ -135,7 +135,7 @@ const envPrevious = "SECKILL_TEST_PREVIOUS"
 // it. The previous release goes on selling and can be started again on the new schema.
 func TestPreviousBinaryInMidRush(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	binary := os.Getenv(envPrevious)
 	if binary == "" {
 		t.Skip("no previous release in " + envPrevious)

@@ -15,7 +15,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // faultRuns limits the runs in which a planted fault must be found.
@@ -35,13 +35,13 @@ type plantedFault struct {
 
 // TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.
 func TestLifeFindsFaults(t *testing.T) {
-	testenv.FullNoRace(t, "it shows what TestLife finds")
+	env.FullNoRace(t, "it shows what TestLife finds")
 	setRapid(t, "checks", faultRuns)
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
 	s := stack{open: emptySQLite(t)}
-	s.rdb = redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	s.rdb = redis.NewClient(&redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = s.rdb.Close() })
 	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {

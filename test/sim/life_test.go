@@ -20,13 +20,12 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // lifeChecks returns the number of runs of TestLife per lane and stack. -rapid.checks or RAPID_CHECKS overrides it.
 func lifeChecks() int {
-	if testenv.IsFull() {
+	if env.IsFull() {
 		return 5
 	}
 	return 1
@@ -150,7 +149,7 @@ type stack struct {
 
 // eachStack runs a test on the embedded default and on real servers.
 func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		open := emptySQLite
 		if filepath.Base(t.Name()) == "redis" {
 			open = emptyServer
@@ -161,7 +160,7 @@ func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 
 // emptySQLite returns a function that opens a fresh copy of an empty database.
 func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
-	file := dbtest.SQLiteFile(t)
+	file := env.SQLiteFile(t)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return func(t *rapid.T) *repo.Store {
@@ -177,7 +176,7 @@ func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 
 // emptyServer returns a function that empties one database and opens it. Creating a database takes longer.
 func emptyServer(t *testing.T) func(*rapid.T) *repo.Store {
-	dsn := dbtest.MySQLDSN(t)
+	dsn := env.OneKind(t).MigratedDSN(t)
 	return func(t *rapid.T) *repo.Store {
 		store, err := repo.OpenMySQL(dsn)
 		require.NoError(t, err)

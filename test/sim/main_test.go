@@ -5,9 +5,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // database are the servers of the database: one, or the nodes of Galera, of which one is written to.

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/kit/loop"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // Fault is a fault of the schedule with its outcome.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestMain runs the tests, or the seckill that a campaign of theirs starts.
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if isSeckill(os.Args) {
 		main()
 	}
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 // TestTorture runs a short fault campaign, in which every kind of fault occurs, on one database and a Redis with Sentinel.
@@ -42,9 +42,9 @@ func TestTortureOfClusters(t *testing.T) {
 // requireServers skips a test without the programs that a campaign starts.
 func requireServers(t *testing.T) {
 	t.Helper()
-	testenv.Full(t)
-	testenv.Program(t, "mariadbd")
-	testenv.Program(t, "redis-server")
+	env.Full(t)
+	env.Program(t, "mariadbd")
+	env.Program(t, "redis-server")
 }
 
 // requireNoViolation runs a campaign without violations. It repeats one in which a fault was not injected, because a server

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // redisServers are the Redis servers of a campaign, each of them a master or its replica. At most one is in a fault.

@@ -24,7 +24,7 @@ import (
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // system are the processes of a campaign and the proxies between them.

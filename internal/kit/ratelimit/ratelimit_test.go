@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/kit/ratelimit"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error {
+	env.Main(m, func() error {
 		// otter ends the goroutine of a cache after the cache is collected.
 		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 	})
@@ -65,7 +65,7 @@ func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 }
 
 func TestCallIsAllowedAfterWait(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		useUp(t, server(rdb))
 		wait := server(rdb).Take(t.Context(), address)
 		requireRefused(t, wait)
@@ -83,7 +83,7 @@ func TestCallIsAllowedAfterWait(t *testing.T) {
 
 // A call that counts as n takes n tokens or none, in this process and in Redis.
 func TestCallOfManyTokens(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, time.Now, nil)} {
 			require.Zero(t, l.TakeN(t.Context(), address, burst-1), name)
 			other := l
@@ -102,7 +102,7 @@ func TestCallOfManyTokens(t *testing.T) {
 // If the clock of Redis is set back, as by a failover, the keys live longer. A caller waits no longer than with an
 // empty bucket.
 func TestClockOfRedisSetBack(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		require.Zero(t, server(rdb).Take(t.Context(), address))
 		key, _ := bucket(t, rdb)
 		require.NoError(t, rdb.PExpire(t.Context(), key, 1000*interval).Err())
@@ -122,7 +122,7 @@ func (c *countingRedis) EvalSha(ctx context.Context, sha string, keys []string, 
 }
 
 func TestFloodCostsFewCommands(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		useUp(t, server(rdb))
 		counting := &countingRedis{Scripter: rdb}
 		l := server(counting)
@@ -134,7 +134,7 @@ func TestFloodCostsFewCommands(t *testing.T) {
 }
 
 func TestCallOfDisconnectedClientCounts(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := server(rdb)
@@ -146,7 +146,7 @@ func TestCallOfDisconnectedClientCounts(t *testing.T) {
 }
 
 func TestConcurrentCallsOfThreeServers(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		var (
 			wg      sync.WaitGroup
 			allowed atomic.Int64
@@ -169,7 +169,7 @@ func TestConcurrentCallsOfThreeServers(t *testing.T) {
 
 // Keys hide phone and address, and expire. All keys of a call of a quota are in one slot of a cluster.
 func TestKeys(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		require.Zero(t, server(rdb).Take(t.Context(), address))
 		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
 		keys := rdb.Keys(t.Context(), "*").Val()
@@ -186,13 +186,13 @@ func TestKeys(t *testing.T) {
 // TestLocalLimitsWithoutRedis uses clients that wait for a reply without end, so that only the limit itself bounds the time
 // of a call.
 func TestLocalLimitsWithoutRedis(t *testing.T) {
-	for name, broken := range map[string]func(*testenv.Redis) error{
-		"down":    func(r *testenv.Redis) error { r.Kill(); return nil },
-		"hanging": (*testenv.Redis).Pause,
+	for name, broken := range map[string]func(*env.Redis) error{
+		"down":    func(r *env.Redis) error { r.Kill(); return nil },
+		"hanging": (*env.Redis).Pause,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := testenv.StartRedis(t)
+			r := env.StartRedis(t)
 			var log bytes.Buffer
 			shared := &ratelimit.Shared{
 				Redis:   r.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 }),
@@ -280,7 +280,7 @@ func TestPerDayHoldsInAnyDay(t *testing.T) {
 }
 
 func TestQuotaOfThreeServers(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		var (
 			wg      sync.WaitGroup
 			allowed [4]atomic.Int64
@@ -309,7 +309,7 @@ func TestQuotaOfThreeServers(t *testing.T) {
 
 // What Redis refuses costs no token in any bucket, and later refusals for the same reason cost no command.
 func TestRefusalByRedisTakesNothing(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		counting := &countingRedis{Scripter: rdb}
 		one, two := quota(rdb), quota(counting)
 		for range perPhone.Burst {
@@ -334,7 +334,7 @@ func TestRefusalByRedisTakesNothing(t *testing.T) {
 
 // Returning calls to full buckets leaves them full.
 func TestReturnNeverOverfills(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		q := quota(rdb)
 		require.Zero(t, q.Take(t.Context(), buckets("a")...))
 		q.Return(t.Context(), buckets("a")...)

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { env.Main(m) }
 
 func result(r Result) Check {
 	return Check{Name: string(r.Status), Run: func(context.Context) Result { return r }}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // dial opens a pool without the session settings of the program.
@@ -89,7 +89,7 @@ CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
 // All settings and the sessions are as recommended, for a user with the privileges that docs/deployment.md recommends.
 func TestWellConfiguredDatabase(t *testing.T) {
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
 		root := db.DSN(t)
 		cfg, err := mysql.ParseDSN(root)
@@ -99,7 +99,7 @@ func TestWellConfiguredDatabase(t *testing.T) {
 		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
 			"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
 		cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
-		isolation := map[testenv.Kind]string{testenv.MariaDB: "tx_isolation", testenv.MySQL: "transaction_isolation"}[kind]
+		isolation := map[env.Kind]string{env.MariaDB: "tx_isolation", env.MySQL: "transaction_isolation"}[kind]
 		cfg.Params = map[string]string{isolation: "'READ-COMMITTED'"}
 		found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
 		allGood(t, found)
@@ -112,9 +112,9 @@ func TestWellConfiguredDatabase(t *testing.T) {
 
 // Every setting of the server is wrong.
 func TestMisconfiguredDatabase(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
 			"--innodb-doublewrite=OFF", "--sql-mode=", "--max-connections=60")
 		dsn := db.DSN(t)
@@ -131,7 +131,7 @@ func TestMisconfiguredDatabase(t *testing.T) {
 
 		execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
 			"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)")
-		if kind == testenv.MySQL {
+		if kind == env.MySQL {
 			execute(t, pool, "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock NOT ENFORCED")
 		} else {
 			execute(t, pool, "SET GLOBAL check_constraint_checks = OFF")
@@ -147,20 +147,20 @@ func TestMisconfiguredDatabase(t *testing.T) {
 
 // replicationSQL are the statements of TestReplication: to install semi-synchronous replication, to attach a replica to a
 // host and port, to make both sides semi-synchronous, and the variable of the point at which the primary waits.
-var replicationSQL = map[testenv.Kind]struct {
+var replicationSQL = map[env.Kind]struct {
 	install   [2][]string
 	attach    string
 	primary   string
 	replica   []string
 	waitPoint string
 }{
-	testenv.MariaDB: {
+	env.MariaDB: {
 		attach:    "CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copy', MASTER_PASSWORD='secret'; START SLAVE",
 		primary:   "SET GLOBAL rpl_semi_sync_master_enabled = 1",
 		replica:   []string{"SET GLOBAL rpl_semi_sync_slave_enabled = 1", "STOP SLAVE", "START SLAVE"},
 		waitPoint: "rpl_semi_sync_master_wait_point",
 	},
-	testenv.MySQL: {
+	env.MySQL: {
 		install: [2][]string{
 			{"INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'"},
 			{"INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'"},
@@ -175,9 +175,9 @@ var replicationSQL = map[testenv.Kind]struct {
 
 // The replica is attached asynchronously at first, then semi-synchronously.
 func TestReplication(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		statements := replicationSQL[kind]
 		primary := kind.Start(t, "--log-bin", "--server-id=1")
 		replica := kind.Start(t, "--server-id=2")
@@ -207,7 +207,7 @@ func TestReplication(t *testing.T) {
 // A statement runs whose text has bytes that are not UTF-8, as those with the hash of an Idempotency-Key have.
 func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		pool := dial(t, kind.DSN(t))
 		other, err := pool.Conn(t.Context())
 		require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 			return err != nil || sleeps > 0
 		}, time.Minute, time.Millisecond)
 
-		s := &mysqlServer{MySQL: MySQL{Pool: pool}, maria: kind == testenv.MariaDB}
+		s := &mysqlServer{MySQL: MySQL{Pool: pool}, maria: kind == env.MariaDB}
 		assert.Equal(t, OK, s.checkReplication(t.Context()).Status, s.checkReplication(t.Context()).Found)
 		execute(t, pool, fmt.Sprint("KILL QUERY ", id))
 		<-ended
@@ -269,7 +269,7 @@ func TestReplicationResult(t *testing.T) {
 
 func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		pool := dial(t, kind.DSN(t))
 		found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Instances: 1, Now: time.Now}.Group())
 		want(t, found, map[string]Status{"database.schema": Warn, "database.checks": Skipped, "database.binlog": OK})
@@ -280,9 +280,9 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 }
 
 func TestUnreachableDatabase(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
 		dsn := db.DSN(t)
 		reach := func(dsn string, limit time.Duration) {
@@ -380,9 +380,9 @@ func TestSchema(t *testing.T) {
 }
 
 func TestRedoLogSwitchedOff(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	pool := dial(t, testenv.MySQL.Start(t).DSN(t))
+	pool := dial(t, env.MySQL.Start(t).DSN(t))
 	s := &mysqlServer{MySQL: MySQL{Pool: pool}, global: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}
 	require.Equal(t, OK, s.checkCommit(t.Context()).Status)
 	execute(t, pool, "ALTER INSTANCE DISABLE INNODB REDO_LOG")

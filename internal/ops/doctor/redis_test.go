@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // check runs the checks of a server. The edits change what the program expects.
-func check(t *testing.T, r *testenv.Redis, edits ...func(*Redis)) map[string]Finding {
+func check(t *testing.T, r *env.Redis, edits ...func(*Redis)) map[string]Finding {
 	t.Helper()
 	of := Redis{Addr: r.Addr, Client: r.Client(t), Now: time.Now}
 	for _, edit := range edits {
@@ -37,7 +37,7 @@ func locks(r *Redis) { r.Locks = true }
 
 func TestWellConfiguredRedis(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartRedis(t, "--appendonly", "yes", "--maxmemory", "500mb", "--maxmemory-policy", "noeviction")
+	r := env.StartRedis(t, "--appendonly", "yes", "--maxmemory", "500mb", "--maxmemory-policy", "noeviction")
 	found := check(t, r, queue)
 	allGood(t, found)
 	for _, f := range found {
@@ -50,7 +50,7 @@ func TestWellConfiguredRedis(t *testing.T) {
 // All settings that can be wrong at the same time are wrong first, then the others.
 func TestMisconfiguredRedis(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	r := env.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	rdb := r.Client(t)
 	ahead := func(r *Redis) { r.Now = func() time.Time { return time.Now().Add(-time.Minute) } }
 	want(t, check(t, r, queue, ahead), map[string]Status{
@@ -87,7 +87,7 @@ func TestFailedPersistenceStopsWrites(t *testing.T) {
 // A managed Redis refuses CONFIG, and later INFO and TIME as well.
 func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartRedis(t, "--appendonly", "yes")
+	r := env.StartRedis(t, "--appendonly", "yes")
 	rdb := r.Client(t)
 	do(t, rdb, "ACL", "SETUSER", "admin", "on", ">hunter2", "~*", "&*", "+@all")
 	do(t, rdb, "ACL", "SETUSER", "default", "-config")
@@ -98,7 +98,7 @@ func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 	assert.NotEmpty(t, found["redis.persistence"].Change)
 
 	// A provider may have replicas instead of the file.
-	bare := testenv.StartRedis(t)
+	bare := env.StartRedis(t)
 	do(t, bare.Client(t), "ACL", "SETUSER", "default", "-config")
 	for _, edit := range []func(*Redis){queue, func(*Redis) {}} {
 		want(t, check(t, bare, edit), map[string]Status{"redis.persistence": Warn})
@@ -131,9 +131,9 @@ func TestRedisVersions(t *testing.T) {
 }
 
 func TestReplica(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	master, replica := testenv.StartRedis(t), testenv.StartRedis(t)
+	master, replica := env.StartRedis(t), env.StartRedis(t)
 	host, port, err := net.SplitHostPort(master.Addr)
 	require.NoError(t, err)
 	do(t, replica.Client(t), "REPLICAOF", host, port)
@@ -145,26 +145,26 @@ func TestReplica(t *testing.T) {
 
 func TestClusterOfRedis(t *testing.T) {
 	t.Parallel()
-	c := testenv.StartRedisCluster(t)
+	c := env.StartRedisCluster(t)
 	inCluster := func(r *Redis) { r.Cluster = true }
 	assert.Equal(t, OK, check(t, c.Nodes[0], inCluster)["redis.cluster"].Status)
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Warn})
 	do(t, c.Nodes[0].Client(t), "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	want(t, check(t, c.Nodes[0]), map[string]Status{"redis.cluster": Fail}) // treated as a single server
-	single := testenv.StartRedis(t)
+	single := env.StartRedis(t)
 	want(t, check(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
 
 	// A slot that is being moved.
-	id := func(n *testenv.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
+	id := func(n *env.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
 	slot := c.Client(t).ClusterKeySlot(t.Context(), "x").Val()
 	master, err := c.Client(t).MasterForKey(t.Context(), "x")
 	require.NoError(t, err)
-	owner := slices.IndexFunc(c.Nodes, func(n *testenv.Redis) bool { return n.Addr == master.Options().Addr })
+	owner := slices.IndexFunc(c.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
 	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
 	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
 	do(t, source.Client(t), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target))
-	for _, n := range []*testenv.Redis{source, target} {
+	for _, n := range []*env.Redis{source, target} {
 		want(t, check(t, n, inCluster), map[string]Status{"redis.cluster": Warn})
 	}
 	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "STABLE")
@@ -214,7 +214,7 @@ func (refusal) RedisError()     {}
 // Source: go-redis/redis_rate#93, redisson/redisson#4221.
 func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartRedis(t)
+	r := env.StartRedis(t)
 	assert.Equal(t, OK, check(t, r)["redis.scripts"].Status)
 	rdb := r.Client(t)
 	rdb.AddHook(literalKeys{})
@@ -227,9 +227,9 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 }
 
 func TestUnreachableRedis(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	r := testenv.StartRedis(t, "--requirepass", "hunter2hunter2")
+	r := env.StartRedis(t, "--requirepass", "hunter2hunter2")
 	reach := func(limit time.Duration, edits ...func(*redis.Options)) {
 		t.Helper()
 		found := examineWithin(t, limit, Redis{Addr: r.Addr, Client: r.Client(t, edits...), Now: time.Now}.Group())
@@ -264,9 +264,9 @@ func TestLockNodes(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, OK, independence(t.Context(), nil).Status)
 	nodes := map[string]*redis.Client{}
-	var servers []*testenv.Redis
+	var servers []*env.Redis
 	for range 3 {
-		r := testenv.StartRedis(t)
+		r := env.StartRedis(t)
 		servers, nodes[r.Addr] = append(servers, r), r.Client(t)
 	}
 	verdict := func(want Status, nodes map[string]*redis.Client) string {
@@ -310,7 +310,7 @@ func TestLockNodes(t *testing.T) {
 // Miniredis reports few values. A missing value must not be a failure.
 func TestMissingValuesAreNotFailures(t *testing.T) {
 	t.Parallel()
-	m := testenv.StartMiniredis(t)
+	m := env.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for name, f := range examine(t, Redis{Addr: m.Addr(), Client: rdb, Now: time.Now}.Group()) {
@@ -321,7 +321,7 @@ func TestMissingValuesAreNotFailures(t *testing.T) {
 
 func TestRedisChecksAreReadOnly(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartRedis(t, "--appendonly", "yes")
+	r := env.StartRedis(t, "--appendonly", "yes")
 	rdb := r.Client(t)
 	dirty := func() string {
 		info, err := rdb.Info(context.Background(), "persistence").Result()
@@ -337,7 +337,7 @@ func TestRedisChecksAreReadOnly(t *testing.T) {
 
 func TestZooKeeperEnsemble(t *testing.T) {
 	t.Parallel()
-	servers := testenv.SharedZooKeeper(t).Servers()
+	servers := env.SharedZooKeeper(t).Servers()
 	verdict := func(servers ...string) Result { return examine(t, ZooKeeper(servers))["locks.ensemble"].Result }
 	require.Equal(t, Good("3 servers of one ensemble"), verdict(servers...))
 	assert.Equal(t, Warn, verdict(servers[0]).Status, "one server may be down")

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestHistory(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *redis.Client){
 		"seconds and processes add up": secondsAddUp, "each second once": eachSecondOnce, "instances": instances,
 	} {
-		t.Run(name, func(t *testing.T) { testenv.EachRedis(t, test) })
+		t.Run(name, func(t *testing.T) { env.EachRedis(t, test) })
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx
@@ -193,7 +193,7 @@ func TestUnwatchedSalesAreEvicted(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 func TestFigures(t *testing.T) {

@@ -1,4 +1,4 @@
-package sqldb
+package sqldb_test
 
 import (
 	"database/sql"
@@ -8,23 +8,23 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/repo/sqldb"
 	"seckill/migrations"
-	"seckill/test/servers"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
-	testenv.Full(t)
-	run := func(t *testing.T, open func(t *testing.T) func() (*DB, error)) {
+	env.Full(t)
+	run := func(t *testing.T, open func(t *testing.T) func() (*sqldb.DB, error)) {
 		t.Helper()
 		for range 5 {
 			openOne := open(t)
@@ -60,16 +60,16 @@ func TestConcurrentMigrateUp(t *testing.T) {
 		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
-		testenv.UsesSQLite(t)
-		run(t, func(t *testing.T) func() (*DB, error) {
+		env.UsesSQLite(t)
+		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
 			file := filepath.Join(t.TempDir(), "test.db")
-			return func() (*DB, error) { return OpenSQLite(file) }
+			return func() (*sqldb.DB, error) { return sqldb.OpenSQLite(file) }
 		})
 	})
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
-		run(t, func(t *testing.T) func() (*DB, error) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
 			dsn := kind.DSN(t)
-			return func() (*DB, error) { return OpenMySQL(dsn) }
+			return func() (*sqldb.DB, error) { return sqldb.OpenMySQL(dsn) }
 		})
 	})
 }
@@ -77,21 +77,23 @@ func TestConcurrentMigrateUp(t *testing.T) {
 // Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
 // database has the maximum length, which also tests the name of the lock.
 func TestInterruptedMigrationIsContinued(t *testing.T) {
-	testenv.Full(t)
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.Full(t)
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		cfg, err := mysqldriver.ParseDSN(kind.DSN(t))
 		require.NoError(t, err)
 		name := cfg.DBName + strings.Repeat("x", 64-len(cfg.DBName))
 		dsn, err := servers.CreateDatabase(t.Context(), cfg, name)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, servers.DropDatabase(cfg, name)) })
-		s, err := OpenMySQL(dsn)
+		s, err := sqldb.OpenMySQL(dsn)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		access := sqldb.Access{DB: s}
 		_, err = s.MigrateUp(t.Context())
 		require.NoError(t, err)
+
 		schema := func() (all []string) {
-			require.NoError(t, s.writePool.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+			require.NoError(t, access.Writer(t.Context()).Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
 				FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
 			return all
 		}
@@ -111,7 +113,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 					undone = "mysql/" + m.Name
 				}
 				for _, stmt := range up[:done] {
-					require.NoError(t, s.writePool.Exec(stmt).Error)
+					require.NoError(t, access.Writer(t.Context()).Exec(stmt).Error)
 				}
 				applied, err := s.MigrateUp(t.Context())
 				require.NoError(t, err, "%d statements of %s were executed before", done, file)
@@ -121,26 +123,26 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		}
 
 		// A foreign table in a database without migrations is an error.
-		other, err := OpenMySQL(kind.DSN(t))
+		other, err := sqldb.OpenMySQL(kind.DSN(t))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, other.Close()) })
-		require.NoError(t, other.writePool.Exec("CREATE TABLE users (id INT)").Error)
+		require.NoError(t, sqldb.Access{DB: other}.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
 		_, err = other.MigrateUp(t.Context())
 		require.ErrorContains(t, err, "users")
 	})
 }
 
-// Schema changes of large tables take longer than mysqlIOTimeout.
+// Schema changes of large tables take longer than the I/O timeout of other statements.
 func TestMigrationsHaveNoIOTimeout(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	db, err := OpenMySQL(testenv.MySQLDSN(t))
+	db, err := sqldb.OpenMySQL(env.OneKind(t).DSN(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	pool, err := db.dialect.migrations(&atomic.Bool{})
+	pool, err := db.OpenMigrations()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, pool.Close()) }()
-	_, err = pool.ExecContext(t.Context(), "DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds())
+	_, err = pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds())
 	require.NoError(t, err)
 }
 
@@ -168,7 +170,7 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				<-start
-				s, err := OpenSQLite(file)
+				s, err := sqldb.OpenSQLite(file)
 				if err != nil {
 					t.Error(err)
 					return
@@ -189,8 +191,9 @@ const firstWithOrders = 10
 // All migrations are reverted one by one and applied again, on tables with rows. What is in a column stays the same as long
 // as there is the column.
 func TestMigrationsAreReversible(t *testing.T) {
-	onEach(t, func(t *testing.T, a Access) {
-		applied, err := a.MigrateUp(t.Context())
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		a := sqldb.Access{DB: db}
+		applied, err := a.Migrations(t.Context())
 		require.NoError(t, err)
 		fill(t, a)
 		before := readColumns(t, a)
@@ -238,7 +241,7 @@ type columnInfo struct {
 }
 
 // columnsOf returns the columns of all tables except that of goose, in their order.
-func columnsOf(t *testing.T, a Access) (all []columnInfo) {
+func columnsOf(t *testing.T, a sqldb.Access) (all []columnInfo) {
 	t.Helper()
 	query := `SELECT m.name AS "table", c.name, lower(c.type) AS type, c."notnull" = 0 AS nullable, c.hidden > 0 AS generated
 		FROM sqlite_master m, pragma_table_xinfo(m.name) c
@@ -255,7 +258,7 @@ func columnsOf(t *testing.T, a Access) (all []columnInfo) {
 
 // fill gives every table filledRows rows. The second half of them has no value where it may have none, and the orders and
 // payments of each half have every status.
-func fill(t *testing.T, a Access) {
+func fill(t *testing.T, a sqldb.Access) {
 	t.Helper()
 	byTable := map[string][]columnInfo{}
 	for _, c := range columnsOf(t, a) {
@@ -300,7 +303,7 @@ func (c columnInfo) value(row int) any {
 }
 
 // readColumns returns the content of all columns, by "table.column". Those of one table have the same order of rows.
-func readColumns(t *testing.T, a Access) map[string][]string {
+func readColumns(t *testing.T, a sqldb.Access) map[string][]string {
 	t.Helper()
 	content, order := map[string][]string{}, map[string]string{}
 	for _, c := range columnsOf(t, a) {

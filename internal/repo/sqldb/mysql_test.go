@@ -1,4 +1,4 @@
-package sqldb
+package sqldb_test
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/internal/repo/sqldb"
+	"seckill/test/env"
 )
 
 // wrongGlobals are values of the variables that would break the program, for those that are not checked elsewhere.
@@ -30,13 +31,13 @@ var wrongGlobals = map[string]string{
 // Each session has the values of the table, whether a wrong one comes from the server or from the DSN, and the server
 // has no warning about them.
 func TestSessionVariables(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
 		dsn := server.DSN(t)
 		cfg, err := mysqldriver.ParseDSN(dsn)
 		require.NoError(t, err)
 		cfg.Params = map[string]string{"transaction_isolation": "'SERIALIZABLE'"}
-		if kind == testenv.MariaDB {
+		if kind == env.MariaDB {
 			cfg.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"}
 		}
 		admin, err := sql.Open("mysql", dsn)
@@ -47,15 +48,15 @@ func TestSessionVariables(t *testing.T) {
 		}
 
 		values := func(dsn string) map[string]string {
-			db, err := OpenMySQL(dsn)
+			db, err := sqldb.OpenMySQL(dsn)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, db.Close()) }()
 			found := map[string]string{}
 			for name, pool := range db.Pools() {
-				for _, v := range sessionVariables {
+				for _, variable := range sqldb.SessionVariables() {
 					var value string
-					require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT @@session."+v.name).Scan(&value))
-					found[name+"."+v.name] = value
+					require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT @@session."+variable).Scan(&value))
+					found[name+"."+variable] = value
 				}
 				var isolation string
 				require.NoError(t, pool.QueryRowContext(t.Context(),
@@ -80,24 +81,24 @@ func TestSessionVariables(t *testing.T) {
 		conn, err := admin.Conn(t.Context())
 		require.NoError(t, err)
 		defer func() { require.NoError(t, conn.Close()) }()
-		for _, stmt := range sessionSettings() {
+		for _, stmt := range sqldb.SessionSettings() {
 			_, err := conn.ExecContext(t.Context(), stmt)
 			require.NoError(t, err)
 			var level, code, message string
 			err = conn.QueryRowContext(t.Context(), "SHOW WARNINGS").Scan(&level, &code, &message)
 			require.ErrorIs(t, err, sql.ErrNoRows, "%s: %s %s", stmt, code, message)
 		}
-		require.Len(t, wrongGlobals, len(sessionVariables))
+		require.Len(t, wrongGlobals, len(sqldb.SessionVariables()))
 	})
 }
 
 // A claim of an Idempotency-Key is one statement, which another connection sees at once.
 func TestStatementsAreCommittedAtOnce(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
-		db, err := OpenMySQL(kind.DSN(t) + "?autocommit=0")
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		db, err := sqldb.OpenMySQL(kind.DSN(t) + "?autocommit=0")
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		a := Access{db}
+		a := sqldb.Access{DB: db}
 		require.NoError(t, a.Writer(t.Context()).Exec("CREATE TABLE claims (id INT PRIMARY KEY)").Error)
 		require.NoError(t, a.Writer(t.Context()).Exec("INSERT INTO claims VALUES (1)").Error)
 		var claims int64
@@ -108,9 +109,9 @@ func TestStatementsAreCommittedAtOnce(t *testing.T) {
 
 // A server that refuses writes is not ready, whichever variable says so.
 func TestPingFindsReadOnlyServers(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
-		db, err := OpenMySQL(server.DSN(t))
+		db, err := sqldb.OpenMySQL(server.DSN(t))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		admin, err := sql.Open("mysql", "root@tcp("+server.Addr+")/")
@@ -121,7 +122,7 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 			require.NoError(t, err)
 		}
 
-		transactions := map[testenv.Kind]string{testenv.MySQL: "transaction_read_only", testenv.MariaDB: "tx_read_only"}[kind]
+		transactions := map[env.Kind]string{env.MySQL: "transaction_read_only", env.MariaDB: "tx_read_only"}[kind]
 		for _, variable := range []string{"read_only", transactions} {
 			require.NoError(t, db.Ping(t.Context()))
 			set(variable, "ON")
@@ -136,8 +137,8 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 
 // All connections use TLS if the DSN says so. The server has signed its certificate itself.
 func TestTLS(t *testing.T) {
-	testenv.Full(t)
-	server := testenv.MySQL.Start(t)
+	env.Full(t)
+	server := env.MySQL.Start(t)
 	plain := "root@tcp(" + server.Addr + ")/mysql"
 	admin, err := sql.Open("mysql", plain)
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 
 	ping := func(dsn string) error {
-		db, err := OpenMySQL(dsn)
+		db, err := sqldb.OpenMySQL(dsn)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Close()) }()
 		return db.Ping(t.Context())
@@ -156,26 +157,26 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, ping(plain+"?tls=skip-verify"))
 	require.NoError(t, ping(plain+"?tls=preferred"))
 
-	db, err := OpenMySQL(plain + "?tls=skip-verify")
+	db, err := sqldb.OpenMySQL(plain + "?tls=skip-verify")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	var name, cipher string
-	require.NoError(t, Access{db}.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
+	require.NoError(t, sqldb.Access{DB: db}.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
 		return tx.Raw("SHOW SESSION STATUS LIKE 'Ssl_cipher'").Row().Scan(&name, &cipher)
 	}))
 	require.NotEmpty(t, cipher)
 }
 
-// A read of a whole sale may take longer than mysqlIOTimeout, and ends with its context.
+// A read of a whole sale may take longer than the I/O timeout, and ends with its context.
 func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	db, err := OpenMySQL(testenv.MySQLDSN(t))
+	db, err := sqldb.OpenMySQL(env.OneKind(t).DSN(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	a := Access{db}
+	a := sqldb.Access{DB: db}
 	slow := func(tx *gorm.DB) error {
-		return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error
+		return tx.Exec("DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()).Error
 	}
 	require.NoError(t, a.LongSnapshot(t.Context(), slow))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -184,9 +185,9 @@ func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 }
 
 // openNodes opens the database of a DSN on each node.
-func openNodes(t *testing.T, dsn string, g *testenv.Galera) (all []*DB) {
+func openNodes(t *testing.T, dsn string, g *env.Galera) (all []*sqldb.DB) {
 	for _, n := range g.Nodes {
-		db, err := OpenMySQL(strings.Replace(dsn, g.Nodes[0].Addr, n.Addr, 1))
+		db, err := sqldb.OpenMySQL(strings.Replace(dsn, g.Nodes[0].Addr, n.Addr, 1))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		all = append(all, db)
@@ -198,9 +199,9 @@ func openNodes(t *testing.T, dsn string, g *testenv.Galera) (all []*DB) {
 // answers.
 func TestGalera(t *testing.T) {
 	t.Parallel()
-	g := testenv.StartGalera(t)
+	g := env.StartGalera(t)
 	dbs := openNodes(t, g.DSN(t), g)
-	requireAbortedTransactionRepeated(t, Access{dbs[0]}, Access{dbs[1]})
+	requireAbortedTransactionRepeated(t, sqldb.Access{DB: dbs[0]}, sqldb.Access{DB: dbs[1]})
 
 	for _, n := range g.Nodes[1:] {
 		n.Kill()
@@ -214,10 +215,10 @@ func TestGalera(t *testing.T) {
 
 // requireAbortedTransactionRepeated: another node has changed the same row, so Galera has rolled the transaction back. It
 // says so in the next statement, which after a switch of servers is one of RunTx. COMMIT would succeed with nothing.
-func requireAbortedTransactionRepeated(t *testing.T, db, other Access) {
+func requireAbortedTransactionRepeated(t *testing.T, db, other sqldb.Access) {
 	t.Helper()
 	exec := func(tx *gorm.DB, query string) { require.NoError(t, tx.Exec(query).Error) }
-	reads := func(at Access, n int) {
+	reads := func(at sqldb.Access, n int) {
 		require.Eventually(t, func() bool {
 			var found int
 			err := at.Reader(t.Context()).Raw("SELECT n FROM aborted").Row().Scan(&found)
@@ -227,7 +228,7 @@ func requireAbortedTransactionRepeated(t *testing.T, db, other Access) {
 	exec(db.Writer(t.Context()), "CREATE TABLE aborted (id INT PRIMARY KEY, n INT NOT NULL)")
 	exec(db.Writer(t.Context()), "INSERT INTO aborted VALUES (1, 0)")
 	reads(other, 0)
-	db.leaveServer()
+	db.LeaveServer()
 	runs := 0
 	require.NoError(t, db.Write(t.Context(), func(tx *gorm.DB) error {
 		exec(tx, "UPDATE aborted SET n = n + 1")

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 // voucher is the voucher of most tests. neighbour is in the same shard, stranger in another one.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func inspect(t *testing.T, g *Gate, voucherID int64) domain.GateView {
@@ -27,7 +27,7 @@ func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order
 // Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its
 // shard.
 func TestInspectShowsOneVoucher(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
 		db.commit(admission(1, 10))
@@ -56,7 +56,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 }
 
 func TestInspectReadsAllPages(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 2500
 		g, _ := withStock(t, rdb, n)
 		as := make([]domain.Admission, n)
@@ -80,7 +80,7 @@ func TestInspectReadsAllPages(t *testing.T) {
 
 // The view of a cold gate reports whether other keys of the gate exist, and whether a load is running.
 func TestInspectColdGate(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		reserve(t, g, admission(1, 10))
 		require.Equal(t, domain.GateView{Cold: true}, inspect(t, g, stranger))
@@ -107,7 +107,7 @@ func TestInspectColdGate(t *testing.T) {
 
 // Inspect reports keys of the wrong type or content. A load after Unload repairs them.
 func TestInspectReportsBrokenKeys(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		k := voucherKeys
 		for name, breakIt := range map[string]func() error{
@@ -135,7 +135,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 
 // A load restores missing tickets, but only of admissions that are still in the stream.
 func TestLoadRestoresMissingTickets(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		k := voucherKeys
 		require.NoError(t, rdb.HDel(t.Context(), k.shard.Queued(), "20", "50").Err())

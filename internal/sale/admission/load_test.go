@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // during returns db with snapshots that call before and after, if not nil, around the first one. It counts them.
@@ -81,7 +81,7 @@ func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []domain.S
 // After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
 // forever. Other tickets stay.
 func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		for i, v := range []int64{neighbour, stranger} {
@@ -111,7 +111,7 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 }
 
 func TestLoadReadsAllPages(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
 		as := make([]domain.Admission, 2500)
 		for i := range as {
@@ -174,7 +174,7 @@ func TestStaleLoadStartsOver(t *testing.T) {
 	}
 	for name, spoil := range spoils {
 		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				g, db, _ := cold(t, rdb)
 				read, _ := during(db, nil, func() { require.NoError(t, spoil(g, db, rdb)) })
 				require.NoError(t, g.Load(ctx, voucher, read))
@@ -189,7 +189,7 @@ func TestStaleLoadStartsOver(t *testing.T) {
 
 // A loader that lost its lease must not clear the notes of the load that runs now.
 func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "old"}
 		_, err := old.take(t.Context(), 0)
@@ -210,7 +210,7 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 
 // The table of a load that was suspended for too long has expired, so the load must fail.
 func TestLoadFailsAfterTableExpired(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context(), 0)
@@ -227,7 +227,7 @@ func TestLoadFailsAfterTableExpired(t *testing.T) {
 // Concurrent callers, in one process or several, share one read of the database. The load continues after the context
 // of the caller that started it ended.
 func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		db.stock[voucher] = 5
 		reading, goOn := make(chan struct{}), make(chan struct{})
@@ -250,7 +250,7 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 }
 
 func TestFailedLoadReleasesLease(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		gone := reads{db, func(context.Context, int64, []int64) (domain.GateState, error) {
 			return domain.GateState{}, domain.ErrNotFound
@@ -262,7 +262,7 @@ func TestFailedLoadReleasesLease(t *testing.T) {
 }
 
 func TestRenewDetectsStaleLoad(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context(), 0)
@@ -284,7 +284,7 @@ func TestRenewDetectsStaleLoad(t *testing.T) {
 
 // Close cancels running loads and waits for them. Afterwards the gate starts neither loads nor ticket reads.
 func TestCloseCancelsLoads(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, reading := newGate(rdb), make(chan struct{})
 		loaded := make(chan error, 1)
 		go func() {
@@ -328,7 +328,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				for _, late := range []bool{false, true} {
 					require.NoError(t, rdb.FlushDB(ctx).Err())
 					g, db, q := cold(t, rdb)
@@ -358,7 +358,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 // An admission that is retried after the load has read the stream and before its mark is in a new entry, which the mark
 // reads.
 func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
 		_, err := l.take(t.Context(), 0)

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // A worker holds an admission that Redis has lost with the gate, and a process that has never used the gate loads it
 // again. Its buyer may be refused as sold out at once, because the admission cannot be committed any more.
 func TestLostAdmissionIsNotCommitted(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { lostAdmission(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { lostAdmission(t, rdb) })
 }
 
 func lostAdmission(t testing.TB, rdb *redis.Client) {
@@ -46,7 +46,7 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 // Redis has lost the gate, but not the stream. The gate that is loaded then has the admissions of the stream, so they are
 // committed under its generation.
 func TestGateConfirmsAdmissionsOfItsStream(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { confirmed(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { confirmed(t, rdb) })
 }
 
 func confirmed(t testing.TB, rdb *redis.Client) {
@@ -81,7 +81,7 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 // After a failover, the new master may not have the last admissions of the old one. It admits buyers, but answers
 // ErrGateLacking instead of sold out until it is loaded.
 func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 2)
 	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
@@ -106,7 +106,7 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 
 // Without the command INFO a gate cannot know that its server has lost admissions.
 func TestNobodyIsSoldOutWithoutInfo(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 1)
 	require.NoError(t, rdb.Do(ctx, "ACL", "SETUSER", "default", "-info").Err())
@@ -119,7 +119,7 @@ func TestNobodyIsSoldOutWithoutInfo(t *testing.T) {
 // The gate of an earlier version has no generation, and so have its entries. They count as those of generation 0, which
 // a sale has until its first load by this version.
 func TestGateOfEarlierVersion(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { earlierGate(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { earlierGate(t, rdb) })
 }
 
 func earlierGate(t testing.TB, rdb *redis.Client) {
@@ -140,7 +140,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 
 // Only a load after which admissions may be lost raises the generation.
 func TestLoadRaisesGeneration(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { raises(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { raises(t, rdb) })
 }
 
 func raises(t testing.TB, rdb *redis.Client) {
@@ -180,7 +180,7 @@ func raises(t testing.TB, rdb *redis.Client) {
 
 // A load that has lost its lease does not raise the generation of the gate that another one has put in place.
 func TestLateLoadRaisesNoGeneration(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		fences := 0
 		late := lateFence{db, func() {
@@ -211,7 +211,7 @@ func (d lateFence) FenceGate(ctx context.Context, voucherID, from int64) (bool, 
 
 // Another server takes over during a load, and may lack what the load has read. The load starts over.
 func TestFailoverDuringLoad(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	g, db := newGate(rdb), newDatabase()
 	defer g.Close()
 	store, snapshots := during(db, nil, func() {
@@ -225,7 +225,7 @@ func TestFailoverDuringLoad(t *testing.T) {
 
 // A load that began on another server is not put in place.
 func TestFinishOnAnotherServer(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { elsewhere(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { elsewhere(t, rdb) })
 }
 
 func elsewhere(t testing.TB, rdb *redis.Client) {
@@ -269,7 +269,7 @@ func TestHoldersFindsLossDuringTheRead(t *testing.T) {
 	}
 	for name, lose := range lose {
 		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				watched := redis.NewClient(rdb.Options())
 				defer func() { _ = watched.Close() }()
 				g, _ := withStock(t, watched, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // model is a model of the gate in Go. It and the real gate go through the same random operations.
@@ -59,11 +59,11 @@ var modelSegments = map[int64]int{voucher: 4, stranger: 16}
 func TestGateOfSegmentsMatchesModel(t *testing.T) { testModel(t, modelSegments, 150, 500) }
 
 func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
-	testenv.NoRace(t, "it has one goroutine")
-	if testenv.IsFullNoRace() {
+	env.NoRace(t, "it has one goroutine")
+	if env.IsFullNoRace() {
 		steps = fullSteps
 	}
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		seed := rand.Uint64()
 		if text := os.Getenv("SECKILL_MODEL_SEED"); text != "" { // to repeat a failure
 			var err error

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // A mutant is a script with a planted fault.
@@ -104,8 +104,8 @@ func (m mutant) plant(t *testing.T) {
 
 // The models and the storms find every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
-	testenv.FullNoRace(t, "it shows what the models find")
-	rdb := redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	env.FullNoRace(t, "it shows what the models find")
+	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // Operators see these keys and formats in redis-cli, and later releases must be able to parse them.
 func TestKeysAndFormatsAreStable(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 2)
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		requireKeys(t, rdb, "seckill:{s7}:7:stock", "seckill:{s7}:7:buyers", "seckill:{s7}:7:meta",
@@ -49,7 +49,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 
 // A large call is split into several, and each adds entries of at most 64 buyers.
 func TestReserveSplitsLargeCalls(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const stock, most = 1200, 64
 		g, _ := withStock(t, rdb, stock)
 		as := make([]domain.Admission, stock+100)
@@ -105,7 +105,7 @@ func TestParse(t *testing.T) {
 
 // Adjacent ids beyond the precision of Lua's numbers are different orders.
 func TestIDsAbove53BitsStayDistinct(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const order, user = int64(1)<<62 + 1, int64(1)<<53 + 1
 		g, _ := withStock(t, rdb, 5)
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order, user)))
@@ -120,7 +120,7 @@ func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 
 // The bounds of the window are exact to the millisecond. The server's clock stands still.
 func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
-	m := testenv.StartMiniredis(t)
+	m := env.StartMiniredis(t)
 	m.SetTime(noon)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -137,7 +137,7 @@ func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 }
 
 func TestBacklogLimitsUsersOfShard(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 3)
 		g.cfg.MaxBacklog = 2
 		db.stock[neighbour], db.stock[stranger] = 9, 9
@@ -168,7 +168,7 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 }
 
 func TestColdGateDecidesNothing(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
 		require.ErrorIs(t, err, domain.ErrGateCold)
@@ -182,7 +182,7 @@ func TestColdGateDecidesNothing(t *testing.T) {
 
 // The number of commands inside the scripts grows with the entries, and not with the buyers.
 func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	g, _ := withStock(t, rdb, 1000)
 	calls := func() int64 {
 		info, err := rdb.InfoMap(t.Context(), "commandstats").Result()
@@ -218,7 +218,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 }
 
 func TestReserveRepeatsAfterLostReply(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(9, 9))
 		var lose atomic.Int64 // replies still to drop
@@ -244,7 +244,7 @@ func TestReserveRepeatsAfterLostReply(t *testing.T) {
 
 // Reserve does not retry if Redis refuses the connection.
 func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	g, _ := withStock(t, server.Client(t), 5)
 	server.Kill()
 	_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
@@ -263,7 +263,7 @@ func keyed(order, user int64, key, what string) domain.Admission {
 // Until the order is in the database, the gate recognizes a request that it has admitted, in the same batch and in a
 // later one. The order id itself is admitted again, as after a lost reply.
 func TestReserveRecognizesRepeatedRequest(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 10)
 		first, again, mismatch := keyed(1, 10, "k", "a"), &domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch
 		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
@@ -289,7 +289,7 @@ func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 
 // A purchase without an order id gets no unit, although some are free. Its other answers are those of every purchase.
 func TestReserveWithoutOrderAdmitsNobody(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { withoutOrder(t, rdb) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { withoutOrder(t, rdb) })
 }
 
 func withoutOrder(t testing.TB, rdb *redis.Client) {

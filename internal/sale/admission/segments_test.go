@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // segmentsWithStock returns a gate of n segments that is loaded with units of voucher, and its database.
@@ -62,7 +62,7 @@ func TestHomesAreEven(t *testing.T) {
 // The Redis of a lender has lost its loan, for instance in a failover. The next buyer that needs a unit of another segment
 // finds a cold gate, and the load sells every unit once.
 func TestLostLoanIsLoadedAgain(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := segmentsWithStock(t, rdb, 2, 8)
 		for i, user := range usersOf(0, 2, 5) { // the fifth borrows
 			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
@@ -81,7 +81,7 @@ func TestLostLoanIsLoadedAgain(t *testing.T) {
 // More orders are in flight than the database has units, and one of them returns its unit: it pays for another one,
 // and no further buyer is admitted.
 func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := segmentsWithStock(t, rdb, 4, 3)
 		buyer := usersOf(2, 4, 2)
 		for i, user := range append(usersOf(1, 4, 2), buyer[0]) {
@@ -100,7 +100,7 @@ func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
 
 // As many units have returned as a segment lacks, and one more: the next buyer gets it.
 func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := segmentsWithStock(t, rdb, 4, 4)
 		buyers := append(usersOf(1, 4, 2), usersOf(2, 4, 2)...)
 		for i, user := range buyers {
@@ -119,7 +119,7 @@ func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
 
 // A gate that was loaded with another number of segments is cold.
 func TestNumberOfSegmentsChanges(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		db := newDatabase()
 		db.stock[voucher] = 10
 		for i, n := range []int{1, 4, 2, 16, 1} {
@@ -151,8 +151,8 @@ func isLoan(cmd redis.Cmder) bool {
 // Many more buyers than units arrive at once, and some steps of loans fail. Every unit is sold once, no user gets two,
 // and no buyer is refused while a unit is left.
 func TestSegmentsSellEveryUnitOnce(t *testing.T) {
-	testenv.Full(t)
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.Full(t)
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const units, users, rounds = 200, 150, 4
 		g, db := segmentsWithStock(t, rdb, 16, units)
 		var admitted, next, lost atomic.Int64
@@ -220,7 +220,7 @@ func TestSegmentsSellEveryUnitOnce(t *testing.T) {
 // On three masters, one hot voucher of 16 segments loads all of them: the busiest one executes at most 1.2 times the
 // average of the commands, from the purchase to the settled order.
 func TestSegmentsLoadMastersEvenly(t *testing.T) {
-	cluster := testenv.StartRedisCluster(t)
+	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	g, _ := segmentsWithStock(t, rdb, 16, 3000)
 	executed := func() (calls []int64) {
@@ -269,7 +269,7 @@ func parseInt(t *testing.T, text string) int64 {
 // segments than the homes of their users. The gate can then be off by these orders, and a rebuild, which the reconciler
 // requests within seconds, makes it exact.
 func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for _, n := range [][2]int{{4, 1}, {1, 4}, {4, 2}, {16, 1}, {2, 16}} {
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			before, db := segmentsWithStock(t, rdb, n[0], 20)

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // failed is the End of a rejected admission.
 var failed = domain.End{Failed: "sold_out"}
 
 func TestSettleIsIdempotent(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		done := queue(t, g, voucher)[0]
@@ -48,7 +48,7 @@ func TestSettleIsIdempotent(t *testing.T) {
 
 // Settling removes exactly the ticket of the order, even if other ids contain the same digits.
 func TestSettleRemovesOnlyItsTicket(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 9)
 		as := []domain.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
 		for i := range as {
@@ -66,7 +66,7 @@ func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 
 // Entries that leave the stream do not stay pending in the group.
 func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
 		junk, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result()
@@ -87,7 +87,7 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 }
 
 func TestSettleWithColdGate(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		require.NoError(t, g.Unload(t.Context(), voucher))
@@ -99,7 +99,7 @@ func TestSettleWithColdGate(t *testing.T) {
 
 // An id that is a part of the held id releases nothing.
 func TestReleaseComparesWholeIDs(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(2123, 12))
 		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
@@ -112,7 +112,7 @@ func TestReleaseComparesWholeIDs(t *testing.T) {
 
 // A ticket shows the number of admissions ahead of it, which falls as they are settled.
 func TestTicketShowsQueuePosition(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 100)
 		const buyers = 10
 		for i := range int64(buyers) {
@@ -153,7 +153,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 
 // Settle publishes the outcomes to the instances with waiting buyers.
 func TestSettlePublishesOutcomes(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		a, b := admission(1, 10), admission(2, 11)
 		a.ReplyTo, b.ReplyTo = t.Name(), t.Name() // channels are not separated by database number
@@ -186,7 +186,7 @@ func deadLetters(t *testing.T, g *Gate) []DeadLetter {
 }
 
 func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
 		entry := queue(t, g, voucher)[0]
@@ -213,7 +213,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 }
 
 func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		stream := shardOf(voucher).Stream()
 		add := func(values ...string) string {
@@ -242,7 +242,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 }
 
 func TestFailedReplayChangesNothing(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1)
 		reserve(t, g, admission(1, 10))
 		deadLetterAll(t, g, queue(t, g, voucher)[0])
@@ -262,7 +262,7 @@ func TestFailedReplayChangesNothing(t *testing.T) {
 }
 
 func TestDeadLettersAreNewestFirst(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		var want []string
 		for ms := 3; ms > 0; ms-- { // equal times in several shards
@@ -297,7 +297,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 }
 
 func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
 			_, err := g.Replay(t.Context(), id)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // storm is a gate and its database under concurrent changes.
@@ -205,10 +205,10 @@ func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 1, 50, 2
 func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 4, 30) }
 
 func testStorm(t *testing.T, segments, rounds, fullRounds int) {
-	if testenv.IsFull() {
+	if env.IsFull() {
 		rounds = fullRounds
 	}
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, rounds, segments) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, rounds, segments) })
 }
 
 func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func startTracker(t *testing.T, rdb redis.UniversalClient) *Tracker {
@@ -46,7 +46,7 @@ func listening(t *testing.T, rdb *redis.Client) *Tracker {
 }
 
 func TestOutcomesReachWaitingBuyers(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		tracker := listening(t, rdb)
 		here := tracker.Instance()
 		p := domain.StreamEntry{
@@ -120,7 +120,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 }
 
 func TestRunFailsAfterClientIsClosed(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		tracker := startTracker(t, rdb)
 		ended := make(chan error)
 		go func() { ended <- tracker.Run(t.Context()) }()
@@ -148,7 +148,7 @@ func TestCloseRemovesExpectation(t *testing.T) {
 
 // Run reconnects after a restart of Redis.
 func TestRunReconnects(t *testing.T) {
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	rdb := server.Client(t)
 	tracker := listening(t, rdb)
 	require.NoError(t, server.Restart())
@@ -215,7 +215,7 @@ func (c *counted) count(cmds ...redis.Cmder) {
 // 5,000 buyers of one sale poll their tickets while no worker runs. Together they need fewer than 200 commands per
 // second: each read has one command per 500 buyers, and there are at most 20 reads per second.
 func TestWaitingBuyersShareReads(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	const n, voucher = 5000, 7
 	tracker, rows := startTracker(t, rdb), make([]any, 0, 2*n)
 	for id := range int64(n) {
@@ -260,7 +260,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 
 // The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
 func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		store(t, rdb, 7, queuedTicket(1, 10, 7))
 		store(t, rdb, 8, queuedTicket(2, 10, 8))
 		tracker, hook := startTracker(t, rdb), &counted{}
@@ -284,7 +284,7 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 }
 
 func TestTicketsOfAllShards(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		tracker := startTracker(t, rdb)
 		a, b, failed, at := queuedTicket(1, 10, 7), queuedTicket(2, 10, 8), queuedTicket(3, 10, 9), time.UnixMilli(1000).UTC()
 		for i, admission := range []domain.Admission{a, b} {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 var challenged = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
@@ -146,7 +146,7 @@ func challengeOf(t *testing.T, w *Work, user, voucher int64) json.RawMessage {
 }
 
 func TestChallengeIsSolved(t *testing.T) {
-	testenv.NoRace(t, "it computes")
+	env.NoRace(t, "it computes")
 	w := work(0)
 	text := challengeOf(t, w, 7, 1)
 	var c struct{ Parameters map[string]any }
@@ -225,7 +225,7 @@ func occupied() (w *Work, done func()) {
 
 // TestDerivationsAreBounded: users wait for a processor, a bounded number of them; the others are refused at once.
 func TestDerivationsAreBounded(t *testing.T) {
-	testenv.NoRace(t, "it computes")
+	env.NoRace(t, "it computes")
 	synctest.Test(t, func(t *testing.T) {
 		w, free := occupied()
 		done := make(chan error, cap(w.admits))
@@ -251,7 +251,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 // TestDerivationsOfFlood: each of 75 accounts that flood the server with entries for two sales has one place in the queue
 // of derivations. All their entries cost one derivation for each account and sale.
 func TestDerivationsOfFlood(t *testing.T) {
-	testenv.NoRace(t, "it computes")
+	env.NoRace(t, "it computes")
 	const (
 		accounts = 75
 		entries  = 60 // of an account

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/sale/entry"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // heap returns the memory in use.
@@ -24,7 +24,7 @@ func heap() uint64 {
 // A million waiting buyers cost one write at the start and no call to the database or to Redis per poll, and they are
 // admitted in the order of the lobby. The test logs their memory.
 func TestMillionWaiting(t *testing.T) {
-	testenv.FullNoRace(t, "a million buyers")
+	env.FullNoRace(t, "a million buyers")
 	const waiting, rate, seconds = 1_000_000, 10_000, 3
 	simulate(t, func() *world { return newWorld(waiting, 1) }, func(t *testing.T, w *world, server *entry.Service) {
 		w.vouchers[1].Sale.Entry.Rate = rate

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { env.Main(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 

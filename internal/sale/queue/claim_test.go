@@ -13,7 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // readerOf returns a reader that is not running.
@@ -34,7 +34,7 @@ func entriesOf(r *rig) []entry {
 }
 
 func TestClaimCountsDeliveries(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserveApart(1, 3)
 		messages := r.deliver("dead")
@@ -63,7 +63,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 
 // A pending entry was deleted from the stream. Redis 6.2 and 7 report that in different ways.
 func TestClaimAcknowledgesDeletedEntries(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserveApart(1, 3)
 		messages := r.deliver("dead")
@@ -77,7 +77,7 @@ func TestClaimAcknowledgesDeletedEntries(t *testing.T) {
 }
 
 func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 2) // one entry
 		r.reserve(3, 1)
@@ -101,7 +101,7 @@ func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
 
 // Miniredis does not report how long a consumer has been idle.
 func TestClaimDeletesIdleConsumers(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	r := newRig(t, rdb, 10)
 	ctx := t.Context()
 	r.reserve(1, 1)
@@ -135,7 +135,7 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 }
 
 func TestLagCountsUnsettledAndDead(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		w := New(r.config("a", r.commit))
 		lag, err := w.Lag(t.Context())
@@ -171,10 +171,10 @@ var poisons = map[string]func(errs []error, at int) []error{
 // Poison is dead-lettered after the fifth try. Other admissions of its batch become orders, and none of them is
 // dead-lettered.
 func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	for name, poison := range poisons {
 		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				r := newRig(t, rdb, 100)
 				r.reserve(3, 1)
 				cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
@@ -215,7 +215,7 @@ func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
 }
 
 func TestUnparsableEntryIsDeadLetteredAtOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 1)
 		junk := map[string]any{"order": "seven", "note": "written by hand"}
@@ -237,7 +237,7 @@ func TestUnparsableEntryIsDeadLetteredAtOnce(t *testing.T) {
 // An entry with a voucher of another shard, as a changed number of segments may leave it, becomes an order and leaves its
 // stream.
 func TestEntryOfOtherShardIsSettled(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		misplaced := map[string]any{"rows": "5 5 8 1 100 1000 "}
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: misplaced}).Err())
@@ -250,7 +250,7 @@ func TestEntryOfOtherShardIsSettled(t *testing.T) {
 
 // If one admission of an entry is poison, the others become orders at once. The poison is retried alone, after a pause.
 func TestPoisonIsRetriedAlone(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var healed atomic.Bool
@@ -305,7 +305,7 @@ func suspended(t *testing.T, r *rig) (goOn func()) {
 // A worker does not commit an admission that Redis has lost, however late it is: the gate that was loaded since may have
 // refused its buyer as sold out. It commits those that come after it.
 func TestLostAdmissionIsDropped(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1)
 		goOn := suspended(t, r)
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
@@ -322,7 +322,7 @@ func TestLostAdmissionIsDropped(t *testing.T) {
 // Redis has lost the gate and not the stream. The worker commits the admission as soon as the gate is loaded, which it
 // requests itself, because no buyer may come any more.
 func TestAdmissionOfLostGateIsCommitted(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1)
 		goOn := suspended(t, r)
 		require.NoError(t, r.gate.Unload(t.Context(), voucher))
@@ -339,7 +339,7 @@ func TestAdmissionOfLostGateIsCommitted(t *testing.T) {
 // Entries of an earlier version name no generation. They are committed if the sale had no load since, or if the gate
 // confirms them.
 func TestEntryWithoutGeneration(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 1)
 		r.reserve(2, 1)

@@ -16,12 +16,12 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // Admissions that the database refuses for good are tried once and end as failed tickets.
 func TestRefusalsAreSettled(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 6)
 		results := map[int64]error{
@@ -52,7 +52,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 
 // A worker dies after the delivery and before the commit, or the reply of its read was lost and it runs.
 func TestUnhandledEntriesAreClaimed(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		require.Len(t, r.deliver("dead"), 1)
@@ -67,7 +67,7 @@ func TestUnhandledEntriesAreClaimed(t *testing.T) {
 
 // A worker dies after the commit and before it settles.
 func TestTakeoverOfCommittedEntries(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		called := make(chan struct{}, 100)
@@ -92,7 +92,7 @@ func TestTakeoverOfCommittedEntries(t *testing.T) {
 }
 
 func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
 		var tries atomic.Int64
@@ -113,8 +113,8 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 
 // While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
 func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
-	testenv.Full(t)
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.Full(t)
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var back atomic.Bool
@@ -157,7 +157,7 @@ func TestTimeoutCostsNoTry(t *testing.T) {
 
 // renewClaims resets the idle time of the reader's entries, and drops entries that left the stream.
 func TestRenewKeepsClaims(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserveApart(1, 3)
 		r.deliver("a")
@@ -196,7 +196,7 @@ func TestRenewKeepsClaims(t *testing.T) {
 
 // A worker that cannot see whether Redis still has its entries does not commit them. It goes on when Redis answers.
 func TestNothingIsCommittedUnseen(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var entries []entry
@@ -261,7 +261,7 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	}
 	for name, late := range late {
 		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				r := newRig(t, rdb, 100)
 				r.reserve(1, 20)
 				client := redis.NewClient(rdb.Options())
@@ -321,7 +321,7 @@ func (g gateWithDeadLetters) MoveToDeadLetters(context.Context, string, string, 
 
 // A server that refuses writes still shows that the entries are in the stream.
 func TestRenewNeedsNoWrite(t *testing.T) {
-	rdb := testenv.StartRedis(t).Client(t)
+	rdb := env.StartRedis(t).Client(t)
 	r := newRig(t, rdb, 100)
 	r.reserveApart(1, 2)
 	r.deliver("a")
@@ -338,7 +338,7 @@ func TestRenewNeedsNoWrite(t *testing.T) {
 
 // Redis is killed and restarts empty.
 func TestWorkersContinueAfterRedisRestart(t *testing.T) {
-	server := testenv.StartRedis(t)
+	server := env.StartRedis(t)
 	r := newRig(t, server.Client(t), 1000)
 	r.start(r.config("a", r.commit))
 	r.reserve(1, 50)
@@ -355,7 +355,7 @@ func TestWorkersContinueAfterRedisRestart(t *testing.T) {
 // If the database was unavailable for one admission of an entry, the whole entry is tried again. Other entries are
 // settled.
 func TestEntryIsRetriedAsWhole(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
 		r.reserve(6, 5)
@@ -387,7 +387,7 @@ func TestEntryIsRetriedAsWhole(t *testing.T) {
 // Entries that are read together are committed in batches of at most BatchSize admissions. Only a single entry may
 // exceed it.
 func TestBatchSizeIsBounded(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
 			r.reserve(int64(100*i+1), n)
@@ -407,7 +407,7 @@ func TestBatchSizeIsBounded(t *testing.T) {
 }
 
 func TestShutdownFinishesBatch(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		entered, goOn := make(chan struct{}), make(chan struct{})
@@ -439,7 +439,7 @@ func TestShutdownFinishesBatch(t *testing.T) {
 
 // Run ends after ShutdownTimeout. Another worker finishes the batch.
 func TestShutdownIsBounded(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		entered := make(chan struct{})
@@ -460,7 +460,7 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 func TestWorkersShareStream(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		var first [2]atomic.Bool
 		both := make(chan struct{})

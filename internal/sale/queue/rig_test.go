@@ -15,11 +15,11 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	env.Main(m, func() error { return goleak.Find() })
 }
 
 const voucher = 7 // its stream is the one that most tests read

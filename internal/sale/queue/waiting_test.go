@@ -17,7 +17,7 @@ import (
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // 5,000 buyers wait for their orders while no worker runs. All are answered within 5 s, even if Redis hangs. The time
@@ -25,7 +25,7 @@ import (
 // waits of the program, whatever the speed of the machine.
 func TestWaitingBuyersAreAnswered(t *testing.T) {
 	const buyers = 5000
-	server := testenv.StartRedis(t).Client(t)
+	server := env.StartRedis(t).Client(t)
 	for name, tc := range map[string]struct {
 		hangs time.Duration // when Redis stops answering; negative: never
 		want  error         // nil: the order is queued

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // The slow network. Its delay is that of each response, after the request was sent; Chromium delays no connection.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)
@@ -47,7 +47,7 @@ func (b *tab) insert(text string) {
 // TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
 // another server.
 func TestDocs(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)

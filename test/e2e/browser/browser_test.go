@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
@@ -41,7 +41,7 @@ var chromium struct {
 // startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path := testenv.Chromium(t)
+	path := env.Chromium(t)
 	chromium.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(path),

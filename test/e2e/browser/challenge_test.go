@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestBuyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and
@@ -19,7 +19,7 @@ import (
 //
 // It has a server of its own: the pages of all visitors of a server request challenges.
 func TestBuyWithChallenge(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	publish := func(begin time.Time) string {

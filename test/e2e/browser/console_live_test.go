@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // fact returns the selector of a figure of a sale or a rush.
@@ -73,7 +73,7 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 
 // TestConsoleRush runs a rush from the console to its verdicts.
 func TestConsoleRush(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins().In("queue")

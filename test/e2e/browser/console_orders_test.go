@@ -12,7 +12,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // paidOrder places and pays an order.
@@ -228,7 +228,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 // TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,
 // and that a buyer's open page follows the replay of a dead letter. Another one is discarded.
 func TestConsoleAlerts(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins().In("queue").With(rig.EnvRedeliver+"=300ms", rig.EnvEvery+"=500ms")

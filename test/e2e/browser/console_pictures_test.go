@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // startLimitedFront starts a proxy in front of a server that refuses bodies of more than limit bytes as nginx does: at
@@ -117,7 +117,7 @@ func sideways(t *testing.T) map[string][]byte {
 // otherwise.
 // Source: nextcloud/helm#485, go-skynet/helm-charts#47, nginx/kubernetes-ingress#21.
 func TestConsolePictures(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // editLink is the selector of the link to the forms of a sale.
@@ -35,7 +35,7 @@ func (b *tab) checks(point, state string) {
 
 // TestConsolePublish follows a merchant from a new shop to a sale and its clone.
 func TestConsolePublish(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins()

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // enter opens a page of the console with the session of a login that does not use the page.
@@ -162,7 +162,7 @@ func TestConsole(t *testing.T) {
 		p := s.WithAdmins().Serve(t).Shop(t)
 		p.Stack = s
 		for i, test := range tests {
-			if !testenv.IsFull() && test.name != "sale lifecycle" || testenv.IsFull() && test.journey == s.IsEmbedded() {
+			if !env.IsFull() && test.name != "sale lifecycle" || env.IsFull() && test.journey == s.IsEmbedded() {
 				continue
 			}
 			t.Run(test.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // holdingProxy starts a proxy before a server that holds the body of each event stream back until the server ends it, as
@@ -65,7 +65,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 // TestHeldStreams: behind a proxy that holds event streams back, the pages poll.
 // Source: windmill-labs/windmill#10716, concourse/concourse#1859, SignalR/SignalR#3638.
 func TestHeldStreams(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)

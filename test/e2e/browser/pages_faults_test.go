@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
@@ -46,7 +46,7 @@ const interceptFetch = `{
 
 // TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)

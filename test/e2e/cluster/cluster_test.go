@@ -15,14 +15,14 @@ import (
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
-func clusterStack(t *testing.T) (*rig.Stack, *testenv.RedisCluster) {
-	cluster := testenv.StartRedisCluster(t)
+func clusterStack(t *testing.T) (*rig.Stack, *env.RedisCluster) {
+	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
-	s := rig.ServerStack(t, testenv.MySQLDSN(t))
+	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
 	s.Redis = nil
 	s.Flush = func() error {
@@ -34,7 +34,7 @@ func clusterStack(t *testing.T) (*rig.Stack, *testenv.RedisCluster) {
 }
 
 // eachLaneOnCluster runs a test in lanes lock and queue, each on a separate cluster.
-func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster)) {
+func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster)) {
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -46,9 +46,9 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster
 
 // TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
 func TestRushOnCluster(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, _ *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, _ *env.RedisCluster) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
 		tokens := s.Tokens(t, 400)
 		var (
@@ -72,10 +72,10 @@ func TestRushOnCluster(t *testing.T) {
 // TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
 // server may have executed.
 func TestClusterClient(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	// A frozen node must keep its slots.
-	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
+	cluster := env.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})
 	require.NoError(t, err)
 	rdb := opened.(*redis.ClusterClient)
@@ -94,19 +94,19 @@ func TestClusterClient(t *testing.T) {
 		},
 	}
 	key := func(name string) string { return name + ":{slot}" } // all keys are in one slot
-	holder := func() *testenv.Redis {
+	holder := func() *env.Redis {
 		master, err := rdb.MasterForKey(t.Context(), key(""))
 		require.NoError(t, err)
-		i := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == master.Options().Addr })
+		i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
 		return cluster.Nodes[i]
 	}
 
 	// The slot moves to another master after the client has cached its location.
 	was := holder()
-	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n != was })]
+	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n != was })]
 	id := to.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val()
 	slot := rdb.ClusterKeySlot(t.Context(), key("")).Val()
-	for _, n := range []*testenv.Redis{to, was} {
+	for _, n := range []*env.Redis{to, was} {
 		require.NoError(t, n.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
 	}
 	for name, increment := range increments { // this also loads the script

@@ -12,25 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestGaleraFailover kills a node in mid-rush and leaves it dead, with sales in lanes lock and queue. Each sale has one server,
 // whose proxy leads to that node, or three servers, each of which writes through another node first.
 func TestGaleraFailover(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
+	env.Full(t)
 	for name, writers := range map[string]int{"one writer": 1, "three writers": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := testenv.StartGalera(t)
+			g := env.StartGalera(t)
 			start := func(t *testing.T, lane string) (s *rig.Stack, servers []*rig.Server) {
 				s = rig.ServerStack(t, g.DSN(t)).In(lane)
 				for node := range writers {
-					at := testenv.StartProxy(t, g.Addrs(node)...).Addr
+					at := env.StartProxy(t, g.Addrs(node)...).Addr
 					servers = append(servers, s.With(led(s, g.Nodes[0], at)).Serve(t))
 				}
-				return s.With(led(s, g.Nodes[0], testenv.StartProxy(t, g.Addrs(0)...).Addr)), servers
+				return s.With(led(s, g.Nodes[0], env.StartProxy(t, g.Addrs(0)...).Addr)), servers
 			}
 			together(t, start, g.Nodes[0].Kill, func() { g.Verdict(t, 2) })
 		})
@@ -40,10 +40,10 @@ func TestGaleraFailover(t *testing.T) {
 // TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in lanes lock and queue.
 // It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
 func TestGaleraWriterFrozen(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	g := testenv.StartGalera(t)
-	at := testenv.StartProxy(t, g.Addrs(0)...)
+	g := env.StartGalera(t)
+	at := env.StartProxy(t, g.Addrs(0)...)
 	start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
 		s := rig.ServerStack(t, g.DSN(t)).In(lane)
 		s = s.With(led(s, g.Nodes[0], at.Addr))
@@ -63,18 +63,18 @@ func TestGaleraWriterFrozen(t *testing.T) {
 // is longer than any outage.
 func TestSemiSyncFailover(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
-	for name, end := range map[string]func(t *testing.T, primary *testenv.Database){
-		"killed": func(_ *testing.T, primary *testenv.Database) { primary.Kill() },
-		"frozen": func(t *testing.T, primary *testenv.Database) { require.NoError(t, primary.Pause()) },
-		"read-only": func(t *testing.T, primary *testenv.Database) {
+	env.Full(t)
+	for name, end := range map[string]func(t *testing.T, primary *env.Database){
+		"killed": func(_ *testing.T, primary *env.Database) { primary.Kill() },
+		"frozen": func(t *testing.T, primary *env.Database) { require.NoError(t, primary.Pause()) },
+		"read-only": func(t *testing.T, primary *env.Database) {
 			onServer(t, primary, "SET GLOBAL read_only = ON", replication[primary.Kind].disable) // in this order
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			primary, replica := startSemiSync(t)
-			at := testenv.StartProxy(t, primary.Addr)
+			at := env.StartProxy(t, primary.Addr)
 			start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
 				s := rig.ServerStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).In(lane)
 				s = s.With(led(s, primary, at.Addr))
@@ -92,7 +92,7 @@ func TestSemiSyncFailover(t *testing.T) {
 }
 
 // led returns the setting that leads the servers of a stack to the address of a proxy instead of a database.
-func led(s *rig.Stack, db *testenv.Database, proxy string) string {
+func led(s *rig.Stack, db *env.Database, proxy string) string {
 	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.Setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
 }
 
@@ -100,7 +100,7 @@ func led(s *rig.Stack, db *testenv.Database, proxy string) string {
 const seller = "seller"
 
 // replication is what differs between the kinds of servers in semi-synchronous replication.
-var replication = map[testenv.Kind]struct {
+var replication = map[env.Kind]struct {
 	primary, replica []string // arguments
 	attach           string   // to a host and a port
 	replicas         string   // the status variable with their number
@@ -111,7 +111,7 @@ var replication = map[testenv.Kind]struct {
 	executed         [2]string // and executed
 	promote          []string
 }{
-	testenv.MariaDB: {
+	env.MariaDB: {
 		primary: []string{
 			"--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=60000",
 		},
@@ -125,7 +125,7 @@ var replication = map[testenv.Kind]struct {
 		executed:     [2]string{"Relay_Master_Log_File", "Exec_Master_Log_Pos"},
 		promote:      []string{"STOP SLAVE", "RESET SLAVE ALL"},
 	},
-	testenv.MySQL: {
+	env.MySQL: {
 		primary: []string{
 			"--plugin-load-add=semisync_source.so",
 			"--loose-rpl-semi-sync-source-enabled=ON", "--loose-rpl-semi-sync-source-wait-point=AFTER_SYNC", "--loose-rpl-semi-sync-source-timeout=60000",
@@ -143,9 +143,9 @@ var replication = map[testenv.Kind]struct {
 }
 
 // startSemiSync starts a primary with a semi-synchronous replica, which is read-only.
-func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
+func startSemiSync(t *testing.T) (primary, replica *env.Database) {
 	t.Helper()
-	kind := testenv.OneKind(t)
+	kind := env.OneKind(t)
 	how := replication[kind]
 	args := []string{"--log-bin", "--binlog-format=ROW"}
 	primary = kind.Start(t, slices.Concat(args, []string{"--server-id=1"}, how.primary)...)
@@ -162,7 +162,7 @@ func startSemiSync(t *testing.T) (primary, replica *testenv.Database) {
 }
 
 // promote makes a replica the primary when it has executed what it received.
-func promote(t *testing.T, replica *testenv.Database) {
+func promote(t *testing.T, replica *env.Database) {
 	t.Helper()
 	how := replication[replica.Kind]
 	onServer(t, replica, how.stopReceiver)
@@ -205,12 +205,12 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*rig.Stack, [
 }
 
 // administrator returns a stack whose queries are those of the administrator of a server.
-func administrator(m *testenv.Database) *rig.Stack {
+func administrator(m *env.Database) *rig.Stack {
 	return &rig.Stack{Env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
 }
 
 // onServer runs statements as the administrator.
-func onServer(t *testing.T, m *testenv.Database, statements ...string) {
+func onServer(t *testing.T, m *env.Database, statements ...string) {
 	t.Helper()
 	for _, stmt := range statements {
 		administrator(m).Exec(t, stmt)
@@ -218,7 +218,7 @@ func onServer(t *testing.T, m *testenv.Database, statements ...string) {
 }
 
 // row returns the columns of the first row of a query of the administrator.
-func row(t *testing.T, m *testenv.Database, query string) map[string]string {
+func row(t *testing.T, m *env.Database, query string) map[string]string {
 	t.Helper()
 	byName := map[string]string{}
 	administrator(m).Query(t, func(db *sql.DB) {

@@ -17,14 +17,15 @@ import (
 	"seckill/internal/ops/rush"
 	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
 func TestRedisClusterFailover(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
 		cluster.AddReplicas(t)
 		master, err := cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02"))
 		require.NoError(t, err)
@@ -39,9 +40,9 @@ func TestRedisClusterFailover(t *testing.T) {
 // TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
 // masters continue: exactly, and with unique ids after the master has come back without the counter.
 func TestCounterMasterDown(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
 		rdb := cluster.Client(t)
 		masterOf := func(key string) string {
 			master, err := rdb.MasterForKey(t.Context(), key)
@@ -49,7 +50,7 @@ func TestCounterMasterDown(t *testing.T) {
 			return master.Options().Addr
 		}
 		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
-		down := slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n.Addr == masterOf(counter) })
+		down := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == masterOf(counter) })
 		node := cluster.Nodes[down]
 		p := s.Serve(t)
 		p.MayRefuse() // while a node is down
@@ -90,7 +91,7 @@ func TestCounterMasterDown(t *testing.T) {
 // TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
 // until it learns that it is none.
 func TestRedisClusterMasterFrozen(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	cluster.AddReplicas(t)
@@ -104,7 +105,7 @@ func TestRedisClusterMasterFrozen(t *testing.T) {
 
 // TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
 func TestRedisSentinelFailover(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 // TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
 // for the 10 s that the Sentinels need to make it a replica.
 func TestRedisSentinelMasterFrozen(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	s = s.In("queue")
@@ -132,19 +133,19 @@ func TestRedisSentinelMasterFrozen(t *testing.T) {
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.
-func sentinelStack(t *testing.T) (*rig.Stack, *testenv.RedisSentinel) {
+func sentinelStack(t *testing.T) (*rig.Stack, *env.RedisSentinel) {
 	t.Helper()
-	sentinel := testenv.StartRedisSentinel(t, 2*time.Second)
-	s := rig.ServerStack(t, testenv.MySQLDSN(t))
+	sentinel := env.StartRedisSentinel(t, 2*time.Second)
+	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
 	s.Redis = nil
-	return s.With("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster), sentinel
+	return s.With("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster), sentinel
 }
 
 // TestLaggingReplicaPromoted promotes a replica that lacks the last writes in lane queue: 10 orders that are in the
 // database already, and 15 that were only queued. The queued ones are lost unless a worker had read them. Their units
 // can be bought again, and the database refuses what the old gate admits in excess.
 func TestLaggingReplicaPromoted(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s, sentinel := sentinelStack(t)
 	hold := filepath.Join(t.TempDir(), "hold")

@@ -10,13 +10,13 @@ import (
 
 	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // TestOpenSlot: while the slot of a sale moves to another node, purchases are refused with Retry-After. Afterwards the sale
 // goes on by itself, exactly.
 func TestOpenSlot(t *testing.T) {
-	testenv.Full(t)
+	env.Full(t)
 	t.Parallel()
 	s, cluster := clusterStack(t)
 	s = s.In("queue")

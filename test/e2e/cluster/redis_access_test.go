@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
@@ -50,15 +51,15 @@ func requireNothingDenied(t *testing.T, rdb *redis.Client) {
 // includes the messages of go-redis.
 func TestRedisWithTLSAndUser(t *testing.T) {
 	t.Parallel()
-	testenv.Full(t)
-	certificates := testenv.NewCertificates(t)
-	sell := func(t *testing.T, servers []*testenv.Redis, found string, settings ...string) {
+	env.Full(t)
+	certificates := env.NewCertificates(t)
+	sell := func(t *testing.T, servers []*env.Redis, found string, settings ...string) {
 		t.Helper()
 		for _, rds := range servers {
 			addUser(t, rds.Client(t), "seckill")
 		}
 		for _, lane := range []string{"lock", "queue"} {
-			s := rig.ServerStack(t, testenv.MySQLDSN(t)).In(lane)
+			s := rig.ServerStack(t, env.OneKind(t).DSN(t)).In(lane)
 			s.Redis = nil
 			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
@@ -79,29 +80,29 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	}
 	t.Run("one", func(t *testing.T) {
 		t.Parallel()
-		rds := testenv.StartTLSRedis(t, certificates)
+		rds := env.StartTLSRedis(t, certificates)
 		url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/3"
-		sell(t, []*testenv.Redis{rds}, rds.Announced, "SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url)
+		sell(t, []*env.Redis{rds}, rds.Announced, "SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url)
 
-		s := rig.ServerStack(t, testenv.MySQLDSN(t)).With("SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_REDIS_ADDRS="+strings.Replace(url, "s3cret", "wr0ng", 1))
+		s := rig.ServerStack(t, env.OneKind(t).DSN(t)).With("SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_REDIS_ADDRS="+strings.Replace(url, "s3cret", "wr0ng", 1))
 		require.NotContains(t, s.DoctorReports(t, "WRONGPASS"), "wr0ng")
 		s.With("SECKILL_REDIS_ADDRS="+url, "SECKILL_REDIS_CA=").DoctorReports(t, "certificate")
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		cluster := testenv.StartTLSRedisCluster(t, certificates)
+		cluster := env.StartTLSRedisCluster(t, certificates)
 		first, second := cluster.Nodes[0].Announced, cluster.Nodes[1].Announced // the third is discovered
 		sell(t, cluster.Nodes, cluster.Nodes[2].Announced, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
 	})
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
-		sentinel := testenv.StartTLSRedisSentinel(t, certificates, 2*time.Second)
+		sentinel := env.StartTLSRedisSentinel(t, certificates, 2*time.Second)
 		for _, n := range sentinel.Sentinels {
 			addUser(t, n.Client(t), "watcher")
 		}
 		url := "rediss://watcher:s3cret%2F%40pass@"
-		sell(t, []*testenv.Redis{sentinel.Master}, "3 Sentinels agree on the master",
-			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+testenv.SentinelMaster)
+		sell(t, []*env.Redis{sentinel.Master}, "3 Sentinels agree on the master",
+			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster)
 		for _, n := range sentinel.Sentinels {
 			requireNothingDenied(t, n.Client(t))
 		}

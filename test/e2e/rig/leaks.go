@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // demoLine matches the lines of a demo's log that have login codes and the number of its admin, which is public.
@@ -34,7 +34,7 @@ func (s *Stack) Leaks(p *Server) []string {
 			}
 		}
 	}
-	return append(testenv.Leaks(log, known...), testenv.Leaks(p.Metrics, known...)...)
+	return append(env.Leaks(log, known...), env.Leaks(p.Metrics, known...)...)
 }
 
 var opsAddr = regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)

@@ -17,7 +17,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
 
 // Main runs the tests of a package, or the program if a test has started this binary as a server. After the tests it runs
@@ -36,7 +36,7 @@ func Main(m *testing.M, cleanup ...func()) {
 		}
 	}
 
-	testenv.Main(m, func() error {
+	env.Main(m, func() error {
 		for _, f := range cleanup {
 			f()
 		}
@@ -72,19 +72,19 @@ func runBroken() int {
 }
 
 // tuning returns the faults and intervals of an environment.
-func tuning(env func(name string) string) (t app.Tuning) {
+func tuning(getenv func(name string) string) (t app.Tuning) {
 	// duration returns the value of a variable, or zero if it is not set.
 	duration := func(name string) time.Duration {
-		d, _ := time.ParseDuration(env(name))
+		d, _ := time.ParseDuration(getenv(name))
 		return d
 	}
-	if env(EnvOpenLocks) != "" {
+	if getenv(EnvOpenLocks) != "" {
 		t.Locks = openLocks{}
 	}
-	if at, err := time.Parse(time.RFC3339, env(EnvClock)); err == nil {
+	if at, err := time.Parse(time.RFC3339, getenv(EnvClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
-	if file := env(EnvClockAhead); file != "" {
+	if file := getenv(EnvClockAhead); file != "" {
 		t.Now = func() time.Time { return clockAhead(file) }
 	}
 	t.StartTimeout = duration(EnvStartTimeout)
@@ -92,13 +92,13 @@ func tuning(env func(name string) string) (t app.Tuning) {
 	t.ClaimEvery = t.MinIdle / 3
 	t.GateDiffersFor = duration(EnvLasting)
 	t.MinAge, t.Every, t.Pause = duration(EnvMinAge), duration(EnvEvery), duration(EnvPause)
-	if file := env(EnvHold); file != "" {
+	if file := getenv(EnvHold); file != "" {
 		t.Commit = held(file)
 	}
-	if point := env(EnvKill); point != "" {
+	if point := getenv(EnvKill); point != "" {
 		t.Commit = killAt(point)
 	}
-	if env(EnvKillKeys) != "" {
+	if getenv(EnvKillKeys) != "" {
 		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
 	return t

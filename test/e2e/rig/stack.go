@@ -29,9 +29,8 @@ import (
 	"seckill/internal/cli"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
-	"seckill/test/dbtest"
-	"seckill/test/servers"
-	"seckill/test/testenv"
+	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after its next dial of a dead
@@ -50,11 +49,11 @@ func goroutines() (err error) {
 // Stack is the environment of the servers of one test: their configuration, database and Redis.
 type Stack struct {
 	Lane     string
-	Kind     testenv.Kind // of the database server
+	Kind     env.Kind // of the database server
 	Env      []string
-	Binary   string            // of the program; empty: this version
-	Database *testenv.Database // nil unless ownDatabase or the test started it
-	Redis    *testenv.Redis    // nil unless the test started it
+	Binary   string        // of the program; empty: this version
+	Database *env.Database // nil unless ownDatabase or the test started it
+	Redis    *env.Redis    // nil unless the test started it
 	// flush deletes all data in Redis, as after the loss of its disk.
 	Flush func() error
 	// killRedis and restartRedis are nil if Redis is inside the server.
@@ -114,20 +113,20 @@ func (v Variants) Shared() Variants {
 // MariaDB.
 func (v Variants) Each(t *testing.T, fn func(t *testing.T, s *Stack)) {
 	t.Helper()
-	kind := testenv.OneKind(t)
+	kind := env.OneKind(t)
 
 	var names []string
 	switch {
-	case testenv.RaceDetector:
+	case env.RaceDetector:
 		names = v.raced
-	case testenv.IsFull():
+	case env.IsFull():
 		names = append(slices.Clone(v.core), v.full...)
 	default:
 		names = v.core
 	}
 	if len(names) == 0 {
-		testenv.Full(t)
-		testenv.NoRace(t, "another test races the wiring")
+		env.Full(t)
+		env.NoRace(t, "another test races the wiring")
 	}
 
 	for _, name := range onKind(names, kind) {
@@ -149,9 +148,9 @@ func (v Variants) stack(t *testing.T, name string) *Stack {
 			s.shareMiniredis(t)
 		}
 	case "mariadb":
-		s = stackOn(t, testenv.MariaDB)
+		s = stackOn(t, env.MariaDB)
 	case "mysql":
-		s = stackOn(t, testenv.MySQL)
+		s = stackOn(t, env.MySQL)
 	default:
 		t.Fatalf("no variant is called %s", name)
 	}
@@ -163,10 +162,10 @@ func (v Variants) stack(t *testing.T, name string) *Stack {
 }
 
 // onKind returns the variants where a kind of server takes the place of MariaDB.
-func onKind(variants []string, kind testenv.Kind) []string {
+func onKind(variants []string, kind env.Kind) []string {
 	var all []string
 	for _, v := range variants {
-		if lane, ok := strings.CutSuffix(v, string(testenv.MariaDB)); ok {
+		if lane, ok := strings.CutSuffix(v, string(env.MariaDB)); ok {
 			v = lane + string(kind)
 		}
 		if !slices.Contains(all, v) {
@@ -178,7 +177,7 @@ func onKind(variants []string, kind testenv.Kind) []string {
 
 // shareMiniredis gives the servers of an embedded stack a miniredis outside of them.
 func (s *Stack) shareMiniredis(t *testing.T) {
-	m := testenv.StartMiniredis(t)
+	m := env.StartMiniredis(t)
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+m.Addr())
 	s.Flush = func() error { m.FlushAll(); return nil }
 	s.KillRedis = func() { m.FlushAll(); m.Close() }
@@ -200,13 +199,13 @@ func (s *Stack) In(lane string) *Stack {
 // detector.
 func EmbeddedStack(t *testing.T) *Stack {
 	t.Helper()
-	testenv.NoRace(t, "another test races the wiring")
+	env.NoRace(t, "another test races the wiring")
 	return embeddedStack(t)
 }
 
 func embeddedStack(t *testing.T) *Stack {
 	dir := t.TempDir()
-	dbtest.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
+	env.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
 	return &Stack{
 		Env: []string{
 			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
@@ -226,13 +225,13 @@ func embeddedStack(t *testing.T) *Stack {
 // It skips a test under the race detector.
 func RealStack(t *testing.T) *Stack {
 	t.Helper()
-	testenv.NoRace(t, "another test races the wiring")
-	return stackOn(t, testenv.OneKind(t))
+	env.NoRace(t, "another test races the wiring")
+	return stackOn(t, env.OneKind(t))
 }
 
 // stackOn is realStack on a kind of database server.
-func stackOn(t *testing.T, kind testenv.Kind) *Stack {
-	s := ServerStack(t, dbtest.DSN(t, kind))
+func stackOn(t *testing.T, kind env.Kind) *Stack {
+	s := ServerStack(t, kind.MigratedDSN(t))
 	s.Kind = kind
 	return s
 }
@@ -240,7 +239,7 @@ func stackOn(t *testing.T, kind testenv.Kind) *Stack {
 // OwnDatabase returns the stack with a database server that the test may kill, with further arguments for it.
 func (s *Stack) OwnDatabase(t *testing.T, args ...string) *Stack {
 	db := s.Kind.Start(t, args...)
-	c := s.With("SECKILL_MYSQL_DSN=" + dbtest.ServerDSN(t, db))
+	c := s.With("SECKILL_MYSQL_DSN=" + db.MigratedDSN(t))
 	c.Database = db
 	return c
 }
@@ -263,9 +262,9 @@ func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
 
 // ServerStack has a database with the newest schema, named by its DSN, and a Redis that the test may kill.
 func ServerStack(t *testing.T, dsn string) *Stack {
-	rds := testenv.StartRedis(t)
+	rds := env.StartRedis(t)
 	return &Stack{
-		Kind:  testenv.OneKind(t),
+		Kind:  env.OneKind(t),
 		Redis: rds,
 		Env: []string{
 			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
@@ -293,9 +292,9 @@ func (s *Stack) Fresh(t *testing.T) *Stack {
 }
 
 // With returns a copy of the stack with more environment variables.
-func (s *Stack) With(env ...string) *Stack {
+func (s *Stack) With(variables ...string) *Stack {
 	c := *s
-	c.Env = append(append([]string{}, s.Env...), env...)
+	c.Env = append(append([]string{}, s.Env...), variables...)
 	return &c
 }
 
@@ -522,7 +521,7 @@ func (s *Stack) examine(t *testing.T, p *Server) {
 		}
 	}()
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
-	if !p.mayRefuse && !testenv.RaceDetector { // which makes a server many times slower
+	if !p.mayRefuse && !env.RaceDetector { // which makes a server many times slower
 		require.NoError(t, judgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
 	}
 }

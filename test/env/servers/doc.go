@@ -1,5 +1,5 @@
 // Package servers runs private MySQL, MariaDB, Redis and ZooKeeper processes that can be killed, paused and restarted, and a
-// proxy that breaks their connections. It is for load tests and fault campaigns; tests use package testenv.
+// proxy that breaks their connections. It is for load tests and fault campaigns; tests use package env.
 //
 // # Durability
 //

@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -80,7 +80,7 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 	var dsns [2]string
 	t.Run("use", func(t *testing.T) {
 		for i := range dsns {
-			dsns[i] = MySQLDSN(t)
+			dsns[i] = OneKind(t).DSN(t)
 			_, err := openDB(t, dsns[i]).Exec("CREATE TABLE t (s VARCHAR(9)) SELECT '😀' AS s")
 			require.NoError(t, err, "the second database must not contain the table of the first")
 		}
@@ -91,7 +91,7 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 }
 
 func TestRunningServerIsUsed(t *testing.T) {
-	m := SharedMariaDB(t)
+	m := MariaDB.shared(t)
 	t.Setenv(EnvMySQLDSN, fmt.Sprintf("root@tcp(%s)/mysql?timeout=5s", m.Addr))
 	dsn := MySQL.DSN(t)
 	assert.Regexp(t, `^root@tcp\(`+m.Addr+`\)/seckill_test_\w+\?timeout=5s$`, dsn)
@@ -133,7 +133,7 @@ func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
 			require.NoError(t, rdb.Set(t.Context(), "goes", "v", 50*time.Millisecond).Err())
 			require.Eventually(t, func() bool {
 				return errors.Is(rdb.Get(context.Background(), "goes").Err(), redis.Nil)
-			}, startTimeout, 10*time.Millisecond)
+			}, servers.StartTimeout, 10*time.Millisecond)
 			require.NoError(t, rdb.Get(t.Context(), "stays").Err())
 		})
 	}

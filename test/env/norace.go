@@ -1,6 +1,6 @@
 //go:build !race
 
-package testenv
+package env
 
 // RaceDetector reports whether the test runs under the race detector.
 const RaceDetector = false

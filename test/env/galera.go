@@ -1,10 +1,10 @@
-package testenv
+package env
 
 import (
 	"context"
 	"testing"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // Galera is a cluster of three MariaDB nodes of a test.
@@ -33,7 +33,7 @@ func StartGalera(tb testing.TB, options ...string) *Galera {
 // Verdict waits until the last node has formed a cluster of n nodes without the others.
 func (g *Galera) Verdict(tb testing.TB, n int) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	if err := g.Formed(ctx, len(g.Nodes)-1, n); err != nil {
 		tb.Fatalf("no new cluster: %v", err)
@@ -44,7 +44,7 @@ func (g *Galera) Verdict(tb testing.TB, n int) {
 // open. The test does not drop it.
 func (g *Galera) DSN(tb testing.TB) string {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), servers.StartTimeout)
 	defer cancel()
 	dsn, err := g.CreateDatabase(ctx, randomDatabase())
 	if err != nil {

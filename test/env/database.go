@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // Kind is a kind of database server.
@@ -80,7 +80,7 @@ func (k Kind) DSN(tb testing.TB) string {
 	return testDatabase(tb, cfg, func() bool { return true })
 }
 
-// shared returns the server of a kind that all tests of this process share.
+// shared returns the server of a kind that all tests of this process share, and must neither kill nor pause.
 func (k Kind) shared(tb testing.TB) *Database {
 	tb.Helper()
 	k.mustBeUsed(tb)
@@ -147,29 +147,10 @@ func (d *Database) DSN(tb testing.TB) string {
 	return testDatabase(tb, servers.AdminConfig(d.Addr), d.Answers)
 }
 
-// MySQLDSN returns the DSN of a new, empty utf8mb4 database on the shared server of [OneKind].
-func MySQLDSN(tb testing.TB) string {
-	tb.Helper()
-	return OneKind(tb).DSN(tb)
-}
-
-// SharedMariaDB returns the MariaDB that all tests of this process share. Tests must not kill or pause it. Tests that
-// should also run on MySQL use [Kind.DSN].
-func SharedMariaDB(tb testing.TB) *Database {
-	tb.Helper()
-	return MariaDB.shared(tb)
-}
-
-// StartDatabase starts a private server of [OneKind] and stops it at cleanup. args are as for [Kind.Start].
-func StartDatabase(tb testing.TB, args ...string) *Database {
-	tb.Helper()
-	return OneKind(tb).Start(tb, args...)
-}
-
 func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
 	tb.Helper()
 	name := randomDatabase()
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(tb.Context(), servers.StartTimeout)
 	defer cancel()
 	dsn, err := servers.CreateDatabase(ctx, cfg, name)
 	if err != nil {

@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // RedisCluster is a Redis Cluster of three masters of a test, without replicas unless AddReplicas was called.
@@ -56,7 +56,7 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 // WaitFormed returns when every node of the start reports that the cluster is complete.
 func (c *RedisCluster) WaitFormed(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	need(tb, c.Formed(ctx))
 }
@@ -73,7 +73,7 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 // Verdict waits until the replica of node i has taken over its slots.
 func (c *RedisCluster) Verdict(tb testing.TB, i int) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	need(tb, c.Replicas[i].Promoted(ctx))
 }

@@ -1,10 +1,8 @@
-package testenv
+package env
 
 import (
 	"os"
 	"testing"
-
-	"seckill/test/servers"
 )
 
 // EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full]. Set to
@@ -50,13 +48,4 @@ func server(tb testing.TB) {
 	if testing.Short() {
 		tb.Skip("needs a server, and -short starts none")
 	}
-}
-
-// Program returns the path of a program on this machine. Without it the test is skipped, or fails if [EnvRequire] is 1.
-func Program(tb testing.TB, name string) string {
-	tb.Helper()
-	server(tb)
-	path, err := servers.FindBinary(name)
-	need(tb, err)
-	return path
 }

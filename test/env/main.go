@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"context"
@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 const (
@@ -28,8 +27,6 @@ const (
 	EnvDatabase = "SECKILL_TEST_DATABASE"
 )
 
-const startTimeout = servers.StartTimeout
-
 // Main runs the tests of a package, stops the shared servers, runs the checks and exits. On Linux the temporary
 // directories of the tests are in memory, see doc.go. A check that fails after passing tests makes the run fail. Without
 // checks it fails if goroutines are left, except those of otter's caches, which end after a cache is collected.
@@ -37,33 +34,40 @@ const startTimeout = servers.StartTimeout
 // A package whose TestMain cannot call Main still works: its shared servers end with the process.
 func Main(m *testing.M, checks ...func() error) {
 	flag.Parse()
+
+	// Benchmarks stay on the disk.
 	var removeTemp func() error
-	if bench := flag.Lookup("test.bench"); bench == nil || bench.Value.String() == "" { // benchmarks stay on the disk
+	if bench := flag.Lookup("test.bench"); bench == nil || bench.Value.String() == "" {
 		removeTemp = servers.TempInMemory()
 	}
+
 	code := m.Run()
+
 	err := stopShared()
 	if removeTemp != nil {
 		err = errors.Join(err, removeTemp())
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testenv:", err)
+		fmt.Fprintln(os.Stderr, "env:", err)
 		code = max(code, 1)
 	}
+
 	if len(checks) == 0 {
 		checks = []func() error{func() error {
 			return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 		}}
 	}
 	for _, check := range checks {
+		// A failed test may leave goroutines behind; its own message matters more.
 		if code != 0 {
-			break // a failed test may leave goroutines behind; its own message matters more
+			break
 		}
 		if err := check(); err != nil {
-			fmt.Fprintln(os.Stderr, "testenv: after the tests:", err)
+			fmt.Fprintln(os.Stderr, "env: after the tests:", err)
 			code = 1
 		}
 	}
+
 	os.Exit(code)
 }
 
@@ -73,55 +77,6 @@ var (
 	sharedMySQL     lazy[*Database]
 	sharedZooKeeper lazy[*ZooKeeper]
 )
-
-// SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
-// whole.
-func SharedRedis(tb testing.TB) *Redis {
-	tb.Helper()
-	server(tb)
-	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
-	need(tb, err)
-	return r
-}
-
-// SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
-func SharedZooKeeper(tb testing.TB) *ZooKeeper {
-	tb.Helper()
-	Full(tb)
-	z, err := sharedZooKeeper.get(runZooKeeper)
-	need(tb, err)
-	return z
-}
-
-// StartZooKeeper starts a private ensemble and stops it at cleanup.
-func StartZooKeeper(tb testing.TB) *ZooKeeper {
-	tb.Helper()
-	Full(tb)
-	z, err := runZooKeeper(tb.Context())
-	need(tb, err)
-	stopAtCleanup(tb, z)
-	return z
-}
-
-func runZooKeeper(ctx context.Context) (*ZooKeeper, error) {
-	z, err := servers.RunZooKeeper(ctx)
-	return &ZooKeeper{z}, err
-}
-
-// StartRedis starts a private Redis and stops it at cleanup. args are as for [servers.RunRedis].
-func StartRedis(tb testing.TB, args ...string) *Redis {
-	tb.Helper()
-	server(tb)
-	r, err := runRedis(tb.Context(), args...)
-	need(tb, err)
-	stopAtCleanup(tb, r)
-	return r
-}
-
-func runRedis(ctx context.Context, args ...string) (*Redis, error) {
-	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
-	return &Redis{Redis: r}, err
-}
 
 func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
 	tb.Cleanup(func() {

@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"context"
@@ -6,11 +6,8 @@ import (
 	"time"
 
 	"seckill/internal/kit/loop"
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
-
-// SentinelMaster is the name of the master of a RedisSentinel.
-const SentinelMaster = servers.SentinelMaster
 
 // RedisSentinel is a Redis master with a replica, watched by three Sentinels, of a test.
 type RedisSentinel struct {
@@ -44,7 +41,7 @@ func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisSt
 // Verdict waits until a Sentinel names the replica as the master.
 func (s *RedisSentinel) Verdict(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	if err := s.Promoted(ctx, 1); err != nil {
 		tb.Fatal(err)
@@ -55,7 +52,7 @@ func (s *RedisSentinel) Verdict(tb testing.TB) {
 // replica is disconnected.
 func (s *RedisSentinel) StopReplication(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	master, replica := s.Master.Client(tb), s.Replica.Client(tb)
 	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err()) // the replica may not connect again

@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // Certificates are a certificate authority, and a certificate for 127.0.0.1 that it signed, in files.

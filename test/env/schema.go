@@ -1,5 +1,4 @@
-// Package dbtest opens databases for the tests of the repository and of the packages above it.
-package dbtest
+package env
 
 import (
 	"context"
@@ -18,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/repo/sqldb"
-	"seckill/test/testenv"
 )
 
-// OnEach runs a test on a new database of each kind, so that all of them pass the same suite.
+// OnEach runs a test on a new database of each kind, with the newest schema, so that all of them pass the same suite.
 func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
+	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		db, err := sqldb.OpenSQLite(SQLiteFile(t))
 		require.NoError(t, err)
@@ -34,8 +33,9 @@ func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 
 // OnEachServer is OnEach without SQLite.
 func OnEachServer(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
-		db, err := sqldb.OpenMySQL(DSN(t, kind))
+	t.Helper()
+	EachKind(t, func(t *testing.T, kind Kind) {
+		db, err := sqldb.OpenMySQL(kind.MigratedDSN(t))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		fn(t, db)
@@ -48,8 +48,8 @@ var (
 	sqliteTemplate  = sync.OnceValues(migratedFile)
 	serverTemplates = struct {
 		sync.Mutex
-		statements map[testenv.Kind][]string
-	}{statements: map[testenv.Kind][]string{}}
+		statements map[Kind][]string
+	}{statements: map[Kind][]string{}}
 )
 
 // SQLiteFile returns the path of a new SQLite database with the newest schema.
@@ -63,35 +63,30 @@ func SQLiteFile(tb testing.TB) string {
 // CreateSQLite creates a SQLite database with the newest schema.
 func CreateSQLite(tb testing.TB, file string) {
 	tb.Helper()
-	testenv.UsesSQLite(tb)
+	UsesSQLite(tb)
 	data, err := sqliteTemplate()
 	require.NoError(tb, err)
 	require.NoError(tb, os.WriteFile(file, data, 0o600))
 }
 
-// DSN returns the DSN of a new database with the newest schema on the shared server of a kind.
-func DSN(tb testing.TB, kind testenv.Kind) string {
+// MigratedDSN is DSN with the newest schema.
+func (k Kind) MigratedDSN(tb testing.TB) string {
 	tb.Helper()
-	return createTables(tb, kind, kind.DSN(tb))
+	return createTables(tb, k, k.DSN(tb))
 }
 
-// MySQLDSN is DSN on the server of [testenv.OneKind].
-func MySQLDSN(tb testing.TB) string {
+// MigratedDSN is DSN with the newest schema.
+func (d *Database) MigratedDSN(tb testing.TB) string {
 	tb.Helper()
-	return DSN(tb, testenv.OneKind(tb))
-}
-
-// ServerDSN returns the DSN of a new database with the newest schema on a private server.
-func ServerDSN(tb testing.TB, server *testenv.Database) string {
-	tb.Helper()
-	return createTables(tb, server.Kind, server.DSN(tb))
+	return createTables(tb, d.Kind, d.DSN(tb))
 }
 
 // createTables gives an empty database on a server of a kind the newest schema, and returns its DSN.
-func createTables(tb testing.TB, kind testenv.Kind, dsn string) string {
+func createTables(tb testing.TB, kind Kind, dsn string) string {
 	tb.Helper()
 	serverTemplates.Lock()
 	defer serverTemplates.Unlock()
+
 	if serverTemplates.statements[kind] == nil {
 		statements, err := migratedSchema(tb.Context(), dsn)
 		require.NoError(tb, err)
@@ -108,33 +103,40 @@ func createTables(tb testing.TB, kind testenv.Kind, dsn string) string {
 
 // migratedFile returns the content of a SQLite database file after all migrations.
 func migratedFile() (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "seckill-dbtest")
+	dir, err := os.MkdirTemp("", "seckill-schema")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
 	file := filepath.Join(dir, "template.db")
 	db, err := sqldb.OpenSQLite(file)
 	if err != nil {
 		return nil, err
 	}
+
+	// Close merges the write-ahead log into the file.
 	_, err = db.MigrateUp(context.Background())
-	if err := errors.Join(err, db.Close()); err != nil { // Close merges the write-ahead log into the file
+	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
+
 	return os.ReadFile(file)
 }
 
 // migratedSchema runs all migrations on an empty database and returns the statements that repeat their result.
-func migratedSchema(ctx context.Context, dsn string) (statements []string, err error) {
+func migratedSchema(ctx context.Context, dsn string) ([]string, error) {
 	db, err := sqldb.OpenMySQL(dsn)
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = db.MigrateUp(ctx)
 	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
+
+	var statements []string
 	err = onConnection(ctx, dsn, func(conn *sql.Conn) error {
 		tables, err := column(ctx, conn, "SHOW TABLES")
 		if err != nil {
@@ -147,6 +149,7 @@ func migratedSchema(ctx context.Context, dsn string) (statements []string, err e
 			}
 			statements = append(statements, create)
 		}
+
 		versions, err := column(ctx, conn, "SELECT CONCAT_WS(', ', id, version_id, is_applied) FROM goose_db_version")
 		for _, version := range versions {
 			statements = append(statements, "INSERT INTO goose_db_version (id, version_id, is_applied) VALUES ("+version+")")

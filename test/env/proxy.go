@@ -1,9 +1,9 @@
-package testenv
+package env
 
 import (
 	"testing"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // StartProxy starts a proxy and stops it at cleanup. Each new connection leads to the first of the addresses that accepts

@@ -1,15 +1,14 @@
-// Package testenv gives tests real servers: private MySQL, MariaDB, Redis and ZooKeeper processes that can be killed,
-// paused and restarted.
+// Package env gives tests their environment: private MySQL, MariaDB, Redis and ZooKeeper processes that can be killed,
+// paused and restarted, databases with all tables and with faults, a browser, and the level of a test.
 //
-//	func TestMain(m *testing.M) { testenv.Main(m) }
+//	func TestMain(m *testing.M) { env.Main(m) }
 //
 //	func TestOrders(t *testing.T) {
-//		store := open(t, testenv.MySQLDSN(t)) // a new, empty database
-//		...
+//		env.OnEach(t, func(t *testing.T, db *sqldb.DB) { ... }) // new databases with the newest schema
 //	}
 //
 //	func TestOnBothRedises(t *testing.T) {
-//		testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { ... })
+//		env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { ... })
 //	}
 //
 // # Shared and private servers
@@ -25,8 +24,8 @@
 // or the kind in [EnvDatabase], so that all of them can run on MySQL. A running MySQL in [EnvMySQLDSN] takes the place of
 // the shared one; it need not be on this machine, and is neither killed nor configured.
 //
-// Package servers runs them, and does so without a test as well. Its documentation has their durability, ports and
-// cleanup.
+// Package servers runs them, and does so without a test as well, for load tests and fault campaigns, which this package
+// would burden with the imports of tests. Its documentation has the durability, ports and cleanup of the servers.
 //
 // # Files in memory
 //
@@ -38,4 +37,4 @@
 //
 // The tests need mysqld of MySQL 8.4 or later, mariadbd with mariadb-install-db and galera-4, redis-server, Debian's
 // zookeeper, and for the pages a [Chromium]. A test whose program is missing is skipped with a message, or fails if [EnvRequire] is 1.
-package testenv
+package env

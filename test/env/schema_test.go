@@ -1,4 +1,4 @@
-package dbtest_test
+package env_test
 
 import (
 	"errors"
@@ -9,18 +9,15 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/repo/sqldb"
-	"seckill/test/dbtest"
-	"seckill/test/testenv"
+	"seckill/test/env"
 )
-
-func TestMain(m *testing.M) { testenv.Main(m) }
 
 // A copy has the schema of the migrations to the letter, and no migration is left for it.
 func TestCopiesEqualMigratedDatabase(t *testing.T) {
-	testenv.EachKind(t, func(t *testing.T, kind testenv.Kind) {
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		var schemas [2]string
 		for i := range schemas {
-			db, err := sqldb.OpenMySQL(dbtest.DSN(t, kind)) // only the first one runs the migrations
+			db, err := sqldb.OpenMySQL(kind.MigratedDSN(t)) // only the first one runs the migrations
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, db.Close()) })
 			var tables []string
@@ -36,7 +33,7 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 		require.Equal(t, schemas[0], schemas[1])
 	})
 
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		all, err := db.Migrations(t.Context())
 		require.NoError(t, err)
 		for _, m := range all {
@@ -51,8 +48,8 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 // A fault reaches single statements, raw ones too, and transactions. It does not reach the pools.
 func TestFaultsReachEveryStatement(t *testing.T) {
 	broken := errors.New("broken")
-	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		faults, access := dbtest.Inject(db), sqldb.Access{DB: db}
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		faults, access := env.Inject(db), sqldb.Access{DB: db}
 		const query = "SELECT COUNT(*) FROM users"
 		var n int
 		all := map[string]func() error{

@@ -1,6 +1,8 @@
-package testenv
+package env
 
 import (
+	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -8,7 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"seckill/test/servers"
+	"seckill/test/env/servers"
 )
 
 // redisDatabases is the number of Redis databases, after which numbers are reused. An empty one takes a few hundred
@@ -20,6 +22,31 @@ type Redis struct {
 	*servers.Redis
 
 	handedOut atomic.Int64 // number of calls of database
+}
+
+// SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
+// whole.
+func SharedRedis(tb testing.TB) *Redis {
+	tb.Helper()
+	server(tb)
+	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
+	need(tb, err)
+	return r
+}
+
+// StartRedis starts a private Redis and stops it at cleanup. args are as for [servers.RunRedis].
+func StartRedis(tb testing.TB, args ...string) *Redis {
+	tb.Helper()
+	server(tb)
+	r, err := runRedis(tb.Context(), args...)
+	need(tb, err)
+	stopAtCleanup(tb, r)
+	return r
+}
+
+func runRedis(ctx context.Context, args ...string) (*Redis, error) {
+	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
+	return &Redis{Redis: r}, err
 }
 
 // Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
