@@ -11,7 +11,6 @@ import (
 	"syscall"
 	_ "time/tzdata" // for SECKILL_TIMEZONE on systems without a time zone database
 
-	"seckill/internal/app"
 	"seckill/internal/cli"
 )
 
@@ -19,7 +18,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Restores the default: a second signal kills the process.
 	context.AfterFunc(ctx, stop)
-	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
+	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

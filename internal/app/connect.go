@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -47,11 +46,9 @@ func openStore(cfg Config) (*repo.Store, error) {
 	return repo.OpenSQLite(file)
 }
 
-// WaitFor calls ping every 500 ms until it succeeds. It returns an error after startTimeout, or after
-// Tuning.StartTimeout if set.
+// WaitFor calls ping every 500 ms until it succeeds. It returns an error after startTimeout.
 func WaitFor(e *Env, what string, ping func(context.Context) error) error {
-	timeout := cmp.Or(e.Tuning.StartTimeout, startTimeout)
-	ctx, cancel := context.WithTimeoutCause(e.Ctx, timeout, fmt.Errorf("waited for %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(e.Ctx, startTimeout, fmt.Errorf("waited for %s", startTimeout))
 	defer cancel()
 
 	for first := true; ; first = false {
@@ -61,7 +58,7 @@ func WaitFor(e *Env, what string, ping func(context.Context) error) error {
 		}
 
 		if first {
-			e.Log.Warn("waiting for "+what, "timeout", timeout, "err", err)
+			e.Log.Warn("waiting for "+what, "timeout", startTimeout, "err", err)
 		}
 
 		if ended := loop.Sleep(ctx, 500*time.Millisecond); ended != nil {

@@ -75,10 +75,6 @@ func newWorkers(
 	e *Env, rdb redis.UniversalClient, gate Gate, sales domain.GateStore, commit queue.CommitFunc, m *metrics, stats *saleStats,
 	moved func(orderID int64),
 ) *queue.Workers {
-	if e.Tuning.Commit != nil {
-		commit = e.Tuning.Commit(commit)
-	}
-
 	settled := func(p domain.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
@@ -90,7 +86,7 @@ func newWorkers(
 
 	load := func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, sales) }
 
-	return queue.New(queue.Config{
+	cfg := queue.Config{
 		Redis:       rdb,
 		Streams:     admission.Streams(),
 		Tickets:     admission.QueuedTickets(),
@@ -99,13 +95,17 @@ func newWorkers(
 		Group:       admission.Group,
 		Consumer:    gate.Instance(),
 		Gate:        gate,
-		Commit:      stats.commit(commit),
+		Commit:      commit,
 		Observe:     m.workerBatch,
 		Settled:     settled,
 		Log:         e.Log,
-		MinIdle:     e.Tuning.MinIdle,
-		ClaimEvery:  e.Tuning.ClaimEvery,
-	})
+	}
+	if e.Parts.Workers != nil {
+		e.Parts.Workers(&cfg)
+	}
+
+	cfg.Commit = stats.commit(cfg.Commit)
+	return queue.New(cfg)
 }
 
 // ReadLag returns how far the workers are behind. It runs no workers.

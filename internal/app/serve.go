@@ -27,6 +27,7 @@ import (
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/doctor"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
 	"seckill/internal/out/payment"
@@ -75,35 +76,21 @@ type Env struct {
 	Ctx    context.Context
 	Config Config
 	// Receives the result.
-	Out    io.Writer
-	Log    *slog.Logger
-	Tuning Tuning
+	Out   io.Writer
+	Log   *slog.Logger
+	Parts Parts
 }
 
-// Tuning replaces parts of the wiring in tests. The zero value replaces nothing; a zero duration selects the default.
-type Tuning struct {
-	Locks lane.UserLocks
+// Parts replaces parts of the wiring, for the programs of tests. The zero value replaces nothing.
+type Parts struct {
 	Now   func() time.Time
+	Locks lane.UserLocks
 	// Wraps the store of idempotency keys.
 	Keys func(service.KeyStore) service.KeyStore
-
-	StartTimeout time.Duration // of WaitFor
-
-	// Wraps the commit of the queue's workers.
-	Commit func(queue.CommitFunc) queue.CommitFunc
-	// As in queue.Config.
-	MinIdle time.Duration
-	// As in queue.Config.
-	ClaimEvery time.Duration
-
-	// Age from which the reconciler reports an order.
-	MinAge time.Duration
-	// Interval of the background reconciliation.
-	Every time.Duration
-	// Between the two snapshots of the reconcile command.
-	Pause time.Duration
-	// How long a gate must differ before verify reports it.
-	GateDiffersFor time.Duration
+	// Changes the configuration of the queue's workers.
+	Workers func(*queue.Config)
+	// Changes the configuration of the reconciler, in the background of a server and in commands.
+	Reconciler func(*reconcile.Config)
 }
 
 // Serve runs the server until the context ends.

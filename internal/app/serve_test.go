@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/repo"
 	"seckill/test/env"
@@ -71,6 +73,36 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain{})
 }
 
+// TestStartGivesUp: a server that does not answer is waited for, but not without end.
+func TestStartGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &Env{Ctx: t.Context(), Log: slog.New(slog.DiscardHandler)}
+		began := time.Now()
+		tries := 0
+		err := WaitFor(e, "the database", func(context.Context) error {
+			tries++
+			return domain.ErrUnavailable
+		})
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		require.ErrorContains(t, err, "the database does not answer (waited for 30s)")
+		require.Equal(t, startTimeout, time.Since(began))
+		require.Greater(t, tries, 10)
+	})
+}
+
+// firstEntry is the output of a log, of which it receives a token.
+type firstEntry chan struct{}
+
+// Write implements io.Writer.
+func (f firstEntry) Write(p []byte) (int, error) {
+	select {
+	case f <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.
 func TestPrepareDatabaseWaits(t *testing.T) {
 	db := env.OneKind(t).Start(t)
@@ -79,12 +111,14 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	store, err := OpenStore(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	e := &Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.DiscardHandler), Tuning: Tuning{StartTimeout: time.Minute}}
+
+	waits := make(firstEntry, 1)
+	e := &Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(waits, nil))}
 	require.NoError(t, store.Ping(t.Context()))
 	db.Kill()
 	done := make(chan error, 1)
 	go func() { done <- PrepareDatabase(e, store) }()
-	time.Sleep(100 * time.Millisecond) // it fails for the first time
+	<-waits
 	require.Empty(t, done)
 	require.NoError(t, db.Restart())
 	require.NoError(t, <-done)

@@ -120,8 +120,8 @@ func newWiring(e *Env, b backends) (*wiring, error) {
 		metrics:  newMetrics(e.Config.OrderLane, b.store, b.rdb),
 	}
 	w.metrics.exemplars = b.tracer != nil
-	if e.Tuning.Now != nil {
-		w.now = e.Tuning.Now
+	if e.Parts.Now != nil {
+		w.now = e.Parts.Now
 	}
 
 	var err error
@@ -607,7 +607,7 @@ func newLane(
 		return orderLane{orders: batch}
 	}
 
-	locks := e.Tuning.Locks
+	locks := e.Parts.Locks
 	if locks == nil {
 		b.locks.observe = m.lockEvent
 		locks = b.locks
@@ -672,8 +672,8 @@ func paymentSecrets(cfg Config, secrets domain.Keyring) domain.Keyring {
 
 // newIdempotency returns the service that stores the answers to requests with an Idempotency-Key.
 func newIdempotency(e *Env, store service.KeyStore, m *metrics) *service.Idempotency {
-	if e.Tuning.Keys != nil {
-		store = e.Tuning.Keys(store)
+	if e.Parts.Keys != nil {
+		store = e.Parts.Keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
 		Store:   store,
@@ -689,8 +689,9 @@ func NewReconciler(e *Env, gate reconcile.Gate, store *repo.Store, cfg reconcile
 	cfg.Store = store
 	cfg.OrderTime = idgen.Time
 	cfg.Log = e.Log
-	cfg.MinAge = e.Tuning.MinAge
-	cfg.Every = e.Tuning.Every
+	if e.Parts.Reconciler != nil {
+		e.Parts.Reconciler(&cfg)
+	}
 	return reconcile.New(cfg)
 }
 

@@ -103,9 +103,8 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// Run runs the command line and returns the exit code. Tests replace parts of the program by t; its zero value replaces
-// nothing. Concurrent calls share the environment, from which Run removes empty settings, and the log of go-redis.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tuning) int {
+// Run runs the command line and returns the exit code. The programs of tests replace parts of the program. Concurrent calls share the environment, from which Run removes empty settings, and the log of go-redis.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace ...func(*app.Parts)) int {
 	var c cli
 	unsetEmptyVariables()
 
@@ -147,13 +146,17 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	redisconn.LogTo(log)
 
-	err = command.Run(&app.Env{
+	env := &app.Env{
 		Ctx:    ctx,
 		Config: cfg,
 		Out:    stdout,
 		Log:    log,
-		Tuning: t,
-	})
+	}
+	for _, change := range replace {
+		change(&env.Parts)
+	}
+
+	err = command.Run(env)
 	if err == nil {
 		return 0
 	}

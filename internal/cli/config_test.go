@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Run(t.Context(), args, &out, &errs, app.Tuning{})
+	code = Run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +91,7 @@ func (r reconcileCmd) target() string {
 // connect returns a reconciler for the Redis of the servers with this configuration, and a function that closes it. If
 // that Redis is embedded and no server runs, only the database is checked.
 func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconciler, func(), error) {
-	cfg := reconcile.Config{Now: time.Now, Pause: cmp.Or(e.Tuning.Pause, reconcilePause)}
+	cfg := reconcile.Config{Now: time.Now, Pause: reconcilePause}
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return nil, nil, err

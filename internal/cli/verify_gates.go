@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +18,18 @@ import (
 )
 
 const (
-	// gateDiffersFor is how long a gate must differ from the database before verify reports it. It is longer than a
-	// server takes to detect the difference twice and rebuild the gate.
-	gateDiffersFor = 20 * time.Second
+	// differingRounds is for how many rounds of the reconciler a gate must differ from the database before verify reports
+	// it. A server needs two of them to detect the difference and rebuild the gate.
+	differingRounds = 4
 	// gatePollInterval is the pause between two comparisons meanwhile.
 	gatePollInterval = 500 * time.Millisecond
 )
 
 type gateChecker struct {
-	rdb   redis.UniversalClient
-	gate  app.Gate
-	store *repo.Store
+	rdb        redis.UniversalClient
+	gate       app.Gate
+	store      *repo.Store
+	reconciler *reconcile.Reconciler
 }
 
 // checkGates compares the gate of every sale with the database. Admissions and cancellations in progress cause
@@ -38,10 +38,12 @@ type gateChecker struct {
 // A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
 // repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
 func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []domain.SaleTotals, r *report) error {
+	gate := app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log)
 	c := gateChecker{
-		rdb:   rdb,
-		gate:  app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log),
-		store: store,
+		rdb:        rdb,
+		gate:       gate,
+		store:      store,
+		reconciler: app.NewReconciler(e, gate, store, reconcile.Config{Queue: true, Now: time.Now}),
 	}
 
 	lag, err := app.ReadLag(e.Ctx, rdb)
@@ -95,8 +97,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 
 // orders lists the orders in which the gate differs from the database. If they cannot be determined, it notes why.
 func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
-	reconciler := app.NewReconciler(e, c.gate, c.store, reconcile.Config{Queue: true, Now: time.Now})
-	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
+	reports, err := c.reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
 	if err != nil {
 		r.note("note: voucher %d: could not list the orders of the gate: %v", voucherID, err)
 		return ""
@@ -113,10 +114,10 @@ func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
 }
 
 // settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
-// server in lane queue is running that would repair them, or gateDiffersFor has passed. It reports whether such a
+// server in lane queue is running that would repair them, or differingRounds have passed. It reports whether such a
 // server is running.
 func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[int64]reconcile.Comparison) (bool, error) {
-	deadline := time.Now().Add(cmp.Or(e.Tuning.GateDiffersFor, gateDiffersFor))
+	deadline := time.Now().Add(differingRounds * c.reconciler.Every())
 	for {
 		var differing []domain.SaleTotals
 		for _, b := range sales {

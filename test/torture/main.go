@@ -152,5 +152,5 @@ func runSeckill(ctx context.Context, line []string) int {
 		return exitUnchecked
 	}
 	now := func() time.Time { return time.Now().Add(clock) }
-	return cli.Run(ctx, line[3:], os.Stdout, os.Stderr, app.Tuning{Now: now})
+	return cli.Run(ctx, line[3:], os.Stdout, os.Stderr, func(p *app.Parts) { p.Now = now })
 }

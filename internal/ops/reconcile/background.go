@@ -96,6 +96,9 @@ type voucherState struct {
 	rebuildBackoff                      time.Duration
 }
 
+// Every returns the time between two rounds of Run.
+func (r *Reconciler) Every() time.Duration { return r.cfg.Every }
+
 // Run reconciles the vouchers that this process sells and the newest other sales until ctx ends. In each round it
 // compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
 // that two snapshots in a row contain. Several processes may run it at the same time.

@@ -15,6 +15,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/cli"
 	"seckill/internal/domain"
+	"seckill/internal/ops/reconcile"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 	"seckill/test/env"
@@ -48,19 +49,18 @@ func Main(m *testing.M, cleanup ...func()) {
 // With SECKILL_TEST_RUN_MAIN the test binary runs the program. The other variables inject
 // faults and shorten intervals.
 const (
-	EnvRunMain      = "SECKILL_TEST_RUN_MAIN"
-	EnvOpenLocks    = "SECKILL_TEST_OPEN_LOCKS"    // every user lock is granted at once, exclusive or not
-	EnvClock        = "SECKILL_TEST_CLOCK"         // the server's clock always returns this RFC 3339 time
-	EnvClockAhead   = "SECKILL_TEST_CLOCK_AHEAD"   // the server's clock is ahead by the duration in this file
-	EnvStartTimeout = "SECKILL_TEST_START_TIMEOUT" // how long the start waits for the dependencies
-	EnvHold         = "SECKILL_TEST_HOLD"          // commits of the workers fail while this file exists
-	EnvKill         = "SECKILL_TEST_KILL"          // SIGKILL "before", "amid" or "after" the commit of a batch
-	EnvRedeliver    = "SECKILL_TEST_REDELIVER"     // idle time after which a failed stream entry is redelivered
-	EnvMinAge       = "SECKILL_TEST_MIN_AGE"       // minimum age of an order that reconciliation reports as missing
-	EnvPause        = "SECKILL_TEST_PAUSE"         // time between the two snapshots of a reconciliation
-	EnvEvery        = "SECKILL_TEST_EVERY"         // interval of the background reconciliation
-	EnvLasting      = "SECKILL_TEST_LASTING"       // how long a gate must differ before verify reports it
-	EnvKillKeys     = "SECKILL_TEST_KILL_KEYS"     // SIGKILL before the answer of a keyed request is stored
+	EnvRunMain    = "SECKILL_TEST_RUN_MAIN"
+	EnvOpenLocks  = "SECKILL_TEST_OPEN_LOCKS"  // every user lock is granted at once, exclusive or not
+	EnvClock      = "SECKILL_TEST_CLOCK"       // the server's clock always returns this RFC 3339 time
+	EnvClockAhead = "SECKILL_TEST_CLOCK_AHEAD" // the server's clock is ahead by the duration in this file
+	EnvHold       = "SECKILL_TEST_HOLD"        // commits of the workers fail while this file exists
+	EnvKill       = "SECKILL_TEST_KILL"        // SIGKILL "before", "amid" or "after" the commit of a batch
+	EnvRedeliver  = "SECKILL_TEST_REDELIVER"   // idle time after which a failed stream entry is redelivered
+	EnvMinAge     = "SECKILL_TEST_MIN_AGE"     // minimum age of an order that reconciliation reports as missing
+	EnvPause      = "SECKILL_TEST_PAUSE"       // time between the two snapshots of the command reconcile
+	EnvEvery      = "SECKILL_TEST_EVERY"       // interval of a server's reconciliation
+	EnvLasting    = "SECKILL_TEST_LASTING"     // how long, about, a gate must differ before verify reports it
+	EnvKillKeys   = "SECKILL_TEST_KILL_KEYS"   // SIGKILL before the answer of a keyed request is stored
 )
 
 // runBroken runs the program with the faults that the environment selects.
@@ -68,40 +68,63 @@ func runBroken() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // as in main
 	defer stop()
-	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, tuning(os.Getenv))
+
+	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
 }
 
-// tuning returns the faults and intervals of an environment.
-func tuning(getenv func(name string) string) (t app.Tuning) {
-	// duration returns the value of a variable, or zero if it is not set.
-	duration := func(name string) time.Duration {
-		d, _ := time.ParseDuration(getenv(name))
-		return d
+// parts returns the change that an environment selects for a command line.
+func parts(getenv func(name string) string, args []string) func(*app.Parts) {
+	return func(p *app.Parts) {
+		if getenv(EnvOpenLocks) != "" {
+			p.Locks = openLocks{}
+		}
+		if at, err := time.Parse(time.RFC3339, getenv(EnvClock)); err == nil {
+			p.Now = func() time.Time { return at }
+		}
+		if file := getenv(EnvClockAhead); file != "" {
+			p.Now = func() time.Time { return clockAhead(file) }
+		}
+		if getenv(EnvKillKeys) != "" {
+			p.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
+		}
+
+		p.Workers = func(cfg *queue.Config) { changeWorkers(cfg, getenv) }
+		p.Reconciler = func(cfg *reconcile.Config) { changeReconciler(cfg, getenv, slices.Contains(args, "serve")) }
 	}
-	if getenv(EnvOpenLocks) != "" {
-		t.Locks = openLocks{}
-	}
-	if at, err := time.Parse(time.RFC3339, getenv(EnvClock)); err == nil {
-		t.Now = func() time.Time { return at }
-	}
-	if file := getenv(EnvClockAhead); file != "" {
-		t.Now = func() time.Time { return clockAhead(file) }
-	}
-	t.StartTimeout = duration(EnvStartTimeout)
-	t.MinIdle = duration(EnvRedeliver)
-	t.ClaimEvery = t.MinIdle / 3
-	t.GateDiffersFor = duration(EnvLasting)
-	t.MinAge, t.Every, t.Pause = duration(EnvMinAge), duration(EnvEvery), duration(EnvPause)
+}
+
+// changeWorkers injects the faults of commits, and shortens intervals.
+func changeWorkers(cfg *queue.Config, getenv func(name string) string) {
+	idle, _ := time.ParseDuration(getenv(EnvRedeliver))
+	cfg.MinIdle = idle
+	cfg.ClaimEvery = idle / 3
+
 	if file := getenv(EnvHold); file != "" {
-		t.Commit = held(file)
+		cfg.Commit = held(file, cfg.Commit)
 	}
 	if point := getenv(EnvKill); point != "" {
-		t.Commit = killAt(point)
+		cfg.Commit = killAt(point, cfg.Commit)
 	}
-	if getenv(EnvKillKeys) != "" {
-		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
+}
+
+// changeReconciler shortens intervals. A command has no rounds; it derives from their interval for how long a gate must
+// differ.
+func changeReconciler(cfg *reconcile.Config, getenv func(name string) string, serves bool) {
+	change := func(to *time.Duration, name string) {
+		if d, err := time.ParseDuration(getenv(name)); err == nil {
+			*to = d
+		}
 	}
-	return t
+
+	change(&cfg.MinAge, EnvMinAge)
+	if serves {
+		change(&cfg.Every, EnvEvery)
+		return
+	}
+
+	change(&cfg.Pause, EnvPause)
+	change(&cfg.Every, EnvLasting)
+	cfg.Every /= 4
 }
 
 // clockAhead returns the time of a clock that may be set at any moment. Without a monotonic reading, every difference
@@ -120,14 +143,12 @@ func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) er
 }
 
 // held makes every commit fail with ErrUnavailable while the file exists.
-func held(file string) func(queue.CommitFunc) queue.CommitFunc {
-	return func(commit queue.CommitFunc) queue.CommitFunc {
-		return func(ctx context.Context, as []domain.Admission) []error {
-			if _, err := os.Stat(file); err == nil {
-				return slices.Repeat([]error{domain.ErrUnavailable}, len(as))
-			}
-			return commit(ctx, as)
+func held(file string, commit queue.CommitFunc) queue.CommitFunc {
+	return func(ctx context.Context, as []domain.Admission) []error {
+		if _, err := os.Stat(file); err == nil {
+			return slices.Repeat([]error{domain.ErrUnavailable}, len(as))
 		}
+		return commit(ctx, as)
 	}
 }
 
@@ -136,22 +157,21 @@ const killAfterAdmissions = 100
 
 // killAt ends the process with SIGKILL "before" the commit of a batch, "amid" it (half of the batch is committed) or
 // "after" it, before the outcome reaches the gate.
-func killAt(point string) func(queue.CommitFunc) queue.CommitFunc {
-	return func(commit queue.CommitFunc) queue.CommitFunc {
-		var seen atomic.Int64
-		return func(ctx context.Context, as []domain.Admission) []error {
-			if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
-				return commit(ctx, as)
-			}
-			switch point {
-			case "amid":
-				commit(ctx, as[:len(as)/2])
-			case "after":
-				commit(ctx, as)
-			}
-			die()
-			return nil
+func killAt(point string, commit queue.CommitFunc) queue.CommitFunc {
+	var seen atomic.Int64
+	return func(ctx context.Context, as []domain.Admission) []error {
+		if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
+			return commit(ctx, as)
 		}
+
+		switch point {
+		case "amid":
+			commit(ctx, as[:len(as)/2])
+		case "after":
+			commit(ctx, as)
+		}
+		die()
+		return nil
 	}
 }
 

@@ -363,12 +363,17 @@ func (s *Stack) Run(t *testing.T, args ...string) (code int, output string) {
 	}
 	for try := 1; ; try++ {
 		var out Buffer
-		code = cli.Run(context.WithoutCancel(t.Context()), s.args(args...), &out, &out, tuning(s.Setting))
+		code = s.run(context.WithoutCancel(t.Context()), &out, &out, args...)
 		if try == 5 || !dialTimeout.MatchString(out.String()) {
 			return code, out.String()
 		}
 		forgiven.add(forgivenDial)
 	}
+}
+
+// run runs the program inside the test's process, and returns the exit code.
+func (s *Stack) run(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
+	return cli.Run(ctx, s.args(args...), stdout, stderr, parts(s.Setting, args))
 }
 
 // dialTimeout is in the output of a command for which a busy machine did not complete a connection in time (2 s). A server
@@ -453,7 +458,7 @@ func (s *Stack) Serve(t *testing.T) *Server {
 	stdout, out := io.Pipe()
 	go func() {
 		defer close(p.Done)
-		p.code = cli.Run(ctx, s.args("serve", "--addr=127.0.0.1:0"), out, p.Log, tuning(s.Setting))
+		p.code = s.run(ctx, out, p.Log, "serve", "--addr=127.0.0.1:0")
 		_ = out.Close() // never fails
 	}()
 	t.Cleanup(func() {
@@ -686,19 +691,21 @@ func (s *Stack) Query(t *testing.T, do func(*sql.DB)) {
 	do(db)
 }
 
-// RequireNoStart requires that a server does not start for lack of the locks. It is started again if another dependency is
-// missing, because a server did not answer in time.
-func (s *Stack) RequireNoStart(t *testing.T, want string) {
+// RequireNoStart requires that a server waits at its start for what does not answer, and returns its output.
+func (s *Stack) RequireNoStart(t *testing.T, what string) string {
 	t.Helper()
-	for try := 1; ; try++ {
-		code, out := s.With(EnvStartTimeout+"=2s").Run(t, "serve", "--addr", "127.0.0.1:0")
-		require.Equal(t, 1, code, out)
-		if strings.Contains(out, want) {
-			return
-		}
-		require.Less(t, try, 5, out)
-		forgiven.add(forgivenCommand)
-	}
+	ctx, giveUp := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer giveUp()
+
+	var out Buffer
+	code := make(chan int, 1)
+	go func() { code <- s.run(ctx, &out, &out, "serve", "--addr", "127.0.0.1:0") }()
+
+	Eventually(t, "the server waits for "+what, func() bool { return strings.Contains(out.String(), "waiting for "+what) })
+	giveUp()
+	require.Equal(t, 1, <-code, out.String())
+	require.Contains(t, out.String(), what+" does not answer")
+	return out.String()
 }
 
 // AdminPhones are admins of the console tests, one per test: a second login code would replace the first.
