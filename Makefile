@@ -45,14 +45,14 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 	@go test -vet=off -run '^$$' ./... >/dev/null 2>&1 & ./.ci/install-servers core; wait
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) $(at-once) -parallel 12 -timeout 20m $(longest) || failed=1; \
-	go run ./test/budget -run 210s -test 30s $$results/*; \
+	go run ./test/check -run 210s -test 30s $$results/*; \
 	rm -r $$results; test -z "$$failed"
 
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
 	$(again) rest unraced race chart || failed=1; \
-	go run ./test/budget $$results/*; \
+	go run ./test/check $$results/*; \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
@@ -66,7 +66,7 @@ unraced: $(GOBIN)/gotestsum
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions. Raced servers
 # are many times slower, so they run alone: beside others they would answer 503 to buyers who wait too long.
-raced := ./internal/{app,auth,idgen,lock,out,repo,sale,service}/... ./internal/kit/{batch,cache,connlimit,loop,ratelimit,redisconn} ./internal/ops/{rush,salestats,tracing}
+raced := ./internal/{app,auth,idgen,lock,out,repo,sale,service}/... ./internal/kit ./internal/kit/{batch,ratelimit,redisconn} ./internal/ops/{rush,salestats,tracing}
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 race: export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
 race: $(GOBIN)/gotestsum ## the packages in which much happens at once, the core tests of HTTP, and ten end-to-end tests, with the race detector

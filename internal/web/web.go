@@ -33,7 +33,7 @@ import (
 	"time"
 )
 
-//go:generate go run ./bundle
+//go:generate go test . -run TestBundlesAreCurrent -update
 
 //go:embed static
 var embedded embed.FS

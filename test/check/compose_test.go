@@ -1,6 +1,4 @@
-// Package check_test compares the files beside the program with it and with each other: deployment files, without a container
-// engine, and documents.
-package check_test
+package main
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package check_test
+package main
 
 import (
 	"encoding/json"

@@ -122,7 +122,7 @@ func retryTimeouts(t *testing.T, scene func() error) {
 	rig.Eventually(t, "no page timeout", func() bool {
 		err := scene()
 		if errors.Is(err, errPageTimeout) || errors.Is(err, errServer) {
-			rig.ForgivePage()
+			rig.Forgive(rig.ForgivenPage)
 			return false
 		}
 		require.NoError(t, err)

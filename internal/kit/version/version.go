@@ -13,10 +13,11 @@ var release string
 // v0.0.0-20261122230000-0123456789ab, and devel if there is none. It contains no spaces.
 var String = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
-	return choose(release, info)
+	return Of(release, info)
 })
 
-func choose(release string, info *debug.BuildInfo) string {
+// Of is String for a release and what the go command recorded, of which there may be none.
+func Of(release string, info *debug.BuildInfo) string {
 	switch {
 	case release != "":
 		return release

@@ -367,7 +367,7 @@ func (s *Stack) Run(t *testing.T, args ...string) (code int, output string) {
 		if try == 5 || !dialTimeout.MatchString(out.String()) {
 			return code, out.String()
 		}
-		forgiven.add(forgivenDial)
+		Forgive(ForgivenDial)
 	}
 }
 
@@ -510,7 +510,7 @@ func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, stdout) }() // so that the server does not block
 	require.NotEmpty(t, p.URL, "the server did not start:\n%s", p.Log)
-	forgiven.addServer()
+	forgiven.AddServer()
 	var err error
 	p.Client, err = rush.NewClient(p.URL, 256)
 	require.NoError(t, err)
@@ -527,7 +527,7 @@ func (s *Stack) examine(t *testing.T, p *Server) {
 	}()
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
 	if !p.mayRefuse && !env.RaceDetector { // which makes a server many times slower
-		require.NoError(t, judgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
+		require.NoError(t, JudgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
 	}
 }
 

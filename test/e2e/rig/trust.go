@@ -25,9 +25,9 @@ var (
 	overloadCount = regexp.MustCompile(`(?m)^seckill_order_seconds_count\{\S*outcome="overloaded"\S*\} (\S+)`)
 )
 
-// judgeRefusals returns an error if the metrics of a server have too many answers 503. Probes of /readyz do not count either:
+// JudgeRefusals returns an error if the metrics of a server have too many answers 503. Probes of /readyz do not count either:
 // 503 is one of their two regular answers.
-func judgeRefusals(metrics string) error {
+func JudgeRefusals(metrics string) error {
 	var requests, refused float64
 	var routes []string
 	for _, m := range requestCount.FindAllStringSubmatch(metrics, -1) {
@@ -62,59 +62,61 @@ func judgeRefusals(metrics string) error {
 
 // Kinds of what the helpers of the tests forgive: they repeat it.
 const (
-	forgivenAnswer  = "answers 503"
-	forgivenDial    = "dial time-outs"
-	forgivenPage    = "time-outs of pages"
-	forgivenCommand = "commands without an answer in time"
+	ForgivenAnswer  = "answers 503"
+	ForgivenDial    = "dial time-outs"
+	ForgivenPage    = "time-outs of pages"
+	ForgivenCommand = "commands without an answer in time"
 )
 
-// tally counts what was forgiven in a run, by kind.
-type tally struct {
+// Tally counts what was forgiven in a run, by kind. The zero value is empty.
+type Tally struct {
 	mu      sync.Mutex
 	servers int
 	counts  map[string]int
 }
 
 // forgiven counts for the process of the tests.
-var forgiven = tally{counts: map[string]int{}}
+var forgiven Tally
 
-func (f *tally) add(kind string) {
+// Forgive counts what a test repeats, such as a click whose answer a page would have given up.
+func Forgive(kind string) { forgiven.Add(kind) }
+
+// Add counts one of a kind.
+func (f *Tally) Add(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[string]int{}
+	}
 	f.counts[kind]++
 }
-
-// ForgivePage counts an answer that a page would have given up, because the test repeats the click.
-func ForgivePage() { forgiven.add(forgivenPage) }
-
-// ForgiveDial counts a connection that a busy machine ended, because the test opens another one.
-func ForgiveDial() { forgiven.add(forgivenDial) }
 
 // forgive503 reports whether a status is 503, and counts it, because the caller repeats the request.
 func forgive503(status int) bool {
 	if status != http.StatusServiceUnavailable {
 		return false
 	}
-	forgiven.add(forgivenAnswer)
+	Forgive(ForgivenAnswer)
 	return true
 }
 
-func (f *tally) addServer() {
+// AddServer counts a server.
+func (f *Tally) AddServer() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.servers++
 }
 
 // String returns the line that is printed at the end of a run.
-func (f *tally) String() string {
+func (f *Tally) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fmt.Sprintf("rig: forgave %d %s, %d %s, %d %s and %d %s of %d servers", f.counts[forgivenAnswer], forgivenAnswer,
-		f.counts[forgivenDial], forgivenDial, f.counts[forgivenPage], forgivenPage, f.counts[forgivenCommand], forgivenCommand, f.servers)
+	return fmt.Sprintf("rig: forgave %d %s, %d %s, %d %s and %d %s of %d servers", f.counts[ForgivenAnswer], ForgivenAnswer,
+		f.counts[ForgivenDial], ForgivenDial, f.counts[ForgivenPage], ForgivenPage, f.counts[ForgivenCommand], ForgivenCommand, f.servers)
 }
 
 // report prints what was forgiven.
-func (f *tally) report() {
+func (f *Tally) report() {
 	if f.servers > 0 {
 		fmt.Fprintln(os.Stderr, f)
 	}

@@ -1,4 +1,4 @@
-package cache
+package kit_test
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/kit/cache"
 )
 
 type point struct{ x, y int }
 
-func TestEntries(t *testing.T) {
-	c := New[point](Options[string]{MaxEntries: 10})
+func TestCacheEntries(t *testing.T) {
+	c := cache.New[point](cache.Options[string]{MaxEntries: 10})
 	_, cached := c.Get(point{1, 2})
 	require.False(t, cached)
 	c.Set(point{1, 2}, "a")
@@ -32,8 +34,8 @@ func TestEntries(t *testing.T) {
 	require.Empty(t, maps.Collect(c.All()))
 }
 
-func TestNilOfAnInterface(t *testing.T) {
-	c := New[string](Options[error]{MaxEntries: 10})
+func TestCacheOfNilInterface(t *testing.T) {
+	c := cache.New[string](cache.Options[error]{MaxEntries: 10})
 	c.Set("key", nil)
 	require.Equal(t, map[string]error{"key": nil}, maps.Collect(c.All()))
 	require.NoError(t, c.Add("key", func() error { return errors.New("not used") }))
@@ -43,29 +45,29 @@ func TestNilOfAnInterface(t *testing.T) {
 }
 
 func TestCacheNeedsOneBound(t *testing.T) {
-	require.Panics(t, func() { New[string](Options[int]{TTL: time.Hour}) })
-	require.Panics(t, func() { New[string](Options[int]{MaxWeight: 10}) }, "without a weight")
+	require.Panics(t, func() { cache.New[string](cache.Options[int]{TTL: time.Hour}) })
+	require.Panics(t, func() { cache.New[string](cache.Options[int]{MaxWeight: 10}) }, "without a weight")
 	require.Panics(t, func() {
-		New[string](Options[int]{MaxEntries: 10, MaxWeight: 10, Weight: func(int) uint32 { return 1 }})
+		cache.New[string](cache.Options[int]{MaxEntries: 10, MaxWeight: 10, Weight: func(int) uint32 { return 1 }})
 	})
 }
 
-func TestExpiry(t *testing.T) {
+func TestCacheExpiry(t *testing.T) {
 	each := func(d time.Duration) time.Duration { return d }
 	for name, test := range map[string]struct {
-		options Options[time.Duration]
+		options cache.Options[time.Duration]
 		lasts   time.Duration
 		kept    bool // by reads
 	}{
-		"TTL":  {Options[time.Duration]{TTL: time.Minute}, time.Minute, false},
-		"idle": {Options[time.Duration]{IdleTTL: time.Minute}, time.Minute, true},
-		"each": {Options[time.Duration]{TTLOf: each}, 20 * time.Minute, false},
+		"TTL":  {cache.Options[time.Duration]{TTL: time.Minute}, time.Minute, false},
+		"idle": {cache.Options[time.Duration]{IdleTTL: time.Minute}, time.Minute, true},
+		"each": {cache.Options[time.Duration]{TTLOf: each}, 20 * time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.options.MaxWeight = 100
 				test.options.Weight = func(time.Duration) uint32 { return 1 }
-				c := New[string](test.options)
+				c := cache.New[string](test.options)
 				defer c.Close()
 
 				c.Set("key", 20*time.Minute)
@@ -80,9 +82,9 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
+func TestCacheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New[int64](Options[*point]{MaxEntries: 10, TTL: time.Hour})
+		c := cache.New[int64](cache.Options[*point]{MaxEntries: 10, TTL: time.Hour})
 		defer c.Close()
 		var loads atomic.Int32
 		load := func(err error) func(context.Context) (*point, error) {

@@ -1,10 +1,13 @@
-// Command budget prints the slowest tests of runs of go test -json, how long the runs took, and what is over its limit.
+// Command check prints the slowest tests of runs of go test -json, how long the runs took, and what is over its limit.
 //
-//	go run ./test/budget -run 210s -test 30s RESULT.json ...
+//	go run ./test/check -run 210s -test 30s RESULT.json ...
 //
 // It judges nothing: no timed assertion decides a test. The seconds of a test are those between its begin and its end,
 // beside other tests, and on a busy machine they grow. A run over its limits is repeated on a quiet machine before a test
 // is moved to the lower level that can show its rule, or to make test-all.
+//
+// The tests of this package compare the files beside the program with it and with each other: deployment files, without a
+// container engine, and documents.
 package main
 
 import (
@@ -30,7 +33,7 @@ func main() {
 
 	tests, took, err := readAll(flag.Args())
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "budget:", err)
+		fmt.Fprintln(os.Stderr, "check:", err)
 		os.Exit(1)
 	}
 	for _, over := range judge(os.Stdout, tests, took, *run, *test) {
@@ -55,7 +58,7 @@ func readAll(files []string) ([]result, time.Duration, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		more, t, err := read(f)
+		more, t, err := readRun(f)
 		_ = f.Close()
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", name, err)
@@ -66,8 +69,8 @@ func readAll(files []string) ([]result, time.Duration, error) {
 	return tests, took, nil
 }
 
-// read returns the tests of a run, and how long it took.
-func read(from io.Reader) ([]result, time.Duration, error) {
+// readRun returns the tests of a run, and how long it took.
+func readRun(from io.Reader) ([]result, time.Duration, error) {
 	var tests []result
 	var first, last time.Time
 	parents := map[string]bool{}

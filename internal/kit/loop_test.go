@@ -1,4 +1,6 @@
-package loop_test
+// Package kit_test has the tests of the small packages, in one program: that of a package costs a second of linking. Those with
+// a server, or of what is not exported, are beside their package.
+package kit_test
 
 import (
 	"bytes"
@@ -11,12 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/kit/loop"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package connlimit_test
+package kit_test
 
 import (
 	"bufio"
@@ -15,7 +15,10 @@ import (
 	"seckill/internal/kit/connlimit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// otter ends the goroutine of a cache after the cache is collected.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+}
 
 // server is an HTTP server behind a limited listener. Addresses of 127.0.0.0/8 are different clients, but those of
 // 127.0.1.0/24 are one, as the addresses of an IPv6 network are.

@@ -1,46 +1,56 @@
-// Command bundle makes the script of each page from its modules: main.bundle.js beside every main.js of the folder static.
-// Without it, a browser on a slow network waits for some forty modules, of which HTTP/1.1 loads six at a time.
-// `go generate ./internal/web` runs it.
-package main
+package web
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"testing"
+	"testing/fstest"
 
 	"github.com/evanw/esbuild/pkg/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func main() {
-	if err := write("static"); err != nil {
-		fmt.Fprintln(os.Stderr, "bundle:", err)
-		os.Exit(1)
-	}
-}
+// update makes TestBundlesAreCurrent write the bundles. `go generate ./internal/web` sets it.
+var update = flag.Bool("update", false, "write the bundles")
 
-// write writes the bundles of a folder.
-func write(folder string) error {
-	all, err := bundles(os.DirFS(folder))
-	if err != nil {
-		return err
-	}
-
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
+// TestBundlesAreCurrent compares the bundles in the repository with their modules: main.bundle.js is beside every main.js of
+// the folder static. Without it, a browser on a slow network waits for some forty modules, of which HTTP/1.1 loads six at a
+// time.
+func TestBundlesAreCurrent(t *testing.T) {
+	root, err := os.OpenRoot("static")
+	require.NoError(t, err)
 	defer root.Close()
 
-	for name, text := range all {
-		if err := root.WriteFile(name, text, 0o644); err != nil {
-			return err
+	want, err := bundles(root.FS())
+	require.NoError(t, err)
+	if *update {
+		for name, text := range want {
+			require.NoError(t, root.WriteFile(name, text, 0o644))
 		}
 	}
 
-	return nil
+	have, err := fs.Glob(root.FS(), "*/*.bundle.js")
+	require.NoError(t, err)
+	require.Len(t, have, len(want))
+	for name, text := range want {
+		current, err := root.ReadFile(name)
+		require.NoError(t, err)
+		require.True(t, string(text) == string(current), "%s is out of date: run go generate ./internal/web", name)
+	}
+}
+
+// TestBundleNamesMissingModule: an import of what does not exist is an error, and not a page that stays empty.
+func TestBundleNamesMissingModule(t *testing.T) {
+	_, err := bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/none.js"; a();`)}}, "shop/main.js")
+	assert.ErrorContains(t, err, "lib/none.js")
+	_, err = bundle(fstest.MapFS{"shop/main.js": {Data: []byte(`import { a } from "../lib/one.js"; a();`)}, "lib/one.js": {Data: []byte("export const b = 1;")}}, "shop/main.js")
+	assert.ErrorContains(t, err, `No matching export in "static:lib/one.js" for import "a"`)
 }
 
 // bundles returns the bundle of every entry module by its name. It lies beside the module, so that relative paths hold in

@@ -12,7 +12,7 @@ import (
 // TestBudget: a test with subtests counts by these, whether they are in parallel (0 s of its own) or not.
 func TestBudget(t *testing.T) {
 	t.Parallel()
-	tests, took, err := read(strings.NewReader(`{"Time":"2026-11-11T12:00:00Z","Action":"run","Package":"seckill/a","Test":"TestA"}
+	tests, took, err := readRun(strings.NewReader(`{"Time":"2026-11-11T12:00:00Z","Action":"run","Package":"seckill/a","Test":"TestA"}
 {"Action":"output","Package":"seckill/a","Test":"TestA","Output":"text"}
 {"Action":"pass","Package":"seckill/a","Test":"TestA/b/c","Elapsed":2.5}
 {"Action":"pass","Package":"seckill/a","Test":"TestA/b","Elapsed":2.5}
@@ -30,6 +30,6 @@ func TestBudget(t *testing.T) {
 	require.Empty(t, judge(io.Discard, tests, took, 13*time.Second, 11*time.Second))
 	require.Equal(t, []string{"b TestD takes 11.0 s", "all tests take 12 s"}, judge(io.Discard, tests, took, 12*time.Second, 10*time.Second))
 
-	_, _, err = read(strings.NewReader("no JSON\n"))
+	_, _, err = readRun(strings.NewReader("no JSON\n"))
 	require.Error(t, err)
 }

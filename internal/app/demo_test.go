@@ -1,4 +1,4 @@
-package demo
+package app
 
 import (
 	"context"
@@ -7,14 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/app/demo"
 	"seckill/internal/domain"
 )
 
-var start = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+// demoStart is when the demo of the tests starts for the first time.
+var demoStart = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 func TestContentHasOneSalePerState(t *testing.T) {
-	shops, images, vouchers, err := Content(start)
+	shops, images, vouchers, err := demo.Content(demoStart)
 	require.NoError(t, err)
+
 	states := map[domain.SaleState]int{}
 	for _, v := range vouchers {
 		require.LessOrEqual(t, v.ShopID, int64(len(shops)))
@@ -24,18 +27,19 @@ func TestContentHasOneSalePerState(t *testing.T) {
 			require.Regexp(t, `[A-Za-z]{2}`, text, "English")
 		}
 		if v.Sale != nil {
-			states[v.State(start)]++
+			states[v.State(demoStart)]++
 			require.LessOrEqual(t, v.Sale.EndAt.Sub(v.Sale.BeginAt), 24*time.Hour, "a flash sale")
 			require.True(t, v.Sale.EndAt.After(v.CreatedAt), "doctor reports it")
 		}
 	}
+
 	require.Equal(t, map[domain.SaleState]int{domain.StateOnSale: 1, domain.StateUpcoming: 1, domain.StateEnded: 1}, states)
 	for _, p := range images {
 		require.Less(t, len(p.JPEG), 60<<10)
 	}
 }
 
-// shelf is a Store in memory.
+// shelf is a demo.Store in memory.
 type shelf struct{ vouchers []domain.Voucher }
 
 func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {
@@ -61,7 +65,7 @@ func (s *shelf) ChangeVoucher(
 // newShelf returns a demo with many newer vouchers.
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	_, _, vouchers, err := Content(start)
+	_, _, vouchers, err := demo.Content(demoStart)
 	require.NoError(t, err)
 	for range 2*domain.MaxPageSize + 1 {
 		vouchers = append(vouchers, domain.Voucher{Title: "a merchant's", Status: domain.VoucherOn})
@@ -74,8 +78,9 @@ func newShelf(t *testing.T) *shelf {
 
 // TestOneSaleIsAlwaysRunning looks at the demo every 20 minutes for a week, and once more after a month without a server.
 func TestOneSaleIsAlwaysRunning(t *testing.T) {
-	s, now, moved := newShelf(t), start, 0
-	r := Renewal{Store: s, Changed: func(int64) { moved++ }, Now: func() time.Time { return now }}
+	s, now, moved := newShelf(t), demoStart, 0
+	r := demo.Renewal{Store: s, Changed: func(int64) { moved++ }, Now: func() time.Time { return now }}
+
 	look := func() {
 		require.NoError(t, r.Run(t.Context()))
 		states := map[domain.SaleState]int{}
@@ -86,17 +91,20 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 		}
 		require.Equal(t, map[domain.SaleState]int{domain.StateOnSale: 1, domain.StateUpcoming: 1, domain.StateEnded: 1}, states, now)
 	}
-	for ; now.Before(start.AddDate(0, 0, 7)); now = now.Add(20 * time.Minute) {
+
+	for ; now.Before(demoStart.AddDate(0, 0, 7)); now = now.Add(20 * time.Minute) {
 		look()
 	}
-	require.InDelta(t, 7*24*time.Hour/window, moved, 1)
+	window := s.vouchers[1].Sale.EndAt.Sub(s.vouchers[1].Sale.BeginAt)
+	require.InDelta(t, 7*24*time.Hour/window, moved, 1, "one begins when the other ends")
+
 	now = now.AddDate(0, 1, 0)
 	look()
 }
 
 func TestRenamedAndUnpublishedSalesStay(t *testing.T) {
-	s, now := newShelf(t), start
-	r := Renewal{Store: s, Changed: func(int64) {}, Now: func() time.Time { return now }}
+	s, now := newShelf(t), demoStart
+	r := demo.Renewal{Store: s, Changed: func(int64) {}, Now: func() time.Time { return now }}
 	require.NoError(t, r.Run(t.Context()))
 	s.vouchers[1].Title, s.vouchers[2].Status = "Breakfast", domain.VoucherOff
 	before := []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt}
@@ -106,9 +114,9 @@ func TestRenamedAndUnpublishedSalesStay(t *testing.T) {
 }
 
 func TestAccountsAreOfServedCountries(t *testing.T) {
-	all := Accounts("13800000000", []string{"DE", "CN"})
+	all := demo.Accounts("13800000000", []string{"DE", "CN"})
 	require.Len(t, all, 5)
-	require.Equal(t, Account{domain.RoleAdmin, "13800000000"}, all[4])
-	require.Equal(t, []Account{{domain.RoleAdmin, "+4915112345678"}}, Accounts("+4915112345678", []string{"DE"}))
-	require.Equal(t, domain.RoleViewer, Roles()["13800000011"])
+	require.Equal(t, demo.Account{Role: domain.RoleAdmin, Phone: "13800000000"}, all[4])
+	require.Equal(t, []demo.Account{{Role: domain.RoleAdmin, Phone: "+4915112345678"}}, demo.Accounts("+4915112345678", []string{"DE"}))
+	require.Equal(t, domain.RoleViewer, demo.Roles()["13800000011"])
 }
