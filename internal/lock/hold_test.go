@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -109,27 +110,33 @@ func TestExtendChangesWatchdogLease(t *testing.T) {
 // A release waits for the renewal in flight, and no renewal follows it.
 func TestReleaseWaitsForRenewal(t *testing.T) {
 	t.Parallel()
-	started, finish := make(chan struct{}), make(chan struct{})
-	k := &fakeKeeper{}
-	k.onRenew = func(d time.Duration) (time.Time, error) {
-		close(started)
-		<-finish
-		return time.Now().Add(d), nil
-	}
-	h := k.hold(1500 * time.Millisecond)
-	assert.EqualValues(t, 7, h.Token())
-	<-started
-	released := make(chan error, 1)
-	go func() { released <- h.Release(context.Background()) }()
+	synctest.Test(t, func(t *testing.T) {
+		started := make(chan struct{})
+		finish := make(chan struct{})
+		k := &fakeKeeper{}
+		k.onRenew = func(d time.Duration) (time.Time, error) {
+			close(started)
+			<-finish
+			return time.Now().Add(d), nil
+		}
 
-	requireDone(t, h.Context(), ErrReleased)
-	assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
-	close(finish)
-	require.NoError(t, <-released)
-	time.Sleep(600 * time.Millisecond)
-	assert.EqualValues(t, 1, k.renewals.Load(), "renewed after the release")
-	assert.EqualValues(t, 1, k.releases.Load())
-	assert.Zero(t, k.overlaps.Load())
+		h := k.hold(1500 * time.Millisecond)
+		assert.EqualValues(t, 7, h.Token())
+		<-started
+		released := make(chan error, 1)
+		go func() { released <- h.Release(context.Background()) }()
+
+		requireDone(t, h.Context(), ErrReleased)
+		synctest.Wait()
+		assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
+
+		close(finish)
+		require.NoError(t, <-released)
+		time.Sleep(time.Hour)
+		assert.EqualValues(t, 1, k.renewals.Load(), "renewed after the release")
+		assert.EqualValues(t, 1, k.releases.Load())
+		assert.Zero(t, k.overlaps.Load())
+	})
 }
 
 // A renewal that succeeds after the context has ended does not revive the hold.

@@ -150,12 +150,14 @@ func (d *Database) DSN(tb testing.TB) string {
 func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
 	tb.Helper()
 	name := randomDatabase()
+
 	ctx, cancel := context.WithTimeout(tb.Context(), servers.StartTimeout)
 	defer cancel()
 	dsn, err := servers.CreateDatabase(ctx, cfg, name)
 	if err != nil {
 		tb.Fatalf("create a database for the test: %v", err)
 	}
+
 	tb.Cleanup(func() {
 		if !answers() {
 			return
@@ -164,6 +166,7 @@ func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string 
 			tb.Logf("database %s was not dropped: %v", name, err)
 		}
 	})
+
 	return dsn
 }
 

@@ -110,6 +110,7 @@ func TestOneKindOfServer(t *testing.T) {
 		<-done
 		return tb.ended
 	}
+
 	t.Setenv(EnvRequire, "1")
 	t.Setenv(EnvDatabase, "mysql")
 	assert.Equal(t, []Kind{MySQL}, Kinds(t))
@@ -117,8 +118,10 @@ func TestOneKindOfServer(t *testing.T) {
 	assert.Equal(t, "skip", ended(func(tb testing.TB) { MariaDB.Start(tb) }))
 	assert.Equal(t, "skip", ended(UsesSQLite))
 	assert.Equal(t, "fatal", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "no server at all")
+
 	t.Setenv(EnvMySQLDSN, "root@tcp(127.0.0.1:1)/")
 	assert.Equal(t, "skip", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "it may not be killed")
+
 	t.Setenv(EnvDatabase, "oracle")
 	assert.Equal(t, "fatal", ended(func(tb testing.TB) { Kinds(tb) }))
 }

@@ -82,6 +82,7 @@ const expiryTick = 100 * time.Millisecond
 func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 	tb.Helper()
 	m := miniredis.RunT(tb)
+
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -98,6 +99,7 @@ func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 			}
 		}
 	}()
+
 	tb.Cleanup(func() { close(stop); <-stopped })
 	return m
 }

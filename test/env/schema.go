@@ -182,17 +182,21 @@ func onConnection(ctx context.Context, dsn string, fn func(conn *sql.Conn) error
 		return err
 	}
 	cfg.MultiStatements = true
+
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
 	}
+
 	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
+
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+
 	return fn(conn)
 }
 
@@ -203,6 +207,7 @@ func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
 	if db.Dialect() == "mysql" {
 		require.NoError(t, db.Reader(t.Context()).Raw("SELECT DATABASE()").Scan(&name).Error)
 	}
+
 	require.Eventually(t, func() bool {
 		if db.Dialect() == "sqlite" { // there is one write connection
 			return db.Pools()["write"].Stats().WaitCount > 0

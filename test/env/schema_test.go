@@ -48,6 +48,7 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 // A fault reaches single statements, raw ones too, and transactions. It does not reach the pools.
 func TestFaultsReachEveryStatement(t *testing.T) {
 	broken := errors.New("broken")
+
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		faults, access := env.Inject(db), sqldb.Access{DB: db}
 		const query = "SELECT COUNT(*) FROM users"
@@ -69,12 +70,14 @@ func TestFaultsReachEveryStatement(t *testing.T) {
 			},
 			"a snapshot": func() error { return access.Snapshot(t.Context(), func(*gorm.DB) error { return nil }) },
 		}
+
 		for _, fault := range []error{nil, broken, nil} {
 			faults.Before(func(string) error { return fault })
 			for name, do := range all {
 				require.ErrorIs(t, do(), fault, name)
 			}
 		}
+
 		faults.Before(func(query string) error {
 			if strings.HasPrefix(query, "DELETE") {
 				return broken
@@ -83,6 +86,7 @@ func TestFaultsReachEveryStatement(t *testing.T) {
 		})
 		require.ErrorIs(t, all["in a transaction"](), broken)
 		require.NoError(t, all["a transaction"]())
+
 		for name, pool := range db.Pools() {
 			require.NoError(t, pool.QueryRowContext(t.Context(), query).Scan(&n), name)
 		}

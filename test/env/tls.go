@@ -99,6 +99,7 @@ func writeCertificates(ca, cert, key string) error {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test Redis"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
+
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -107,6 +108,7 @@ func writeCertificates(ca, cert, key string) error {
 	if err != nil {
 		return err
 	}
+
 	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
 	if err != nil {
 		return err
@@ -119,6 +121,7 @@ func writeCertificates(ca, cert, key string) error {
 	if err != nil {
 		return err
 	}
+
 	for path, block := range map[string]*pem.Block{
 		ca: {Type: "CERTIFICATE", Bytes: caDER}, cert: {Type: "CERTIFICATE", Bytes: certDER}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER},
 	} {

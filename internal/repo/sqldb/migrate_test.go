@@ -50,6 +50,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 					applied += len(done)
 				})
 			}
+
 			wg.Wait()
 			s, err := openOne()
 			require.NoError(t, err)
@@ -59,6 +60,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 			require.Len(t, all, applied, "each migration is applied once")
 		}
 	}
+
 	t.Run("sqlite", func(t *testing.T) {
 		env.UsesSQLite(t)
 		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
@@ -66,6 +68,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 			return func() (*sqldb.DB, error) { return sqldb.OpenSQLite(file) }
 		})
 	})
+
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
 			dsn := kind.DSN(t)
@@ -165,6 +168,7 @@ func upStatements(t *testing.T, file string) (all []string) {
 func TestConcurrentOpenSQLite(t *testing.T) {
 	for range 30 {
 		file := filepath.Join(t.TempDir(), "test.db")
+
 		var wg sync.WaitGroup
 		start := make(chan struct{})
 		for range 8 {
@@ -180,6 +184,7 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 				}
 			})
 		}
+
 		close(start)
 		wg.Wait()
 	}
@@ -266,11 +271,13 @@ func fill(t *testing.T, a sqldb.Access) {
 			byTable[c.Table] = append(byTable[c.Table], c)
 		}
 	}
+
 	for table, columns := range byTable {
 		names := make([]string, len(columns))
 		for i, c := range columns {
 			names[i] = c.Name
 		}
+
 		insert := "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
 		for row := range filledRows {
 			values := make([]any, len(columns))

@@ -225,9 +225,11 @@ func requireAbortedTransactionRepeated(t *testing.T, db, other sqldb.Access) {
 			return err == nil && found == n
 		}, time.Minute, time.Millisecond)
 	}
+
 	exec(db.Writer(t.Context()), "CREATE TABLE aborted (id INT PRIMARY KEY, n INT NOT NULL)")
 	exec(db.Writer(t.Context()), "INSERT INTO aborted VALUES (1, 0)")
 	reads(other, 0)
+
 	db.LeaveServer()
 	runs := 0
 	require.NoError(t, db.Write(t.Context(), func(tx *gorm.DB) error {
@@ -238,6 +240,7 @@ func requireAbortedTransactionRepeated(t *testing.T, db, other sqldb.Access) {
 		}
 		return nil
 	}))
+
 	require.Equal(t, 2, runs)
 	reads(db, 11)
 }

@@ -20,20 +20,25 @@ func TestMain(m *testing.M) { env.Main(m) }
 func TestResolveUnknownCommit(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		a := sqldb.Access{DB: db}
+
 		type row struct{ ID int64 }
 		require.NoError(t, a.Writer(t.Context()).Exec("CREATE TABLE stored_rows (id INTEGER PRIMARY KEY)").Error)
 		require.NoError(t, a.Writer(t.Context()).Exec("INSERT INTO stored_rows VALUES (1)").Error)
+
 		lost := sqldb.UnknownCommit(mysqldriver.ErrInvalidConn)
 		read := func(id int64) func(tx *gorm.DB) error {
 			return func(tx *gorm.DB) error { return tx.Table("stored_rows").Where("id = ?", id).Take(&row{}).Error }
 		}
+
 		require.NoError(t, a.ResolveUnknownCommit(t.Context(), lost, read(1)))
 		require.ErrorIs(t, a.ResolveUnknownCommit(t.Context(), lost, read(2)), mysqldriver.ErrInvalidConn, "rolled back")
 		other := errors.New("something else")
 		require.Same(t, other, a.ResolveUnknownCommit(t.Context(), other, read(1)), "only commits are looked up")
+
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, a.ResolveUnknownCommit(ctx, lost, read(1)), "the context ended during COMMIT, but the read has its own time")
+
 		unreachable := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }
 		require.ErrorIs(t, a.ResolveUnknownCommit(ctx, lost, unreachable), mysqldriver.ErrInvalidConn, "the row could not be read")
 	})

@@ -23,11 +23,13 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	// No context: the process outlives this call.
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(slices.Clone(env), "LC_ALL=C") // startFailed parses the log
 	cmd.SysProcAttr = childAttr()
+
 	c := &child{done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
@@ -42,6 +44,7 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 			_ = cmd.Wait() // the log has the reason
 		}
 	}()
+
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", bin, err)
 	}

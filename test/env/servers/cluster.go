@@ -77,11 +77,13 @@ func (c *RedisCluster) form(ctx context.Context) error {
 			return err
 		}
 	}
+
 	for _, n := range c.Nodes[1:] {
 		if err := c.Nodes[0].meet(ctx, n); err != nil {
 			return err
 		}
 	}
+
 	return c.Formed(ctx)
 }
 
@@ -133,6 +135,7 @@ func nodeFormed(ctx context.Context, rdb *redis.Client) error {
 func (c *RedisCluster) AddReplicas(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.Nodes))
 	for i, master := range c.Nodes {
@@ -144,6 +147,7 @@ func (c *RedisCluster) AddReplicas(ctx context.Context) error {
 		c.Replicas = append(c.Replicas, replica)
 		wg.Go(func() { errs[i] = replicate(ctx, master, replica) })
 	}
+
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -153,11 +157,13 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 	if err := replica.meet(ctx, master); err != nil {
 		return err
 	}
+
 	var id string
 	err := master.use(func(rdb *redis.Client) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
 	if err != nil {
 		return err
 	}
+
 	err = replica.use(func(rdb *redis.Client) error {
 		for err := errors.New("not met"); err != nil; err = rdb.ClusterReplicate(ctx, id).Err() {
 			if !sleep(ctx, 20*time.Millisecond) {

@@ -59,6 +59,7 @@ func (m *Database) SetDiskFull(full bool) error {
 			}
 		}
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.child.alive() {

@@ -51,6 +51,7 @@ func (g *Galera) Stop() error {
 func (g *Galera) run(ctx context.Context, options []string) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+
 	bin, err := FindBinary("mariadbd")
 	if err != nil {
 		return err
@@ -63,6 +64,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 	if err != nil {
 		return fmt.Errorf("create an empty MariaDB data directory: %w", err)
 	}
+
 	var peers []string
 	for i := range galeraNodes {
 		dir, err := newFolder()
@@ -82,6 +84,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 			return err
 		}
 	}
+
 	for _, n := range g.Nodes {
 		position := galeraState + ":0"
 		n.args = func(s *Process) []string {
@@ -92,6 +95,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 			return err
 		}
 	}
+
 	errs := make([]error, len(g.Nodes))
 	var wg sync.WaitGroup
 	for i, n := range g.Nodes {
@@ -190,6 +194,7 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
+
 	status := map[string]string{"wsrep_cluster_size": "", "wsrep_ready": ""}
 	for name := range status {
 		var value string
@@ -198,6 +203,7 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 		}
 		status[name] = value
 	}
+
 	if status["wsrep_ready"] != "ON" || status["wsrep_cluster_size"] != strconv.Itoa(n) {
 		return fmt.Errorf("not a node of a cluster of %d: %v", n, status)
 	}

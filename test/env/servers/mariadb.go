@@ -47,21 +47,26 @@ func mariaDBTemplate(ctx context.Context, mariadbd string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
 	defer cancel()
+
 	version, err := exec.CommandContext(ctx, mariadbd, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w\n%s", mariadbd, err, version)
 	}
+
 	args := append([]string{
 		"--no-defaults", // must come first
 		"--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--force", // --force: the host name may not resolve
 	}, mariaDBFiles...)
+
 	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
+
 	return makeOnce(ctx, filepath.Join(cache, templateName("mariadb", string(version), args)), func(dir string) error {
 		args := append(slices.Clone(args), "--datadir="+dir)
 		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // FindBinary looked it up by a fixed name

@@ -28,6 +28,7 @@ func freeze(p *os.Process, paused bool) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
+
 	for {
 		// Without WEXITED, the exit status stays available to the Wait of startChild.
 		var info unix.Siginfo

@@ -58,6 +58,7 @@ func tryPort(ctx context.Context, number int) (*port, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	p := &port{number, flock.New(filepath.Join(dir, strconv.Itoa(number)))}
 	locked, err := p.lock.TryLock()
 	switch {
@@ -66,6 +67,7 @@ func tryPort(ctx context.Context, number int) (*port, error) {
 	case !locked:
 		return nil, fmt.Errorf("%d: %w", number, errReserved)
 	}
+
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.addr())
 	if err != nil {
 		return nil, errors.Join(err, p.release())

@@ -46,13 +46,16 @@ func (s *Process) run(ctx context.Context) error {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for {
 		port, err := reservePort(ctx)
 		if err != nil {
 			return err
 		}
+
 		s.port = port
 		err = s.start(ctx)
+
 		// A process that does not use these locks may have taken the port after reservePort.
 		if errors.Is(err, errPortTaken) && ctx.Err() == nil {
 			if err := port.release(); err != nil {
@@ -98,9 +101,11 @@ func (s *Process) Terminate(timeout time.Duration) error {
 	if !s.child.alive() {
 		return nil
 	}
+
 	if err := s.child.proc.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("terminate %s: %w", filepath.Base(s.bin), err)
 	}
+
 	select {
 	case <-s.child.done:
 		s.child = nil
@@ -169,30 +174,36 @@ func (s *Process) start(ctx context.Context) error {
 	if info, err := os.Stat(s.logPath()); err == nil {
 		logged = info.Size()
 	}
+
 	if s.before != nil {
 		if err := s.before(ctx, s); err != nil {
 			return err
 		}
 	}
+
 	env := s.env
 	if env == nil {
 		env = os.Environ()
 	}
+
 	c, err := startChild(s.bin, s.args(s), env, s.logPath())
 	if err != nil {
 		return err
 	}
+
 	for {
 		select {
 		case <-c.done:
 			return s.startFailed(logged, "the process exited")
 		default:
 		}
+
 		last := s.checkReady(ctx, c)
 		if last == nil {
 			s.child, s.paused = c, false
 			return nil
 		}
+
 		if !sleep(ctx, 10*time.Millisecond) {
 			c.kill()
 			return s.startFailed(logged, fmt.Sprintf("no answer in time (%v)", last))

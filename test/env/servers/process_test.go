@@ -65,19 +65,23 @@ func TestTryPortRejectsPortInUse(t *testing.T) {
 	t.Parallel()
 	addr, release, err := ReserveAddr(t.Context())
 	require.NoError(t, err)
+
 	// A program that another test is just starting has a copy of each listener until it runs, so a port may stay in use for a
 	// moment: here after the probe of ReserveAddr, below after Close.
 	eventually := func(free func() bool, message string) {
 		t.Helper()
 		require.Eventually(t, free, time.Minute, time.Millisecond, message)
 	}
+
 	var l net.Listener
 	eventually(func() bool { l, err = net.Listen("tcp", addr); return err == nil }, "the port is free")
 	require.NoError(t, release())
+
 	number := l.Addr().(*net.TCPAddr).Port
 	_, err = tryPort(t.Context(), number)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errReserved)
+
 	require.NoError(t, l.Close())
 	eventually(func() bool {
 		p, err := tryPort(t.Context(), number)

@@ -51,6 +51,7 @@ func StartProxy(ctx context.Context, upstream ...string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &Proxy{Addr: l.Addr().String(), listener: l, upstream: upstream, conns: map[net.Conn]bool{}}
 	p.serving.Go(func() {
 		for {
@@ -61,6 +62,7 @@ func StartProxy(ctx context.Context, upstream ...string) (*Proxy, error) {
 			p.serving.Go(func() { p.serve(c) })
 		}
 	})
+
 	return p, nil
 }
 
@@ -200,9 +202,11 @@ func (p *Proxy) answer(client, server net.Conn, fate *atomic.Int32) {
 			}
 			continue
 		}
+
 		p.mu.Lock()
 		delay := p.delay
 		p.mu.Unlock()
+
 		time.Sleep(delay)
 		if _, err := client.Write(buf[:n]); err != nil {
 			return

@@ -28,10 +28,12 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
+
 	ready := redisReady(password(args))
 	s := &Process{bin: bin, dir: dir, ready: ready, args: func(s *Process) []string {
 		return append([]string{
@@ -39,9 +41,11 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 			"--save", "", "--appendonly", "no",
 		}, args...)
 	}}
+
 	if err := s.run(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
+
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 

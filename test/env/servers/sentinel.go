@@ -53,20 +53,24 @@ func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisS
 func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start RedisStarter) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+
 	master, err := start(ctx, RunRedis)
 	if err != nil {
 		return err
 	}
 	s.Nodes = append(s.Nodes, master)
+
 	host, port, err := net.SplitHostPort(master.Announced)
 	if err != nil {
 		return err
 	}
+
 	replica, err := start(ctx, RunRedis, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
 	if err != nil {
 		return err
 	}
 	s.Nodes = append(s.Nodes, replica)
+
 	config := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
 sentinel down-after-milliseconds %[1]s %[4]d
 sentinel failover-timeout %[1]s 5000
@@ -78,6 +82,7 @@ sentinel failover-timeout %[1]s 5000
 		}
 		s.Sentinels = append(s.Sentinels, sentinel)
 	}
+
 	for _, n := range s.Sentinels {
 		if err := untilWatching(ctx, n); err != nil {
 			return err
@@ -92,16 +97,19 @@ func runSentinel(ctx context.Context, config string, more ...string) (*Redis, er
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
+
 	file := filepath.Join(dir.path, "sentinel.conf")
 	s := &Process{bin: bin, dir: dir, ready: sentinelReady, args: func(s *Process) []string {
 		return append([]string{
 			file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
 		}, more...)
 	}}
+
 	err = os.WriteFile(file, []byte(config), 0o600)
 	if err == nil {
 		err = s.run(ctx)
@@ -109,6 +117,7 @@ func runSentinel(ctx context.Context, config string, more ...string) (*Redis, er
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
+
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 

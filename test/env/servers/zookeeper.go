@@ -52,6 +52,7 @@ func RunZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 func (z *ZooKeeper) run(ctx context.Context, java string) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+
 	var members strings.Builder
 	for i := range zooKeeperServers {
 		s := &Process{bin: java, ready: zooKeeperReady, args: func(s *Process) []string {
@@ -63,6 +64,7 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 				"-cp", zooKeeperJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir.path, "zoo.cfg"),
 			}
 		}}
+
 		z.Nodes = append(z.Nodes, &ZooKeeperNode{Process: s})
 		var err error
 		if s.dir, err = newFolder(); err != nil {
@@ -73,9 +75,11 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 				return err
 			}
 		}
+
 		z.Nodes[i].Addr = s.addr()
 		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, s.peerPorts[0].number, s.peerPorts[1].number)
 	}
+
 	errs := make([]error, len(z.Nodes))
 	var wg sync.WaitGroup
 	for i, n := range z.Nodes {
@@ -84,6 +88,7 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 		}
 		wg.Go(func() { errs[i] = n.start(ctx) }) // none is ready before the others run
 	}
+
 	wg.Wait()
 	return errors.Join(errs...)
 }
