@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	folderPrefix = "seckill-testenv-"
+	folderPrefix = "seckill-tests-"
 	// The path of a Unix socket has at most 103 bytes on macOS and 107 on Linux. The part after the directory is
 	// shorter than 10.
 	maxFolderPath = 90
@@ -57,11 +57,13 @@ func newFolderIn(base string) (*folder, error) {
 	if len(base) > maxFolderPath-len(folderPrefix)-12 {
 		base = "/tmp"
 	}
+
 	sweep(base)
 	path, err := os.MkdirTemp(base, folderPrefix)
 	if err != nil {
 		return nil, err
 	}
+
 	f := &folder{path: path, lock: flock.New(filepath.Join(path, "lock"))}
 	if ok, err := f.lock.TryLock(); err != nil || !ok {
 		return nil, errors.Join(fmt.Errorf("lock %s (acquired: %t): %w", path, ok, err), os.RemoveAll(path))

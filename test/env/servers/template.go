@@ -28,9 +28,11 @@ func makeOnce(ctx context.Context, path string, fill func(dir string) error) (st
 		return "", fmt.Errorf("wait for %s.lock: %w", path, err)
 	}
 	defer func() { _ = lock.Close() }()
+
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
+
 	building := path + ".new"
 	err := errors.Join(os.RemoveAll(building), os.Mkdir(building, 0o700))
 	if err == nil {
@@ -42,6 +44,7 @@ func makeOnce(ctx context.Context, path string, fill func(dir string) error) (st
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(building))
 	}
+
 	return path, nil
 }
 
@@ -49,11 +52,11 @@ func makeOnce(ctx context.Context, path string, fill func(dir string) error) (st
 // a user without one.
 func cacheFolder() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
-		dir := filepath.Join(cache, "seckill-testenv")
+		dir := filepath.Join(cache, "seckill-tests")
 		if os.MkdirAll(dir, 0o700) == nil {
 			return dir, nil
 		}
 	}
-	dir := filepath.Join(os.TempDir(), "seckill-testenv-"+strconv.Itoa(os.Getuid()))
+	dir := filepath.Join(os.TempDir(), "seckill-tests-"+strconv.Itoa(os.Getuid()))
 	return dir, os.MkdirAll(dir, 0o700)
 }
