@@ -161,7 +161,7 @@ vuln: ## check the dependencies for known vulnerabilities, with the database of 
 		test -z "$${VULN_REQUIRED:-}"; \
 	fi
 
-bench: deps ## compare every lane with a bare HTTP server; writes loadtest/RESULTS.md, takes half an hour
+bench: deps ## compare every lane with a bare HTTP server; writes loadtest/RESULTS.md, takes a quarter of an hour
 	go run ./loadtest/bench $(BENCH)
 
 microbench: deps ## Go benchmarks: one order in a durable transaction, raw Redis commands

@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"seckill/loadtest/bench/report"
-	"seckill/loadtest/bench/sysinfo"
 )
 
 // bench is one run of this program.
 type bench struct {
-	opts           options
-	stdout, stderr io.Writer
-	start          time.Time
+	opts   options
+	stdout io.Writer
+	stderr io.Writer
+	start  time.Time
 	// Root directory of the module.
 	root string
-	dir  string // temporary directory
+	// Temporary directory.
+	dir string
 	// Path of the seckill program.
 	binary string
 	// For scenarios without a private stack; nil until first use.
@@ -58,11 +59,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 	var failed []error
 	for _, s := range scenarios {
 		if len(b.opts.only) > 0 && !slices.Contains(b.opts.only, s.name) {
-			continue
-		}
-
-		if s.lane != "" && !slices.Contains(b.opts.lanes, s.lane) {
-			b.progress("%s: skipped, -lanes does not include %s", s.name, s.lane)
 			continue
 		}
 
@@ -106,9 +102,10 @@ func (b *bench) prepare(ctx context.Context) error {
 
 	b.root = filepath.Dir(string(bytes.TrimSpace(mod)))
 
-	if err := sysinfo.UseDisk(); err != nil {
+	if err := useDisk(); err != nil {
 		return err
 	}
+
 	if b.dir, err = os.MkdirTemp("", "seckill-bench-"); err != nil {
 		return err
 	}
@@ -134,17 +131,20 @@ func (b *bench) stack(ctx context.Context) (*stack, error) {
 	if b.shared != nil {
 		return b.shared, nil
 	}
+
 	s, err := b.newStack(ctx, "shared")
 	if err != nil {
 		return nil, err
 	}
+
 	b.shared = s
 	return s, nil
 }
 
 func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	b.progress("starting MariaDB and Redis, seeding %d users", b.opts.orders)
-	buffer := min(b.opts.sizes.buffer, max(sysinfo.Memory()/8, 128<<20))
+
+	buffer := min(b.opts.sizes.buffer, max(memory()/8, 128<<20))
 	s, err := newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, buffer)
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	if b.report.Servers, err = describeServers(ctx, s); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+
 	return s, nil
 }
 
@@ -161,6 +162,7 @@ func (b *bench) close() error {
 	if b.shared != nil {
 		err = b.shared.close()
 	}
+
 	return errors.Join(err, os.RemoveAll(b.dir)) //nolint:gosec // made by MkdirTemp
 }
 
@@ -169,10 +171,10 @@ func (b *bench) writeReport() error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(b.root, path)
 	}
+
 	return os.WriteFile(path, []byte(b.report.Markdown()), 0o644) //nolint:gosec // a public report
 }
 
-// showLogs prints the ends of the server logs.
 func (b *bench) showLogs() {
 	// The pattern is valid.
 	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log"))

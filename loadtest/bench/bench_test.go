@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"testing"
 	"time"
 
@@ -53,32 +52,6 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
 	assert.True(t, m.Queued)
 	assert.Zero(t, m.Backlog)
-}
-
-func TestOneRequestInTenIsRepeated(t *testing.T) {
-	t.Parallel()
-	requests := make([][]byte, 1800)
-	for i := range requests {
-		requests[i] = fmt.Append(nil, i)
-	}
-	all := withRepeats(requests, 64)
-	sent := map[string]int{} // position of the first occurrence
-	var atOnce, later int
-	for i, r := range all {
-		first, again := sent[string(r)]
-		switch {
-		case !again:
-			sent[string(r)] = i
-		case first == i-1:
-			atOnce++
-		default:
-			later++
-			assert.GreaterOrEqual(t, i-first, 64)
-		}
-	}
-	assert.Len(t, sent, len(requests), "every request is sent")
-	assert.InDelta(t, len(all)/10, atOnce+later, 5, "one in ten is a repetition")
-	assert.InDelta(t, atOnce, later, 5)
 }
 
 func TestMain(m *testing.M) { env.Main(m) }

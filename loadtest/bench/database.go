@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"seckill/internal/kit/loop"
 )
 
 // errInconsistent is returned if the database contradicts the answers.
@@ -14,32 +16,29 @@ var errInconsistent = errors.New("the answers do not match the database")
 // drainTimeout bounds the time in which the workers commit the accepted orders, and other waits for the servers.
 const drainTimeout = 2 * time.Minute
 
-// verify checks the invariants with `seckill verify`.
-func (s *stack) verify(ctx context.Context) error {
-	return s.seckill(ctx, "verify")
-}
+func (s *stack) verify(ctx context.Context) error { return s.seckill(ctx, "verify") }
 
 // drain waits until all accepted (202) orders of the sales are committed.
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, fmt.Errorf("the workers did not finish within %s", drainTimeout))
 	defer cancel()
 
-	for sold := int64(0); ; {
+	var sold int64
+	for {
 		n, err := s.sold(ctx, sales)
-		switch {
-		case err == nil && n >= accepted:
-			return nil
-		case err == nil:
-			sold = n
-		case ctx.Err() == nil:
-			// Otherwise the query failed because of the timeout.
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 
-		select {
-		case <-ctx.Done():
+		if err == nil {
+			sold = n
+		}
+		if sold >= accepted {
+			return nil
+		}
+
+		if loop.Sleep(ctx, 10*time.Millisecond) != nil {
 			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errInconsistent, sold, accepted, context.Cause(ctx))
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
@@ -52,10 +51,15 @@ func (s *stack) sold(ctx context.Context, sales []string) (int64, error) {
 // committed returns an error unless the number of order rows of the sales equals the number of answered orders.
 func (s *stack) committed(ctx context.Context, sales []string, answered int64) error {
 	rows, err := s.number(ctx, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id IN ("+list(sales)+")")
-	if err == nil && rows != answered {
-		err = fmt.Errorf("%w: %d orders answered, %d rows", errInconsistent, answered, rows)
+	if err != nil {
+		return err
 	}
-	return err
+
+	if rows != answered {
+		return fmt.Errorf("%w: %d orders answered, %d rows", errInconsistent, answered, rows)
+	}
+
+	return nil
 }
 
 func (s *stack) number(ctx context.Context, query string) (int64, error) {
@@ -66,7 +70,6 @@ func (s *stack) number(ctx context.Context, query string) (int64, error) {
 	return n, nil
 }
 
-// list joins IDs from the server for SQL's IN.
 func list(ids []string) string { return strings.Join(ids, ",") }
 
 // fillChunk is the number of orders in one insert.
@@ -96,6 +99,7 @@ func (s *stack) fill(ctx context.Context, orders int) error {
 		if err := s.fillSale(ctx, sale, n); err != nil {
 			return fmt.Errorf("create old orders: %w", err)
 		}
+
 		orders -= n
 	}
 
@@ -127,34 +131,6 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 	}
 
 	return tx.Commit()
-}
-
-// addActive adds unpaid orders of distinct users to a sale and increases its initial stock by as many units. It returns
-// the first of the consecutive order IDs. No server may have sold from the sale before.
-func (s *stack) addActive(ctx context.Context, sale string, orders int) (int64, error) {
-	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
-		return 0, err
-	}
-
-	statements := []string{
-		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
-			SELECT ((UNIX_TIMESTAMP(d) DIV 1 - 1009929600) << 32) + seq, 1000000000 + seq, %s, 1, 1, 100, d, d + INTERVAL 2 DAY, d
-			FROM seq_1_to_%d, (SELECT NOW(3) - INTERVAL 1 HOUR AS d) t`, sale, orders),
-		fmt.Sprintf("UPDATE seckill_vouchers SET initial_stock = initial_stock + %d WHERE voucher_id = %s", orders, sale),
-	}
-
-	for _, statement := range statements {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an ID from the server
-			return 0, fmt.Errorf("add orders to sale %s: %w", sale, err)
-		}
-	}
-
-	first, err := s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale)
-	if err != nil {
-		return 0, err
-	}
-
-	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.flushPages(ctx))
 }
 
 // empty removes all orders and sales. Voucher IDs are not reused, so the caches of the servers stay valid.
@@ -190,10 +166,8 @@ func (s *stack) flushPages(ctx context.Context) error {
 			break
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, 50*time.Millisecond) != nil {
 			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 

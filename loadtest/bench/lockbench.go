@@ -19,15 +19,12 @@ import (
 type lockRun map[string]map[string][]lockResult
 
 type lockResult struct {
-	Cycles float64 `json:"cycles"` // per second
-	// Network requests per cycle.
-	Requests float64 `json:"requests"`
+	// Per second.
+	Cycles float64 `json:"cycles"`
 	// CPU time of client and Redis per cycle, in µs.
 	CPU float64 `json:"cpu"`
 	// 99th percentile of the wait, in ns.
 	P99 float64 `json:"p99"`
-	// Ratio of the most to the fewest cycles of a worker.
-	Unfair float64 `json:"unfair"`
 }
 
 // Names in lockRun.
@@ -36,87 +33,81 @@ const (
 	ourLock = "Mutex"
 )
 
-// lockLibraries are prefixes of the names of other libraries in lockRun.
-var lockLibraries = []string{"redsync", "redislock", "rueidislock"}
-
-// lockCycles compares the locks of internal/lock with raw commands and with other libraries.
 func (b *bench) lockCycles(ctx context.Context, sec *report.Section) error {
-	dir, err := os.MkdirTemp("", "seckill-lockbench")
+	run, tables, err := b.runLockbench(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("loadtest/lockbench: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // only a temporary directory remains
 
-	numbers := filepath.Join(dir, "numbers.json")
-	cmd := exec.CommandContext(ctx, "go", "run", ".", "-rounds", strconv.Itoa(b.opts.rounds), //nolint:gosec // values of this program
-		"-length", b.opts.sizes.cycles.String(), "-json", numbers)
+	sec.Note("%s", strings.TrimSpace(tables))
 
+	alone := run["uncontended"]
+	b.report.Add(report.Bar{
+		What:   "lock: uncontended cycles/s / the two raw commands",
+		Values: report.Quotients(each(alone[ourLock], lockResult.cycles), each(alone[rawLock], lockResult.cycles)),
+		ByCPU:  report.Quotients(each(alone[rawLock], lockResult.cpu), each(alone[ourLock], lockResult.cpu)),
+		Least:  1,
+	})
+
+	contended := run["contended"]
+	b.report.Add(report.Bar{
+		What:   "lock: contended cycles/s / the best other library",
+		Values: report.Quotients(each(contended[ourLock], lockResult.cycles), best(contended, lockResult.cycles, slices.Max)),
+		Least:  1,
+	})
+
+	b.report.Add(report.Bar{
+		What:   "lock: contended, p99 of the wait / the best other library",
+		Values: report.Quotients(each(contended[ourLock], lockResult.p99), best(contended, lockResult.p99, slices.Min)),
+		Most:   1,
+	})
+
+	return nil
+}
+
+func (b *bench) runLockbench(ctx context.Context) (lockRun, string, error) {
+	numbers := filepath.Join(b.dir, "locks.json")
+	cmd := exec.CommandContext(ctx, "go", "run", ".", //nolint:gosec // values of this program
+		"-rounds", strconv.Itoa(b.opts.rounds), "-length", b.opts.sizes.cycles.String(), "-json", numbers)
 	cmd.Dir = filepath.Join(b.root, "loadtest", "lockbench")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
+
 	var problems strings.Builder
 	cmd.Stderr = &problems
 
 	tables, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("loadtest/lockbench: %w\n%s", err, problems.String())
+		return nil, "", fmt.Errorf("%w\n%s", err, problems.String())
 	}
 
 	text, err := os.ReadFile(numbers) //nolint:gosec // a directory of this program
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 
 	var run lockRun
-	if err := json.Unmarshal(text, &run); err != nil {
-		return fmt.Errorf("loadtest/lockbench: %w", err)
-	}
-
-	sec.Note("%s", strings.TrimSpace(string(tables)))
-
-	for _, bar := range run.bars() {
-		b.report.Add(bar)
-	}
-
-	return nil
+	err = json.Unmarshal(text, &run)
+	return run, string(tables), err
 }
 
-// bars returns the ratios and their targets.
-func (r lockRun) bars() []report.Bar {
-	alone := r["uncontended"]
-	contended := r["contended"]
-	cycles := func(l lockResult) float64 { return l.Cycles }
-	cpu := func(l lockResult) float64 { return l.CPU }
-
-	return []report.Bar{
-		{What: "lock: uncontended cycles/s / the two raw commands", Values: report.Quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)),
-			ByCPU: report.Quotients(each(alone[rawLock], cpu), each(alone[ourLock], cpu)), Least: 1},
-		{What: "lock: uncontended cycles/s / the best of redsync and redislock", Values: report.Quotients(
-			each(alone[ourLock], cycles), best(alone, lockLibraries[:2], cycles, slices.Max[[]float64])), Least: 1},
-		{What: "lock: contended cycles/s / the best other library", Values: report.Quotients(
-			each(contended[ourLock], cycles), best(contended, lockLibraries, cycles, slices.Max[[]float64])), Least: 1},
-		{What: "lock: contended, requests per cycle", Values: each(contended[ourLock], func(l lockResult) float64 { return l.Requests }), Most: 3},
-		{What: "lock: contended, p99 of the wait / the best other library", Values: report.Quotients(
-			each(contended[ourLock], p99), best(contended, lockLibraries, p99, slices.Min[[]float64])), Most: 1},
-		{What: "lock: Fair contended, most / fewest cycles of a worker", Values: each(contended["Fair"],
-			func(l lockResult) float64 { return l.Unfair }), Most: 1.2},
-	}
-}
-
-func p99(l lockResult) float64 { return l.P99 }
+func (l lockResult) cycles() float64 { return l.Cycles }
+func (l lockResult) cpu() float64    { return l.CPU }
+func (l lockResult) p99() float64    { return l.P99 }
 
 func each(rounds []lockResult, of func(lockResult) float64) []float64 {
 	values := make([]float64, len(rounds))
 	for i, l := range rounds {
 		values[i] = of(l)
 	}
+
 	return values
 }
 
-// best returns the best value among the libraries for each round.
-func best(all map[string][]lockResult, libraries []string, of func(lockResult) float64, choose func([]float64) float64) []float64 {
+func best(all map[string][]lockResult, of func(lockResult) float64, choose func([]float64) float64) []float64 {
 	var rounds [][]float64
 	for name, results := range all {
-		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l+" ") }) {
+		library, _, _ := strings.Cut(name, " ")
+		if !slices.Contains([]string{"redsync", "redislock", "rueidislock"}, library) {
 			continue
 		}
 

@@ -1,31 +1,34 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"seckill/loadtest/bench/report"
-	"seckill/loadtest/bench/sysinfo"
 )
 
 // describeMachine returns the properties of the machine that affect the results.
 func describeMachine(ctx context.Context, root string) []report.Fact {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	kind, device := sysinfo.FileSystem(os.TempDir())
 
 	return []report.Fact{
 		{Name: "date", Value: time.Now().UTC().Format(time.DateOnly)},
 		{Name: "commit", Value: commit(ctx, root)},
-		{Name: "CPU", Value: fmt.Sprintf("%s, %d cores", sysinfo.CPUModel(), runtime.NumCPU())},
-		{Name: "memory", Value: fmt.Sprintf("%.1f GiB", float64(sysinfo.Memory())/(1<<30))},
+		{Name: "CPU", Value: fmt.Sprintf("%s, %d cores", procField("/proc/cpuinfo", "model name"), runtime.NumCPU())},
+		{Name: "memory", Value: fmt.Sprintf("%.1f GiB", float64(memory())/(1<<30))},
 		{Name: "kernel", Value: runtime.GOOS + " " + strings.TrimSpace(string(kernel))},
 		{Name: "Go", Value: runtime.Version() + " " + runtime.GOARCH},
-		{Name: "data on", Value: fmt.Sprintf("%s, %s; write and fsync of 4 KiB: %s", kind, device, sysinfo.FsyncTime())},
+		{Name: "data on", Value: fileSystem(os.TempDir()) + "; write and fsync of 4 KiB: " + fsyncTime()},
 	}
 }
 
@@ -75,4 +78,135 @@ func commit(ctx context.Context, root string) string {
 	}
 
 	return name
+}
+
+// fileSystem returns the type and the device of a directory's file system, or an empty string without /proc.
+func fileSystem(dir string) string {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+
+	mounts, _ := os.ReadFile("/proc/mounts")
+	found := ""
+	longest := ""
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 3 || len(f[1]) < len(longest) {
+			continue
+		}
+
+		rel, err := filepath.Rel(f[1], dir)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+
+		longest = f[1]
+		found = f[2] + ", " + f[0]
+	}
+
+	return found
+}
+
+// procField returns the value of a line "name : value", or an empty string.
+func procField(file, name string) string {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+
+	return ""
+}
+
+// memory returns the memory of the machine in bytes, or 1 GiB if it is unknown.
+func memory() int64 {
+	kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
+	if err != nil {
+		return 1 << 30
+	}
+
+	return kb << 10
+}
+
+// useDisk moves the temporary directory to a disk if there is one, because an fsync on a tmpfs costs nothing.
+func useDisk() error {
+	dirs := []string{os.TempDir(), "/var/tmp"}
+	if cache, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, cache)
+	}
+
+	for _, dir := range dirs {
+		if !strings.HasPrefix(fileSystem(dir), "tmpfs,") && writable(dir) {
+			return os.Setenv("TMPDIR", dir)
+		}
+	}
+
+	return nil
+}
+
+func writable(dir string) bool {
+	f, err := os.CreateTemp(dir, "seckill-bench-")
+	if err != nil {
+		return false
+	}
+
+	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
+}
+
+// fsyncTime returns the median time of 100 writes of 4 KiB, each with fsync. It shows whether the disk really syncs.
+func fsyncTime() string {
+	f, err := os.CreateTemp("", "seckill-bench-")
+	if err != nil {
+		return "unknown"
+	}
+	defer func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }()
+
+	page := make([]byte, 4096)
+	var took []time.Duration
+	for range 100 {
+		start := time.Now()
+		if _, err := f.WriteAt(page, 0); err != nil {
+			return "unknown"
+		}
+		if err := f.Sync(); err != nil {
+			return "unknown"
+		}
+
+		took = append(took, time.Since(start))
+	}
+
+	slices.Sort(took)
+	return took[len(took)/2].Round(time.Microsecond).String()
+}
+
+// tick is the unit of CPU time in /proc, 1/100 s on every Linux.
+const tick = 10 * time.Millisecond
+
+// cpuTime returns the user and system CPU time of a process, or 0 without /proc.
+func cpuTime(pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:gosec // a number
+	if err != nil {
+		return 0
+	}
+
+	// The second field is a name in brackets that may contain spaces. utime and stime are the 14th and the 15th field.
+	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte{' '})
+	fields := bytes.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+
+	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
+	return time.Duration(user+system) * tick
+}
+
+// residentMiB returns the resident memory of a process in MiB, or 0 without /proc.
+func residentMiB(pid int) float64 {
+	rss := procField(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+	kb, _ := strconv.ParseFloat(strings.TrimSuffix(rss, " kB"), 64)
+	return kb / 1024
 }

@@ -1,8 +1,8 @@
 // Command bench measures the order path and reference servers on the same machine in the same run, and prints ratios:
 //
-//	go run ./loadtest/bench            # everything, about half an hour; writes loadtest/RESULTS.md
+//	go run ./loadtest/bench            # everything, about a quarter of an hour; writes loadtest/RESULTS.md
 //	go run ./loadtest/bench -quick     # a short run of everything for CI; its numbers are not meaningful
-//	go run ./loadtest/bench -only batch,queue -rounds 3
+//	go run ./loadtest/bench -only orders,queue -rounds 5
 //
 // It starts and stops a durable MariaDB, a Redis with an append-only file, and the servers, all on 127.0.0.1. Within a
 // round the subjects take turns, and a ratio compares two runs of one round, so that other load of the machine affects
@@ -29,6 +29,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
+
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -39,10 +40,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 3 && args[0] == referenceCommand {
 		return serveReference(ctx, stdout, args[1], args[2])
 	}
+
 	opts, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
 	}
+
 	return newBench(opts, stdout, stderr).run(ctx)
 }
 
@@ -54,89 +57,67 @@ type options struct {
 	// Length of a run.
 	seconds time.Duration
 	// Limit of orders per run, one for each user.
-	orders  int
-	only    []string
-	lanes   []string
-	out     string
-	profile string
-	sizes   sizes
+	orders int
+	only   []string
+	out    string
+	sizes  sizes
 }
 
 // sizes are the dimensions of the scenarios. They are smaller with -quick.
 type sizes struct {
-	// Existing orders to compare.
+	// Existing orders: few, and many.
 	history [2]int
-	// Active orders of the sale in which orders are cancelled.
-	active  int
-	latency []int // connections
 	// Sales at the same time.
-	vouchers []int
-	servers  []int // server processes
+	vouchers int
+	// Server processes on one database.
+	servers int
 	// Buyers and stock of the load simulation on the embedded default.
 	rush [2]int
-	idle int // connections
-	// How long an idle page is observed.
-	watch time.Duration
-	// Buffer pool in bytes.
+	// Buffer pool of the database in bytes.
 	buffer int64
 	// Length of one turn in the lock benchmark.
 	cycles time.Duration
-	// Length of the CPU profile.
-	profile time.Duration
 }
 
 var (
 	fullSizes = sizes{
 		history:  [2]int{1_000, 5_000_000},
-		active:   1_000_000,
-		latency:  []int{64, 256, 1024},
-		vouchers: []int{1, 10, 100, 1000},
-		servers:  []int{1, 2, 4},
+		vouchers: 1000,
+		servers:  4,
 		rush:     [2]int{10_000, 2_000},
-		idle:     10_000,
-		watch:    time.Minute,
 		buffer:   2 << 30,
 		cycles:   2 * time.Second,
-		profile:  30 * time.Second,
 	}
 	quickSizes = sizes{
 		history:  [2]int{1_000, 20_000},
-		active:   20_000,
-		latency:  []int{16, 64},
-		vouchers: []int{1, 10},
-		servers:  []int{1, 2},
+		vouchers: 10,
+		servers:  2,
 		rush:     [2]int{1_000, 200},
-		idle:     500,
-		watch:    time.Second,
 		buffer:   256 << 20,
 		cycles:   200 * time.Millisecond,
-		profile:  time.Second,
 	}
 )
-
-var allLanes = []string{"batch", "queue", "lock"}
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
+
 	o := options{sizes: fullSizes}
 	f.BoolVar(&o.quick, "quick", false, "run everything once and briefly; the numbers are not meaningful")
-	f.IntVar(&o.rounds, "rounds", 5, "rounds per scenario")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds per scenario")
 	f.IntVar(&o.conns, "conns", 256, "connections")
-	seconds := f.Float64("seconds", 5, "maximum length of a run")
+	seconds := f.Float64("seconds", 4, "maximum length of a run")
 	f.IntVar(&o.orders, "orders", 100_000, "number of users; each orders once per run")
 	only := f.String("only", "", "scenarios, of "+strings.Join(scenarioNames(), ",")+" (default all)")
-	lanes := f.String("lanes", strings.Join(allLanes, ","), "lanes to measure; the first one is used in scenarios that need no particular lane")
 	f.StringVar(&o.out, "out", "", "write the report to this file (default loadtest/RESULTS.md, for a full run)")
-	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the server during the scenario batch to this file")
 
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 
-	o.seconds = time.Duration(*seconds * float64(time.Second))
 	set := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	o.seconds = time.Duration(*seconds * float64(time.Second))
 
 	if o.quick {
 		o.makeQuick(set)
@@ -145,16 +126,17 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		o.out = "loadtest/RESULTS.md"
 	}
 
-	var err error
-	if o.only, err = names("only", *only, scenarioNames()); err != nil {
-		return o, err
+	if *only != "" {
+		o.only = strings.Split(*only, ",")
+	}
+	for _, name := range o.only {
+		if !slices.Contains(scenarioNames(), name) {
+			return o, fmt.Errorf("-only: %q is not one of %s", name, strings.Join(scenarioNames(), ", "))
+		}
 	}
 
-	if o.lanes, err = names("lanes", *lanes, allLanes); err != nil {
-		return o, err
-	}
-	if o.rounds < 1 || o.conns < 1 || o.orders < 1 || o.seconds <= 0 || len(o.lanes) == 0 || f.NArg() > 0 {
-		return o, errors.New("-rounds, -conns, -seconds and -orders must be positive, and there are no other arguments; see -help")
+	if o.rounds < 1 || o.conns < fewerConns || o.orders < 1 || o.seconds <= 0 || f.NArg() > 0 {
+		return o, fmt.Errorf("-rounds, -seconds and -orders must be positive, -conns at least %d, and there are no other arguments; see -help", fewerConns)
 	}
 
 	return o, nil
@@ -176,20 +158,4 @@ func (o *options) makeQuick(set map[string]bool) {
 	if !set["orders"] {
 		o.orders = 2_000
 	}
-}
-
-// names parses a comma-separated list of known names. It returns nil for an empty list.
-func names(flag, list string, known []string) ([]string, error) {
-	if list == "" {
-		return nil, nil
-	}
-
-	chosen := strings.Split(list, ",")
-	for _, name := range chosen {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("-%s: %q is not one of %s", flag, name, strings.Join(known, ", "))
-		}
-	}
-
-	return chosen, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,9 +13,7 @@ import (
 	"time"
 
 	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/reference"
 	"seckill/loadtest/bench/report"
-	"seckill/loadtest/bench/sysinfo"
 )
 
 // part is one load of a run.
@@ -54,28 +51,24 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*report.Sample, e
 
 	samples := make([]*report.Sample, len(parts))
 	for i, p := range parts {
-		m := &report.Sample{
+		samples[i] = &report.Sample{
 			Subject: p.subject,
 			Conns:   p.load.Conns,
 			Result:  results[i],
 			Counts:  results[i].Total(),
 			CPU:     cpu,
+			Allocs:  counted.mallocs / float64(total),
+			Batched: counted.batched / counted.batches,
 		}
-
-		m.Allocs = counted.mallocs / float64(total)
-		m.Batched = counted.batched / counted.batches
 
 		if len(parts) > 1 {
-			m.Shared = total
+			samples[i].Shared = total
 		}
-
-		samples[i] = m
 	}
 
 	return samples, nil
 }
 
-// runParts runs the loads of the parts concurrently until the first one ends or any fails.
 func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
 	loads := make([]loadgen.Load, len(parts))
 	for i, p := range parts {
@@ -90,12 +83,12 @@ func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
 
 func (s *stack) usage(servers []*process) report.Usage {
 	u := report.Usage{
-		Database: sysinfo.CPUTime(s.dbPID),
-		Redis:    sysinfo.CPUTime(s.rdbPID),
-		Client:   sysinfo.CPUTime(os.Getpid()),
+		Database: cpuTime(s.dbPID),
+		Redis:    cpuTime(s.rdbPID),
+		Client:   cpuTime(os.Getpid()),
 	}
 	for _, p := range servers {
-		u.Server += sysinfo.CPUTime(p.cmd.Process.Pid)
+		u.Server += cpuTime(p.cmd.Process.Pid)
 	}
 	return u
 }
@@ -106,41 +99,25 @@ type sale struct {
 	servers []*process
 	// Number of sales, over which the buyers are spread; 0 means 1.
 	vouchers int
-	// Publishes the sales; nil: the first server.
-	publisher *process
-	clicks    clicks
-	load      loadgen.Load // without requests
-}
-
-// clicks describes the requests of the buyers.
-type clicks struct {
 	// Every order has an Idempotency-Key.
 	keyed bool
-	// One request in ten repeats an earlier one.
-	repeated bool
-	// The sale needs passes.
-	passes bool
+	// Without requests.
+	load loadgen.Load
 }
 
-// sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns loads that run
+// sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns a load that runs
 // at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
 // a lane that answers before the commit, it also measures how long the workers need to commit the rest.
-func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []part) ([]*report.Sample, error) {
-	sales, err := s.sales(ctx, cmp.Or(o.publisher, o.servers[0]), max(o.vouchers, 1), int64(len(s.tokens)))
+func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part) ([]*report.Sample, error) {
+	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
 	}
 
-	if o.clicks.passes {
-		if err := s.enter(ctx, o.servers[0], sales[0]); err != nil {
-			return nil, err
-		}
-	}
-
-	o.load.Requests = s.requests(sales, o.clicks, o.load.Conns)
+	o.load.Requests = s.requests(sales, o.keyed)
 	parts := []part{{o.subject, o.servers, o.load}}
 	if beside != nil {
-		parts = append(parts, beside(sales[0])...)
+		parts = append(parts, beside(sales[0]))
 	}
 
 	samples, err := s.measure(ctx, parts...)
@@ -149,22 +126,17 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 	}
 
 	m := samples[0]
-	allowed := []string{created}
-	if m.Answers[accepted] > 0 {
-		allowed = []string{accepted}
+	queued := m.Answers[accepted] > 0
+	success := created
+	if queued {
+		success = accepted
 	}
 
-	m.Counts = m.Count(allowed...)
-
-	if o.clicks.repeated {
-		allowed = append(allowed, "duplicate_order", "order_in_progress")
-	}
-
-	if err := m.Only(allowed...); err != nil {
+	if err := m.Only(success); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.subject, err)
 	}
 
-	if m.Answers[accepted] > 0 {
+	if queued {
 		if err := s.watchWorkers(ctx, m, sales); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.subject, err)
 		}
@@ -179,7 +151,6 @@ const (
 	accepted = "202"
 )
 
-// watchWorkers waits until all accepted orders are committed and records the backlog and the time.
 func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []string) error {
 	start := time.Now()
 	sold, err := s.sold(ctx, sales)
@@ -195,65 +166,44 @@ func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []stri
 	return err
 }
 
-// requests returns one order per user, with the sales in turn.
-func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
+func (s *stack) requests(sales []string, keyed bool) [][]byte {
 	requests := make([][]byte, len(s.tokens))
 	for i, token := range s.tokens {
 		id := sales[i%len(sales)]
-		key := ""
-		pass := ""
 
-		if how.keyed {
-			// Keys are per user.
+		// Keys are per user.
+		key := ""
+		if keyed {
 			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id)
 		}
 
-		if how.passes {
-			pass = s.passes[i]
-		}
-
-		requests[i] = orderRequest(id, token, key, pass)
-	}
-
-	if how.repeated {
-		requests = withRepeats(requests, 4*conns)
+		requests[i] = orderRequest(id, token, key)
 	}
 
 	return requests
 }
 
-// orderRequest returns the request of an order. token, key and pass may be empty.
-func orderRequest(sale, token, key, pass string) []byte {
-	return loadgen.Request(http.MethodPost, strings.Replace(reference.OrderRoute, ":id", sale, 1), token, key, pass)
-}
-
-// withRepeats adds a repeated request after every nine. Half of them repeat the request before, so that both are in
-// flight together. The others repeat the request that is back positions earlier and has been answered.
-func withRepeats(requests [][]byte, back int) [][]byte {
-	var all [][]byte
-	for i, r := range requests {
-		all = append(all, r)
-
-		switch {
-		case i%18 == 8:
-			all = append(all, r)
-		case i%18 == 17 && i >= back:
-			all = append(all, requests[i-back])
-		}
-	}
-
-	return all
+// orderRequest returns the request of an order. token and key may be empty.
+func orderRequest(sale, token, key string) []byte {
+	return loadgen.Request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
 }
 
 // counters are totals that the servers publish as metrics.
 type counters struct {
-	mallocs float64 // heap allocations
-	// Number of group commits, and of the orders in them.
-	batches, batched float64
+	// Heap allocations.
+	mallocs float64
+	// Number of group commits.
+	batches float64
+	// Number of the orders in them.
+	batched float64
 }
 
 func (c counters) minus(d counters) counters {
-	return counters{c.mallocs - d.mallocs, c.batches - d.batches, c.batched - d.batched}
+	return counters{
+		mallocs: c.mallocs - d.mallocs,
+		batches: c.batches - d.batches,
+		batched: c.batched - d.batched,
+	}
 }
 
 // countersOf returns the sums over the servers. A counter that one of them does not have is NaN.
@@ -261,7 +211,9 @@ func countersOf(ctx context.Context, servers []*process) counters {
 	var sum counters
 	for _, p := range servers {
 		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
-		sum = counters{sum.mallocs + values[0], sum.batches + values[1], sum.batched + values[2]}
+		sum.mallocs += values[0]
+		sum.batches += values[1]
+		sum.batched += values[2]
 	}
 	return sum
 }

@@ -9,49 +9,57 @@ import (
 	"time"
 
 	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/reference"
 	"seckill/loadtest/bench/report"
 )
 
-// orders compares an order with a fixed HTTP answer.
+// fewerConns is how many times fewer connections there are in the comparison of small batches with large ones.
+const fewerConns = 4
+
+// orders compares an order with a fixed HTTP answer, the lanes lock and batch, and small batches with large ones.
 func (b *bench) orders(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, b.anyLane(), reference.Gin)
+	st, p, err := b.servers(ctx, bareGin, "batch", "lock")
 	if err != nil {
 		return err
 	}
 
-	if b.opts.profile != "" {
-		if err := b.writeProfile(ctx, st, p[0]); err != nil {
-			return fmt.Errorf("profile: %w", err)
-		}
-	}
+	all := b.opts.conns
+	few := all / fewerConns
+	batch := fmt.Sprintf("batch lane, %d connections", all)
+	small := fmt.Sprintf("batch lane, %d connections", few)
+	lock := fmt.Sprintf("lock lane, %d connections", all)
 
-	subject := laneName(b.anyLane())
 	err = b.rounds(ctx, sec, []*stack{st},
+		b.bare(st, p[0]),
 		buyers(st, sale{
-			subject: subject,
-			servers: p[:1],
-			load:    loadgen.Load{Conns: b.opts.conns},
-		}), b.bare(st, p[1], clicks{}))
+			subject: batch,
+			servers: p[1:2],
+			load:    loadgen.Load{Conns: all},
+		}),
+		buyers(st, sale{
+			subject: small,
+			servers: p[1:2],
+			load:    loadgen.Load{Conns: few},
+		}),
+		buyers(st, sale{
+			subject: lock,
+			servers: p[2:],
+			load:    loadgen.Load{Conns: all},
+		}))
 
-	b.report.AddRates(sec, fmt.Sprintf("%s, orders/s at %d connections / bare gin", subject, b.opts.conns),
-		subject, bareSubject, onlyFor(b.anyLane(), 0.45))
+	b.report.AddRates(sec, batch+", orders/s / bare gin", batch, bareSubject, 0.4)
+	b.report.AddRates(sec, "lock lane / batch lane, orders/s", lock, batch, 0.7)
+	b.report.Add(report.Bar{
+		What:   fmt.Sprintf("CPU of all processes per order, batch lane: %d connections / %d", few, all),
+		Values: sec.Ratios(small, batch, (*report.Sample).AllCPU),
+		Most:   1.3,
+	})
 
 	return err
 }
 
-// onlyFor returns the target of a ratio that has one only in lane batch.
-func onlyFor(lane string, least float64) float64 {
-	if lane == "batch" {
-		return least
-	}
-	return 0
-}
-
-// lanesCompared compares the lanes lock and batch at different numbers of connections.
-func (b *bench) lanesCompared(ctx context.Context, sec *report.Section) error {
-	lanes := b.directLanes()
-	counts := b.opts.sizes.latency
+func (b *bench) keys(ctx context.Context, sec *report.Section) error {
+	lanes := []string{"batch", "lock"}
+	targets := []float64{0.8, 0.9}
 	st, p, err := b.servers(ctx, lanes...)
 	if err != nil {
 		return err
@@ -59,120 +67,68 @@ func (b *bench) lanesCompared(ctx context.Context, sec *report.Section) error {
 
 	var contenders []contender
 	for i, lane := range lanes {
-		for _, conns := range counts {
-			contenders = append(contenders,
-				buyers(st, sale{
-					subject: atConnections(lane, conns),
-					servers: p[i : i+1],
-					load:    loadgen.Load{Conns: conns},
-				}))
-		}
-	}
-
-	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
-
-	if len(lanes) == 2 {
-		b.report.AddRates(sec, fmt.Sprintf("lock lane / batch lane, orders/s at %d connections", counts[1]),
-			atConnections("lock", counts[1]), atConnections("batch", counts[1]), 0.6)
-	}
-
-	for _, lane := range lanes {
-		b.report.AddRates(sec, fmt.Sprintf("%s, orders/s at %d connections / at %d", laneName(lane), counts[0], counts[1]),
-			atConnections(lane, counts[0]), atConnections(lane, counts[1]), onlyFor(lane, 0.85))
-	}
-
-	return err
-}
-
-// keyedOrders measures the cost of an Idempotency-Key.
-func (b *bench) keyedOrders(ctx context.Context, sec *report.Section) error {
-	return b.clicksCompared(ctx, sec, clicks{keyed: true}, "with Idempotency-Key", 0.9)
-}
-
-// repeatedClicks measures the cost of repeated orders: one request in ten repeats another, and half of those are in
-// flight together with it.
-func (b *bench) repeatedClicks(ctx context.Context, sec *report.Section) error {
-	return b.clicksCompared(ctx, sec, clicks{repeated: true}, "10 % repeats", 0)
-}
-
-// passes measures the cost of an entry pass. The buyers got their passes before.
-func (b *bench) passes(ctx context.Context, sec *report.Section) error {
-	return b.clicksCompared(ctx, sec, clicks{passes: true}, "with a pass", 0.97)
-}
-
-// clicksCompared compares orders with keys, passes or repetitions with plain ones, and with a bare gin that gets the
-// same requests.
-func (b *bench) clicksCompared(ctx context.Context, sec *report.Section, how clicks, what string, least float64) error {
-	lanes := b.directLanes()
-	st, p, err := b.servers(ctx, append(lanes, reference.Gin)...)
-	if err != nil {
-		return err
-	}
-
-	var contenders []contender
-	for i, lane := range lanes {
 		plain := sale{
-			subject: laneName(lane),
+			subject: lane + " lane",
 			servers: p[i : i+1],
 			load:    loadgen.Load{Conns: b.opts.conns},
 		}
 
-		changed := plain
-		changed.subject = laneName(lane) + ", " + what
-		changed.clicks = how
-		contenders = append(contenders, buyers(st, changed), buyers(st, plain))
+		keyed := plain
+		keyed.subject = withKey(lane)
+		keyed.keyed = true
+		contenders = append(contenders, buyers(st, keyed), buyers(st, plain))
 	}
 
-	err = b.rounds(ctx, sec, []*stack{st}, append(contenders, b.bare(st, p[len(lanes)], how))...)
+	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
 
-	for _, lane := range lanes {
-		plain := laneName(lane)
-		changed := plain + ", " + what
-		b.report.AddRates(sec, changed+" / without, orders/s", changed, plain, onlyFor(lane, least))
-		b.report.AddRates(sec, changed+", orders/s / bare gin with the same requests", changed, bareSubject, 0)
+	for i, lane := range lanes {
+		b.report.AddRates(sec, withKey(lane)+" / without, orders/s", withKey(lane), lane+" lane", targets[i])
 	}
 
 	return err
 }
 
+func withKey(lane string) string { return lane + " lane, with Idempotency-Key" }
+
 // soldOut measures sold-out answers, which are most of the answers of a sale.
 func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, b.anyLane(), reference.Gin)
+	st, p, err := b.servers(ctx, "batch", bareGin)
 	if err != nil {
 		return err
 	}
 
 	const subject = "sold-out answers"
-	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+	soldOut := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		sales, err := st.sales(ctx, p[0], 1, 1)
 		if err != nil {
 			return nil, err
 		}
 
-		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "", "")); err != nil {
+		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "")); err != nil {
 			return nil, err
 		}
 
 		l := loadgen.Load{
 			Conns:    b.opts.conns,
-			Requests: st.requests(sales, clicks{}, b.opts.conns),
+			Requests: st.requests(sales, false),
 			Endless:  true,
 			Limit:    limit,
 		}
 
 		samples, err := st.measure(ctx, part{subject, p[:1], l})
-		if err == nil {
-			err = samples[0].Only("sold_out")
+		if err != nil {
+			return nil, err
 		}
 
-		return samples, err
-	}, b.bare(st, p[1], clicks{}))
+		return samples, samples[0].Only("sold_out")
+	}
 
+	err = b.rounds(ctx, sec, []*stack{st}, soldOut, b.bare(st, p[1]))
 	b.report.AddRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
+
 	return err
 }
 
-// buyOne orders the last unit.
 func buyOne(ctx context.Context, p *process, request []byte) error {
 	c, err := loadgen.Dial(ctx, p.addr)
 	if err != nil {
@@ -181,104 +137,181 @@ func buyOne(ctx context.Context, p *process, request []byte) error {
 	defer c.Close() //nolint:errcheck // only read from
 
 	a, err := c.Do(request)
-	if err == nil && a.Status/100 != 2 {
-		err = fmt.Errorf("%w: %d %s for the last unit", loadgen.ErrWrongAnswers, a.Status, a.Code)
+	if err != nil {
+		return err
+	}
+	if a.Status/100 != 2 {
+		return fmt.Errorf("%w: %d %s for the last unit", loadgen.ErrWrongAnswers, a.Status, a.Code)
 	}
 
-	return err
+	return nil
 }
 
 // queue compares lane queue with one Lua script call per request, as most flash-sale systems do it.
 func (b *bench) queue(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, "queue", reference.GinWithScript)
+	st, p, err := b.servers(ctx, "queue", ginWithScript)
 	if err != nil {
 		return err
 	}
 
-	const subject, script = "queue lane", "gin + EVALSHA"
+	const subject = "queue lane"
+	const script = "gin + EVALSHA"
 
 	// Above the real IDs.
 	number := 100_000
-	err = b.rounds(ctx, sec, []*stack{st},
-		buyers(st, sale{
-			subject: subject,
-			servers: p[:1],
-			load:    loadgen.Load{Conns: b.opts.conns},
-		}),
-		func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-			number++
-			// The path is as long as that of a real sale.
-			name := strconv.Itoa(number)[6-min(len(st.newest), 6):]
-			if err := st.rdb.Set(ctx, reference.ReserveKeys(name)[0], 1<<40, 0).Err(); err != nil {
-				return nil, err
-			}
 
-			l := loadgen.Load{
-				Conns:    b.opts.conns,
-				Requests: st.requests([]string{name}, clicks{}, b.opts.conns),
-				Endless:  true,
-				Limit:    limit,
-			}
+	evalSHA := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		number++
+		// The path is as long as that of a real sale.
+		name := strconv.Itoa(number)[6-min(len(st.newest), 6):]
+		if err := st.rdb.Set(ctx, reserveKeys(name)[0], 1<<40, 0).Err(); err != nil {
+			return nil, err
+		}
 
-			samples, err := st.measure(ctx, part{script, p[1:], l})
-			if err != nil {
-				return nil, err
-			}
+		l := loadgen.Load{
+			Conns:    b.opts.conns,
+			Requests: st.requests([]string{name}, false),
+			Endless:  true,
+			Limit:    limit,
+		}
 
-			return samples, errors.Join(samples[0].Only(accepted), st.rdb.Unlink(ctx, reference.ReserveKeys(name)...).Err())
-		})
+		samples, err := st.measure(ctx, part{script, p[1:], l})
+		if err != nil {
+			return nil, err
+		}
 
-	b.report.AddRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.3)
+		return samples, errors.Join(samples[0].Only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
+	}
 
-	b.report.Add(report.Bar{
-		What:   "queue lane: seconds until the workers have committed all accepted orders",
-		Values: sec.Drains(subject),
-		Most:   5,
+	sell := buyers(st, sale{
+		subject: subject,
+		servers: p[:1],
+		load:    loadgen.Load{Conns: b.opts.conns},
 	})
+
+	err = b.rounds(ctx, sec, []*stack{st}, sell, evalSHA)
+	b.report.AddRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.1)
 
 	return err
 }
 
-// vouchersAtOnce spreads the same buyers over increasing numbers of sales.
+// vouchersAtOnce spreads the same buyers over many sales instead of one.
 func (b *bench) vouchersAtOnce(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, b.anyLane())
+	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
 		return err
 	}
-	return b.growth(ctx, sec, st, "vouchers", b.opts.sizes.vouchers, 1.5, func(n int) sale { return sale{servers: p, vouchers: n} })
-}
 
-// serversAtOnce spreads the same buyers over increasing numbers of server processes on this machine.
-func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, slices.Repeat([]string{b.anyLane()}, slices.Max(b.opts.sizes.servers))...)
-	if err != nil {
-		return err
-	}
-	return b.growth(ctx, sec, st, "servers", b.opts.sizes.servers, 1.2, func(n int) sale { return sale{servers: p[:n]} })
-}
-
-// growth measures sales at increasing numbers of something, and compares the CPU time per order at the last number with
-// the first.
-func (b *bench) growth(
-	ctx context.Context, sec *report.Section, st *stack, what string, numbers []int, most float64, of func(n int) sale,
-) error {
-	subject := func(n int) string { return fmt.Sprintf("%s, %s: %d", laneName(b.anyLane()), what, n) }
-	var contenders []contender
-	for _, n := range numbers {
-		o := of(n)
-		o.subject = subject(n)
-		o.load.Conns = b.opts.conns
-		contenders = append(contenders, buyers(st, o))
+	one := sale{
+		subject:  "vouchers: 1",
+		servers:  p,
+		vouchers: 1,
+		load:     loadgen.Load{Conns: b.opts.conns},
 	}
 
-	err := b.rounds(ctx, sec, []*stack{st}, contenders...)
-	first := numbers[0]
-	last := numbers[len(numbers)-1]
-	b.report.Add(report.Bar{
-		What:   fmt.Sprintf("CPU per order: %s %s / %d", report.Thousands(int64(last)), what, first),
-		Values: sec.Costs(subject(last), subject(first)),
-		Most:   most,
-	})
+	many := one
+	many.vouchers = b.opts.sizes.vouchers
+	many.subject = "vouchers: " + report.Thousands(int64(many.vouchers))
+
+	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, many), buyers(st, one))
+	b.report.AddCosts(sec, many.subject, one.subject, 1.5)
 
 	return err
+}
+
+// serversAtOnce spreads the same buyers over several server processes on this machine instead of one.
+func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
+	st, p, err := b.servers(ctx, slices.Repeat([]string{"batch"}, b.opts.sizes.servers)...)
+	if err != nil {
+		return err
+	}
+
+	one := sale{
+		subject: "servers: 1",
+		servers: p[:1],
+		load:    loadgen.Load{Conns: b.opts.conns},
+	}
+
+	all := one
+	all.servers = p
+	all.subject = "servers: " + strconv.Itoa(len(p))
+
+	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, all), buyers(st, one))
+	b.report.AddCosts(sec, all.subject, one.subject, 1.2)
+
+	return err
+}
+
+// history compares the cost of an order in a database with many existing orders with one in a small database.
+func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
+	var stacks []*stack
+	var subjects []string
+	var contenders []contender
+	defer func() {
+		for _, st := range stacks {
+			err = errors.Join(err, st.close())
+		}
+	}()
+
+	for i, orders := range b.opts.sizes.history {
+		st, err := b.newStack(ctx, fmt.Sprintf("history-%d", i))
+		if err != nil {
+			return err
+		}
+		stacks = append(stacks, st)
+
+		subject := report.Thousands(int64(orders)) + " existing orders"
+		c, err := b.afterOrders(ctx, st, subject, orders, i == 0)
+		if err != nil {
+			return err
+		}
+
+		subjects = append(subjects, subject)
+		contenders = append(contenders, c)
+	}
+
+	err = b.rounds(ctx, sec, stacks, contenders...)
+	b.report.AddCosts(sec, subjects[1], subjects[0], 1.2)
+
+	return err
+}
+
+// afterOrders sells in a database with the given number of orders. recreate fills it again before each run, which the
+// small database needs to stay small; the large one grows by only a few percent.
+func (b *bench) afterOrders(ctx context.Context, st *stack, subject string, orders int, recreate bool) (contender, error) {
+	server, err := st.serve(ctx, "batch")
+	if err != nil {
+		return nil, err
+	}
+
+	refill := func(ctx context.Context) error {
+		b.progress("  creating %d old orders", orders)
+		return errors.Join(st.empty(ctx), st.fill(ctx, orders))
+	}
+
+	if !recreate {
+		if err := refill(ctx); err != nil {
+			return nil, err
+		}
+	}
+
+	sell := buyers(st, sale{
+		subject: subject,
+		servers: []*process{server},
+		load:    loadgen.Load{Conns: b.opts.conns},
+	})
+
+	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		if recreate {
+			if err := refill(ctx); err != nil {
+				return nil, err
+			}
+		}
+
+		if err := st.flushPages(ctx); err != nil {
+			return nil, err
+		}
+
+		return sell(ctx, limit)
+	}, nil
 }

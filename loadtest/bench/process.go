@@ -5,15 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
-
-	"seckill/loadtest/bench/reference"
 )
 
 // process is a server that this program started.
@@ -29,7 +25,9 @@ type process struct {
 
 const (
 	startTimeout = 60 * time.Second
-	stopTimeout  = 25 * time.Second // a server may take 20 s to finish its requests
+
+	// A server may take 20 s to finish its requests.
+	stopTimeout = 25 * time.Second
 )
 
 // listensOn is part of the line that a server prints when it is ready.
@@ -91,36 +89,22 @@ func startProcess(ctx context.Context, env []string, logPath, bin string, args .
 	return nil, fmt.Errorf("start %s %s: %w; its log ends:\n%s", bin, strings.Join(args, " "), err, tail(logPath))
 }
 
-// referenceCommand is the subcommand of this program that runs a reference server.
-const referenceCommand = "reference"
-
-// serveReference runs a reference server until ctx ends.
-func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "reference%s%s (%s)\n", listensOn, l.Addr(), kind)
-	return reference.Serve(ctx, l, kind, redisAddr)
-}
-
 // environment returns the environment of this program with its SECKILL_ variables replaced by settings.
 func environment(settings []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SECKILL_") })
 	return append(env, settings...)
 }
 
-// listenAddr extracts the address from the line that a server prints when it is ready.
 func listenAddr(line string) (string, bool) {
 	_, url, ok := strings.Cut(line, listensOn)
 	addr, _, _ := strings.Cut(strings.TrimSpace(url), " ")
 	return addr, ok
 }
 
-// stop interrupts the process, and kills it if it does not exit in time.
 func (p *process) stop() {
 	// Fails if it has exited.
 	_ = p.cmd.Process.Signal(os.Interrupt)
+
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):
@@ -129,12 +113,12 @@ func (p *process) stop() {
 	}
 }
 
-// tail returns the last lines of a log.
 func tail(path string) string {
 	text, err := os.ReadFile(path) //nolint:gosec // a directory of this program
 	if err != nil {
 		return err.Error()
 	}
+
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"seckill/loadtest/bench/loadgen"
@@ -13,32 +11,24 @@ import (
 // scenario is a group of measurements with its own section in the report.
 type scenario struct {
 	name, title string
-	// The lane that the scenario requires; empty for any.
-	lane string
-	run  func(*bench, context.Context, *report.Section) error
+	run         func(*bench, context.Context, *report.Section) error
 }
 
 var scenarios = []scenario{
-	{"batch", "Durable orders", "", (*bench).orders},
-	{"lanes", "Lanes and connections", "batch", (*bench).lanesCompared},
-	{"keys", "Orders with an Idempotency-Key", "batch", (*bench).keyedOrders},
-	{"repeats", "Orders with 10 % repeated requests", "batch", (*bench).repeatedClicks},
-	{"passes", "Orders with an entry pass", "batch", (*bench).passes},
-	{"room", "The waiting room", "", (*bench).room},
-	{"soldout", "Sold-out answers", "", (*bench).soldOut},
-	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
-	{"readers", "Reads while selling", "", (*bench).readers},
-	{"floods", "Orders beside readers that ignore their limits", "", (*bench).floods},
-	{"visitors", "Purchases beside visitors that read variants of the list", "", (*bench).visitors},
-	{"queue", "Orders accepted into the queue", "queue", (*bench).queue},
-	{"embedded", "The embedded default: SQLite, embedded Redis, lane lock", "", (*bench).embedded},
-	{"lock", "Lock cycles", "", (*bench).lockCycles},
-	{"vouchers", "Concurrent sales", "", (*bench).vouchersAtOnce},
-	{"servers", "Server processes on one database", "", (*bench).serversAtOnce},
-	{"idle", "Memory of idle connections", "", (*bench).idleConnections},
-	{"streams", "Memory of idle event streams", "", (*bench).idleStreams},
-	{"pages", "The storefront in a browser", "", (*bench).pages},
-	{"history", "Existing orders", "", (*bench).history},
+	// The first: the orders of others stay unpaid, and a buyer with several unpaid orders gets no place.
+	{"room", "The waiting room", (*bench).room},
+
+	{"orders", "Durable orders", (*bench).orders},
+	{"keys", "Orders with an Idempotency-Key", (*bench).keys},
+	{"soldout", "Sold-out answers", (*bench).soldOut},
+	{"readers", "Reads while selling", (*bench).readers},
+	{"visitors", "Purchases beside visitors that read variants of the list", (*bench).visitors},
+	{"queue", "Orders accepted into the queue", (*bench).queue},
+	{"embedded", "The embedded default: SQLite, embedded Redis, lane lock", (*bench).embedded},
+	{"lock", "Lock cycles", (*bench).lockCycles},
+	{"vouchers", "Concurrent sales", (*bench).vouchersAtOnce},
+	{"servers", "Server processes on one database", (*bench).serversAtOnce},
+	{"history", "Existing orders", (*bench).history},
 }
 
 func scenarioNames() []string {
@@ -96,10 +86,11 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 
 	servers := make([]*process, len(kinds))
 	for i, kind := range kinds {
-		if slices.Contains(allLanes, kind) {
-			servers[i], err = st.serve(ctx, kind)
-		} else {
+		switch kind {
+		case bareGin, ginWithScript:
 			servers[i], err = st.reference(ctx, kind)
+		default:
+			servers[i], err = st.serve(ctx, kind)
 		}
 
 		if err != nil {
@@ -110,7 +101,6 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 	return st, servers, nil
 }
 
-// buyers returns a contender in which all users order from new sales.
 func buyers(st *stack, o sale) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		o.load.Limit = limit
@@ -122,34 +112,20 @@ const bareSubject = "bare gin"
 
 // bare returns a contender that sends the requests of the stack's newest sale to the bare gin, repeatedly until the
 // time is over.
-func (b *bench) bare(st *stack, p *process, how clicks) contender {
+func (b *bench) bare(st *stack, p *process) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
 		l := loadgen.Load{
-			Conns:   b.opts.conns,
-			Endless: true,
-			Limit:   limit,
+			Conns:    b.opts.conns,
+			Requests: st.requests([]string{st.newest}, false),
+			Endless:  true,
+			Limit:    limit,
 		}
 
-		l.Requests = st.requests([]string{st.newest}, how, l.Conns)
 		samples, err := st.measure(ctx, part{bareSubject, []*process{p}, l})
-		if err == nil {
-			err = samples[0].Only(created)
+		if err != nil {
+			return nil, err
 		}
 
-		return samples, err
+		return samples, samples[0].Only(created)
 	}
-}
-
-// anyLane returns the lane for scenarios that need no particular one.
-func (b *bench) anyLane() string { return b.opts.lanes[0] }
-
-// directLanes returns the chosen lanes among batch and lock.
-func (b *bench) directLanes() []string {
-	return slices.DeleteFunc([]string{"batch", "lock"}, func(lane string) bool { return !slices.Contains(b.opts.lanes, lane) })
-}
-
-func laneName(lane string) string { return lane + " lane" }
-
-func atConnections(lane string, conns int) string {
-	return fmt.Sprintf("%s, %d connections", laneName(lane), conns)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/ops/rush"
 	"seckill/test/env/servers"
@@ -24,15 +23,17 @@ import (
 // stack is a database, a Redis, the users, and the servers that are compared.
 type stack struct {
 	mariadb *servers.Database
-	redis   *servers.Redis
 	db      *sql.DB
-	rdb     *redis.Client
 	dbPID   int
-	rdbPID  int
+
+	redis  *servers.Redis
+	rdb    *redis.Client
+	rdbPID int
 
 	// Path of the seckill program.
 	binary string
-	dir    string // private directory
+	// Private directory.
+	dir string
 	// Settings of seckill for this stack.
 	env []string
 	// Access tokens, one per user.
@@ -41,8 +42,7 @@ type stack struct {
 	extra string
 	// ID of the last published sale.
 	newest string
-	// The passes of the users for the last sale that needs passes.
-	passes  []string
+	// Running servers besides the database and Redis.
 	servers map[*process]bool
 }
 
@@ -51,7 +51,8 @@ const adminPhone = "13800000000"
 // mariaDBArgs returns the arguments of a database of realistic size. A commit is on disk before it is acknowledged.
 func mariaDBArgs(bufferPool int64) []string {
 	return []string{
-		"--innodb-flush-log-at-trx-commit=1", "--innodb-log-file-size=512M",
+		"--innodb-flush-log-at-trx-commit=1",
+		"--innodb-log-file-size=512M",
 		fmt.Sprintf("--innodb-buffer-pool-size=%d", bufferPool),
 	}
 }
@@ -72,6 +73,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a directory of this program
 		return nil, err
 	}
+
 	if s.mariadb, err = servers.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
 		return nil, err
 	}
@@ -84,6 +86,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	if s.db, err = sql.Open("mysql", dsn); err != nil {
 		return nil, err
 	}
+
 	if s.redis, err = servers.RunRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
 		return nil, err
 	}
@@ -91,14 +94,22 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
 
 	s.env = []string{
-		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
-		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
+		"SECKILL_MYSQL_DSN=" + dsn,
+		"SECKILL_REDIS_ADDRS=" + s.redis.Addr,
+		"SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
+		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"),
+		"SECKILL_ADDR=127.0.0.1:0",
+
 		// Because the admin logs in often.
-		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off",
+		"SECKILL_DEMO=true",
+		"SECKILL_ADMIN_PHONES=" + adminPhone,
+		"SECKILL_RATE_LIMIT=off",
 		"SECKILL_UNSAFE=demo,sandbox,rate_limit",
+
 		// Unpaid orders must stay open for the whole run.
 		"SECKILL_PAY_TIMEOUT=24h",
-		"SECKILL_LOG_LEVEL=warn", "SECKILL_DRAIN=0s",
+		"SECKILL_LOG_LEVEL=warn",
+		"SECKILL_DRAIN=0s",
 	}
 
 	if err := s.findPIDs(ctx); err != nil {
@@ -108,9 +119,9 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	return s, s.seed(ctx, users)
 }
 
-// close stops the servers and removes their data.
 func (s *stack) close() error {
 	s.stopServers()
+
 	var errs []error
 	if s.rdb != nil {
 		errs = append(errs, s.rdb.Close())
@@ -129,7 +140,6 @@ func (s *stack) close() error {
 	return errors.Join(errs...)
 }
 
-// findPIDs finds the process IDs of MariaDB and Redis, which cpuTime needs.
 func (s *stack) findPIDs(ctx context.Context) error {
 	var file string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
@@ -154,7 +164,6 @@ func (s *stack) findPIDs(ctx context.Context) error {
 	return err
 }
 
-// infoField returns a field of Redis's INFO.
 func infoField(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
@@ -171,14 +180,15 @@ func (s *stack) seckill(ctx context.Context, args ...string) error {
 func seckill(ctx context.Context, binary string, settings []string, args ...string) (string, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // built by this program
 	cmd.Env = environment(settings)
+
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", 0, fmt.Errorf("seckill %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
+
 	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// seed creates the users and one more.
 func (s *stack) seed(ctx context.Context, users int) error {
 	file := filepath.Join(s.dir, "tokens")
 	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
@@ -206,16 +216,29 @@ func (s *stack) seed(ctx context.Context, users int) error {
 
 // serve starts a server with the lane, and further settings.
 func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*process, error) {
+	name := fmt.Sprintf("%s-%d", lane, time.Now().UnixNano())
+	return s.start(ctx, name, slices.Concat(s.env, []string{"SECKILL_ORDER_LANE=" + lane}, settings))
+}
+
+// serveEmbedded starts a server with default settings, except for its addresses and its data directory, which is new. It
+// returns the setting of that directory too.
+func (s *stack) serveEmbedded(ctx context.Context) (*process, string, error) {
+	data := "SECKILL_DATA_DIR=" + filepath.Join(s.dir, "embedded")
+	p, err := s.start(ctx, "embedded", []string{data, "SECKILL_ADDR=127.0.0.1:0"})
+	return p, data, err
+}
+
+// start starts a server of the product whose metrics can be read.
+func (s *stack) start(ctx context.Context, name string, settings []string) (*process, error) {
 	ops, _, err := servers.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	env := append([]string{"SECKILL_ORDER_LANE=" + lane, "SECKILL_OPS_ADDR=" + ops}, slices.Concat(s.env, settings)...)
-	log := filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", lane, time.Now().UnixNano()))
-	p, err := startProcess(ctx, env, log, s.binary, "serve")
+	env := slices.Concat(settings, []string{"SECKILL_OPS_ADDR=" + ops})
+	p, err := startProcess(ctx, env, filepath.Join(s.dir, name+".log"), s.binary, "serve")
 	if err != nil {
-		return nil, fmt.Errorf("lane %s: %w", lane, err)
+		return nil, err
 	}
 
 	p.ops = ops
@@ -223,27 +246,26 @@ func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*pr
 	return p, nil
 }
 
-// reference starts a reference server: bareGin or ginWithScript.
 func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 
-	log := filepath.Join(s.dir, kind+".log")
-	p, err := startProcess(ctx, nil, log, self, referenceCommand, kind, s.redis.Addr)
-	if err == nil {
-		s.servers[p] = true
+	p, err := startProcess(ctx, nil, filepath.Join(s.dir, kind+".log"), self, referenceCommand, kind, s.redis.Addr)
+	if err != nil {
+		return nil, err
 	}
 
-	return p, err
+	s.servers[p] = true
+	return p, nil
 }
 
-// stopServers stops all servers except the database and Redis.
 func (s *stack) stopServers() {
 	for p := range s.servers {
 		p.stop()
 	}
+
 	clear(s.servers)
 }
 
@@ -263,46 +285,6 @@ func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, er
 	return client, token, nil
 }
 
-// enter changes a sale so that it needs passes, and gets one for each user. The orders of earlier rounds count as paid:
-// users with too many unpaid orders get no pass.
-func (s *stack) enter(ctx context.Context, p *process, sale string) error {
-	if _, err := s.db.ExecContext(ctx, "UPDATE voucher_orders SET status = 2, paid_at = created_at WHERE status = 1"); err != nil {
-		return fmt.Errorf("pay the orders: %w", err)
-	}
-
-	admins, admin, err := s.admin(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer admins.Close()
-
-	entry := map[string]any{"mode": "pass", "pass_ttl": 3600}
-	if err := admins.ChangeVoucher(ctx, admin, sale, map[string]any{"entry": entry}); err != nil {
-		return fmt.Errorf("require passes: %w", err)
-	}
-
-	const conns = 32
-	client, err := rush.NewClient("http://"+p.addr, conns)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-
-	s.passes = make([]string, len(s.tokens))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(conns)
-
-	for i, token := range s.tokens {
-		group.Go(func() (err error) {
-			s.passes[i], err = client.Enter(ctx, token, sale)
-			return err
-		})
-	}
-
-	return group.Wait()
-}
-
-// sales publishes n sales of stock units each through the API of a server and returns their IDs.
 func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]string, error) {
 	client, admin, err := s.admin(ctx, p)
 	if err != nil {

@@ -31,7 +31,10 @@ type Answer struct {
 
 // maxAnswer bounds a response in bytes. The longest is a compressed list of 100 vouchers with long rules. Most responses
 // fit into firstBuffer.
-const maxAnswer, firstBuffer = 256 << 10, 32 << 10
+const (
+	maxAnswer   = 256 << 10
+	firstBuffer = 32 << 10
+)
 
 // Responses that this client does not support.
 var (
@@ -46,14 +49,15 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Conn{net: c, buf: make([]byte, firstBuffer)}, nil
 }
 
 // Close closes the connection.
 func (c *Conn) Close() error { return c.net.Close() }
 
-// NetConn returns the network connection, for deadlines and other protocols. It does not keep the buffer in memory.
-func (c *Conn) NetConn() net.Conn { return c.net }
+// SetDeadline bounds the time of all further requests.
+func (c *Conn) SetDeadline(t time.Time) error { return c.net.SetDeadline(t) }
 
 // Response returns the last response with its head. It is valid until the next request.
 func (c *Conn) Response() []byte { return c.buf[:c.read] }
@@ -100,15 +104,16 @@ func (c *Conn) Do(request []byte) (Answer, error) {
 	}
 }
 
-// finish returns the answer of a response that is complete in the buffer.
 func (c *Conn) finish(h head) (Answer, error) {
 	if c.read > h.size+h.length {
 		return Answer{}, fmt.Errorf("%w: %d bytes too many", errNotHTTP, c.read-h.size-h.length)
 	}
+
 	a := Answer{Status: h.status}
 	if h.status >= 400 {
 		a.Code = problemCode(c.buf[h.size:c.read])
 	}
+
 	return a, nil
 }
 
@@ -210,27 +215,29 @@ func number(b []byte) (int, bool) {
 		}
 		n = n*10 + int(d-'0')
 	}
+
 	return n, len(b) > 0 && len(b) < 10
 }
 
 var codeField = []byte(`"code":"`)
 
-// problemCode returns the code of a problem document, or nil if there is none.
 func problemCode(body []byte) []byte {
 	_, rest, ok := bytes.Cut(body, codeField)
 	if !ok {
 		return nil
 	}
+
 	code, _, ok := bytes.Cut(rest, []byte{'"'})
 	if !ok {
 		return nil
 	}
+
 	return code
 }
 
-// Request returns an HTTP request without a body. token, key (the Idempotency-Key) and pass (the X-Entry-Pass) may be
-// empty. more are further lines of the head.
-func Request(method, path, token, key, pass string, more ...string) []byte {
+// Request returns an HTTP request without a body. token and key (the Idempotency-Key) may be empty. more are further
+// lines of the head.
+func Request(method, path, token, key string, more ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
 
@@ -242,9 +249,6 @@ func Request(method, path, token, key, pass string, more ...string) []byte {
 	}
 	if key != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", key)
-	}
-	if pass != "" {
-		fmt.Fprintf(&b, "X-Entry-Pass: %s\r\n", pass)
 	}
 
 	for _, line := range more {

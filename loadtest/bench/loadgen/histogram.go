@@ -28,11 +28,11 @@ func (h *Histogram) Add(d time.Duration) {
 	h.longest = max(h.longest, d)
 }
 
-// merge adds the counts of o.
 func (h *Histogram) merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
 	}
+
 	h.n += o.n
 	h.longest = max(h.longest, o.longest)
 }
@@ -41,6 +41,7 @@ func (h *Histogram) merge(o *Histogram) {
 // 64 µs, at most 1/32 too long above, and never longer than the longest value.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	rank := uint64(math.Ceil(float64(h.n) * p / 100))
+
 	var seen uint64
 	for i, n := range h.counts {
 		seen += n
@@ -48,6 +49,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 			return min(upperBound(i), h.longest)
 		}
 	}
+
 	return h.longest
 }
 

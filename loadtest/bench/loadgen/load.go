@@ -13,7 +13,8 @@ import (
 
 // Load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
 type Load struct {
-	Name string // for errors
+	// For errors.
+	Name string
 	// Host:port, used by the connections in turn.
 	Addrs    []string
 	Conns    int
@@ -98,7 +99,7 @@ func (l Load) run(ctx context.Context, stop *atomic.Bool) (*Result, error) {
 		u.answers = map[string]*int64{}
 
 		wg.Go(func() {
-			if u.err = c.net.SetDeadline(start.Add(l.Limit + AnswerTimeout)); u.err == nil {
+			if u.err = c.SetDeadline(start.Add(l.Limit + AnswerTimeout)); u.err == nil {
 				u.err = u.send(&l, c, &next, stop, start)
 			}
 			if u.err != nil {
@@ -125,7 +126,6 @@ type client struct {
 	err     error
 }
 
-// send sends requests until all are sent, the time is over or stop is set.
 func (u *client) send(l *Load, c *Conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
 	n := int64(len(l.Requests))
 	sent := time.Now()
@@ -170,7 +170,6 @@ func (u *client) count(a Answer) {
 	u.answers[string(key)] = &n
 }
 
-// addTo adds the results to r.
 func (u *client) addTo(r *Result) {
 	r.Latency.merge(&u.latency)
 	for key, n := range u.answers {

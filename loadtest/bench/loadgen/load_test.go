@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func getRequest(path string) []byte { return Request(http.MethodGet, path, "", "", "") }
+func getRequest(path string) []byte { return Request(http.MethodGet, path, "", "") }
 
 func TestLoadSendsEachRequestOnce(t *testing.T) {
 	t.Parallel()

@@ -32,49 +32,60 @@ type Sample struct {
 	Drained time.Duration
 }
 
-// rate returns the counted answers per second.
-func (m *Sample) rate() float64 { return float64(m.Counts) / m.Elapsed.Seconds() }
+// Rate returns the counted answers per second.
+func (m *Sample) Rate() float64 { return float64(m.Counts) / m.Elapsed.Seconds() }
+
+// P99 returns the 99th percentile of the latency in seconds.
+func (m *Sample) P99() float64 { return m.Latency.Percentile(99).Seconds() }
+
+// AllCPU returns the CPU time of all processes per answer in microseconds.
+func (m *Sample) AllCPU() float64 { return m.perAnswer(m.CPU.all()) }
+
+// systemCPU returns the CPU time per answer in microseconds, without the client's.
+func (m *Sample) systemCPU() float64 { return m.perAnswer(m.CPU.all() - m.CPU.Client) }
 
 // Usage is user and system CPU time by process.
 type Usage struct {
-	Server, Database, Redis, Client time.Duration
+	Server   time.Duration
+	Database time.Duration
+	Redis    time.Duration
+	Client   time.Duration
 }
 
 // Minus returns the difference of two usages.
 func (u Usage) Minus(v Usage) Usage {
-	return Usage{u.Server - v.Server, u.Database - v.Database, u.Redis - v.Redis, u.Client - v.Client}
+	return Usage{
+		Server:   u.Server - v.Server,
+		Database: u.Database - v.Database,
+		Redis:    u.Redis - v.Redis,
+		Client:   u.Client - v.Client,
+	}
 }
 
-// system returns the CPU time without the client's.
-func (u Usage) system() time.Duration { return u.Server + u.Database + u.Redis }
+func (u Usage) all() time.Duration { return u.Server + u.Database + u.Redis + u.Client }
 
-// all returns the CPU time of all processes.
-func (u Usage) all() time.Duration { return u.system() + u.Client }
-
-// perAnswer returns the CPU time per answer in microseconds.
 func (m *Sample) perAnswer(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(cmp.Or(m.Shared, m.Counts))
 }
 
 // String returns the sample as a line of progress output.
 func (m *Sample) String() string {
-	text := fmt.Sprintf("%9s/s  CPU %5s µs", short(m.rate()), short(m.perAnswer(m.CPU.all())))
+	text := fmt.Sprintf("%9s/s  CPU %5s µs", short(m.Rate()), short(m.AllCPU()))
 	if m.Total() > 0 {
-		text += fmt.Sprintf("  p50 %-8v p95 %-8v p99 %-8v max %v",
-			brief(m.Latency.Percentile(50)), brief(m.Latency.Percentile(95)), brief(m.Latency.Percentile(99)), brief(m.Latency.Percentile(100)))
+		text += fmt.Sprintf("  p50 %s ms  p99 %s ms  max %s ms", short(m.millis(50)), short(m.millis(99)), short(m.millis(100)))
 	}
 	if m.Queued {
-		text += fmt.Sprintf("  backlog %s, drained after %v", Thousands(m.Backlog), brief(m.Drained))
+		text += fmt.Sprintf("  backlog %s, drained after %s s", Thousands(m.Backlog), short(m.Drained.Seconds()))
 	}
+
 	return text
 }
-
-func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
 // millis returns a percentile of the latency in milliseconds, or NaN if it was not measured.
 func (m *Sample) millis(percentile float64) float64 {
 	if m.Total() == 0 {
 		return math.NaN()
 	}
+
 	return float64(m.Latency.Percentile(percentile).Microseconds()) / 1000
 }

@@ -11,11 +11,11 @@ func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
+
 	s := slices.Sorted(slices.Values(values))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// spread formats the median with the smallest and the largest value.
 func spread(values []float64) string {
 	if len(values) == 0 || math.IsNaN(median(values)) {
 		return "–"
@@ -23,6 +23,7 @@ func spread(values []float64) string {
 	if len(values) == 1 {
 		return short(values[0])
 	}
+
 	return fmt.Sprintf("%s (%s – %s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
@@ -51,6 +52,7 @@ func Thousands(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
 	}
+
 	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
 }
 
@@ -60,5 +62,6 @@ func Quotients(a, b []float64) []float64 {
 	for i := range q {
 		q[i] = a[i] / b[i]
 	}
+
 	return q
 }

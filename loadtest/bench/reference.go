@@ -1,15 +1,14 @@
-// Package reference has the servers with which the benchmark compares the product.
-package reference
+package main
 
 import (
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +21,9 @@ var reserveSource string
 
 var reserveScript = redis.NewScript(reserveSource)
 
-// ReserveKeys are the keys of reserve.lua for one sale.
-func ReserveKeys(sale string) []string {
+func reserveKeys(sale string) []string {
 	tag := "bench:{" + sale + "}:"
+
 	return []string{tag + "stock", tag + "buyers", tag + "queue"}
 }
 
@@ -39,45 +38,48 @@ const (
 		`"created_at":"2026-11-11T12:00:00.123Z","updated_at":"2026-11-11T12:00:00.123Z","server_time":"2026-11-11T12:00:00.123Z"}`
 )
 
-// vouchersBody returns one page of the voucher list.
-func vouchersBody() []byte {
-	return []byte(`{"items":[` + strings.Repeat(voucherBody+",", 19) + voucherBody + `],"next_cursor":"1000"}`)
-}
-
-// Kinds of reference servers.
+// Kinds of reference servers, with which the product is compared.
 const (
-	Gin           = "gin"
-	GinWithScript = "evalsha"
+	bareGin       = "gin"
+	ginWithScript = "evalsha"
 )
 
 // Routes of the product, so that all servers get the same requests.
 const (
-	VouchersRoute = "/api/v1/vouchers"
-	VoucherRoute  = VouchersRoute + "/:id"
-	OrderRoute    = VoucherRoute + "/orders"
+	vouchersRoute = "/api/v1/vouchers"
+	voucherRoute  = vouchersRoute + "/:id"
+	orderRoute    = voucherRoute + "/orders"
 )
 
 const jsonType = "application/json; charset=utf-8"
 
-// Serve answers requests on l until ctx ends: gin with fixed answers, or gin with one script call per order. It closes l.
-func Serve(ctx context.Context, l net.Listener, kind, redisAddr string) error {
+// referenceCommand is the subcommand of this program that runs a reference server.
+const referenceCommand = "reference"
+
+// serveReference runs a reference server until ctx ends: gin with fixed answers, or gin with one script call per order.
+func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
 	defer l.Close() //nolint:errcheck // usually closed before
+
+	fmt.Fprintf(out, "reference%s%s (%s)\n", listensOn, l.Addr(), kind)
 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 
 	switch kind {
-	case Gin:
-		r.POST(OrderRoute, fixed(http.StatusCreated, []byte(orderBody)))
-		r.GET(VoucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
-		r.GET(VouchersRoute, fixed(http.StatusOK, vouchersBody()))
-	case GinWithScript:
+	case bareGin:
+		r.POST(orderRoute, fixed(http.StatusCreated, []byte(orderBody)))
+		r.GET(voucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
+	case ginWithScript:
 		// A larger pool than the default was not faster.
 		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1})
 		defer func() { _ = rdb.Close() }()
-		r.POST(OrderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
+		r.POST(orderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
 	default:
-		return fmt.Errorf("%q is neither %s nor %s", kind, Gin, GinWithScript)
+		return fmt.Errorf("%q is neither %s nor %s", kind, bareGin, ginWithScript)
 	}
 
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
@@ -102,7 +104,7 @@ func reserve(rdb *redis.Client) gin.HandlerFunc {
 
 	return func(c *gin.Context) {
 		id := strconv.FormatInt(buyers.Add(1), 10)
-		outcome, err := reserveScript.Run(c.Request.Context(), rdb, ReserveKeys(c.Param("id")), id, id).Int()
+		outcome, err := reserveScript.Run(c.Request.Context(), rdb, reserveKeys(c.Param("id")), id, id).Int()
 		switch {
 		case err != nil:
 			c.Data(http.StatusServiceUnavailable, "application/problem+json", []byte(`{"code":"unavailable"}`))

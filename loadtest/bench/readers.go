@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"seckill/loadtest/bench/loadgen"
+	"seckill/loadtest/bench/report"
+)
+
+// readers measures GET /vouchers/{id} while the same server sells, and of a bare gin during the same rush.
+func (b *bench) readers(ctx context.Context, sec *report.Section) error {
+	st, p, err := b.servers(ctx, "batch", bareGin)
+	if err != nil {
+		return err
+	}
+
+	const page = "GET /vouchers/{id}"
+	const barePage = page + ", bare gin"
+	ours := b.readDuring(st, p[:1], p[:1], page)
+	bare := b.readDuring(st, p[:1], p[1:], barePage)
+
+	err = b.rounds(ctx, sec, []*stack{st}, ours, bare)
+	b.report.Add(report.Bar{
+		What:   page + " while selling / bare gin under the same load, answers/s",
+		Values: sec.Ratios(page, barePage, (*report.Sample).Rate),
+		Least:  0.8,
+	})
+
+	return err
+}
+
+// readDuring returns a contender in which all users order while a quarter as many connections read the voucher.
+func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) contender {
+	o := sale{
+		subject: "orders with " + page,
+		servers: sellers,
+		load:    loadgen.Load{Conns: b.opts.conns},
+	}
+
+	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		o.load.Limit = limit
+		samples, err := st.sell(ctx, o, func(sale string) part {
+			path := strings.Replace(voucherRoute, ":id", sale, 1)
+			return part{page, readers, loadgen.Load{
+				Conns:    b.opts.conns / 4,
+				Requests: [][]byte{loadgen.Request(http.MethodGet, path, "", "")},
+				Endless:  true,
+				Limit:    limit,
+			}}
+		})
+		if err != nil {
+			return nil, err
+		}
+
+		// Under overload a server may refuse reads before orders.
+		read := samples[1]
+		read.Counts = read.Count("200")
+
+		return samples, read.Only("200", "overloaded", "unavailable")
+	}
+}
+
+// The loads of the scenario visitors: purchases at 400 a second, and 50 reads of the list a second.
+const (
+	buyersAtOnce  = 8
+	buyerInterval = 20 * time.Millisecond
+
+	visitorsAtOnce  = 10
+	visitorInterval = 200 * time.Millisecond
+)
+
+// visitors measures purchases of a sold-out sale at a steady rate, alone and beside anonymous reads of the voucher list.
+// Each read selects another variant of the list, so no answer is the repetition of another one.
+func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
+	// The admin uses another server than the visitors: logins are limited as well.
+	st, p, err := b.servers(ctx, "batch")
+	if err != nil {
+		return err
+	}
+
+	limited, err := st.serve(ctx, "batch", "SECKILL_RATE_LIMIT=on")
+	if err != nil {
+		return err
+	}
+
+	sales, err := st.sales(ctx, p[0], longSales, 1)
+	if err != nil {
+		return err
+	}
+
+	if err := st.addRules(ctx, p[0], sales); err != nil {
+		return err
+	}
+
+	sold := sales[longSales-1]
+	if err := buyOne(ctx, limited, orderRequest(sold, st.extra, "")); err != nil {
+		return err
+	}
+
+	purchases := loadgen.Load{
+		Conns:    buyersAtOnce,
+		Pace:     buyerInterval,
+		Endless:  true,
+		Requests: st.requests([]string{sold}, false),
+	}
+
+	reads := loadgen.Load{
+		Conns:    visitorsAtOnce,
+		Pace:     visitorInterval,
+		Endless:  true,
+		Requests: listVariants(),
+	}
+
+	const alone = "purchases"
+	const beside = "purchases beside lists"
+	servers := []*process{limited}
+
+	purchasesAlone := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		purchases.Limit = limit
+		samples, err := st.measure(ctx, part{alone, servers, purchases})
+		if err != nil {
+			return nil, err
+		}
+
+		return samples, samples[0].Only("sold_out")
+	}
+
+	purchasesBeside := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+		purchases.Limit = limit
+		reads.Limit = limit
+		samples, err := st.measure(ctx, part{beside, servers, purchases}, part{"lists", servers, reads})
+		if err != nil {
+			return nil, err
+		}
+
+		return samples, errors.Join(samples[0].Only("sold_out"), samples[1].Only("200"))
+	}
+
+	err = b.rounds(ctx, sec, []*stack{st}, purchasesAlone, purchasesBeside)
+	b.report.Add(report.Bar{
+		What:   "p99 of purchases beside 50 variants of the list a second / alone",
+		Values: sec.Ratios(beside, alone, (*report.Sample).P99),
+		Most:   2,
+	})
+
+	return err
+}
+
+// longSales is the number of sales with long rules, more than a page of the list has.
+const longSales = 110
+
+func (s *stack) addRules(ctx context.Context, p *process, sales []string) error {
+	client, admin, err := s.admin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	for _, id := range sales {
+		rules := make([]rune, 500)
+		for i := range rules {
+			rules[i] = '一' + rand.N[rune](500)
+		}
+
+		if err := client.ChangeVoucher(ctx, admin, id, map[string]any{"rules": string(rules)}); err != nil {
+			return fmt.Errorf("change the rules: %w", err)
+		}
+	}
+
+	return nil
+}
+
+// listVariants returns requests for the compressed list, with different limits and filters, in random order.
+func listVariants() [][]byte {
+	var variants [][]byte
+	for limit := 51; limit <= 100; limit++ {
+		for _, filter := range []string{"", "&status=on", "&status=current", "&shop_id=1"} {
+			path := vouchersRoute + "?limit=" + strconv.Itoa(limit) + filter
+			variants = append(variants, loadgen.Request(http.MethodGet, path, "", "", "Accept-Encoding: gzip"))
+		}
+	}
+
+	rand.Shuffle(len(variants), func(i, j int) { variants[i], variants[j] = variants[j], variants[i] })
+	return variants
+}
