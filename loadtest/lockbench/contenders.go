@@ -26,10 +26,10 @@ const (
 	poll = 10 * time.Millisecond
 )
 
-// A contender is a lock under test. acquire waits for it until ctx ends, if it can wait.
+// A contender is a lock under test. acquire waits for it until ctx ends, if it can wait, and returns its release.
 type contender struct {
 	name    string
-	acquire func(ctx context.Context, name string) (release func() error, err error)
+	acquire func(ctx context.Context, name string) (func() error, error)
 	canWait bool
 }
 
@@ -82,9 +82,11 @@ func newField(addr string) (*field, error) {
 			if err != nil {
 				return nil, err
 			}
+
 			return func() error { return h.Release(context.WithoutCancel(ctx)) }, nil
 		}
 	}
+
 	redLocks, err := lock.NewRedLocks([]redis.UniversalClient{goRedis()})
 	if err != nil {
 		return f, err

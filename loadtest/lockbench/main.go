@@ -36,14 +36,15 @@ func main() {
 		*rounds = 1
 		*length = 200 * time.Millisecond
 	}
+
+	var err error
 	if *systems {
-		if err := compareSystems(os.Stdout, *length); err != nil {
-			fmt.Fprintln(os.Stderr, "lockbench:", err)
-			os.Exit(1)
-		}
-		return
+		err = compareSystems(os.Stdout, *length)
+	} else {
+		err = compare(os.Stdout, *rounds, *length, *numbers)
 	}
-	if err := compare(os.Stdout, *rounds, *length, *numbers); err != nil {
+
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "lockbench:", err)
 		os.Exit(1)
 	}
@@ -52,7 +53,6 @@ func main() {
 // A table has the results of every lock, by name and round.
 type table map[string][]result
 
-// compare measures all locks in turn, rounds times, and prints the medians.
 func compare(out io.Writer, rounds int, length time.Duration, numbers string) (err error) {
 	server, err := servers.RunRedis(context.Background())
 	if err != nil {
@@ -82,6 +82,7 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 			if !c.canWait {
 				continue
 			}
+
 			if r, err = run(f, c, info, round, true, length); err != nil {
 				return err
 			}
@@ -110,6 +111,7 @@ func printUncontended(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "Uncontended: %d goroutines with a name each.\n\n", workers)
 	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests per cycle | server commands per cycle | CPU µs per cycle | p50 | p99 |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
+
 	base := median(results[f.contenders[0].name]).Cycles
 	for _, c := range f.contenders {
 		r := median(results[c.name])
@@ -122,12 +124,13 @@ func printContended(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; polling libraries poll every %v.\n\n", workers, hold, poll)
 	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests per cycle | server commands per cycle | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-	base := median(results[f.contenders[1].name]).Cycles
 
+	base := median(results[f.contenders[1].name]).Cycles
 	for _, c := range f.contenders {
 		if !c.canWait {
 			continue
 		}
+
 		r := median(results[c.name])
 		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %.0f | %s | %s | %.2f |\n",
 			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, r.CPU, millis(r.P50), millis(r.P99), r.Unfair)

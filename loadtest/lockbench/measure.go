@@ -21,7 +21,8 @@ const (
 
 // A result describes one run of one contender.
 type result struct {
-	Cycles float64 `json:"cycles"` // per second
+	// Per second.
+	Cycles float64 `json:"cycles"`
 	// Per cycle, over the network.
 	Requests float64 `json:"requests"`
 	// Per cycle, executed by the server, including those of scripts.
@@ -44,9 +45,11 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 		return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
 	}
 
-	if release, err := c.acquire(context.Background(), "warm"); err != nil {
+	release, err := c.acquire(context.Background(), "warm")
+	if err != nil {
 		return result{}, err
-	} else if err := release(); err != nil {
+	}
+	if err := release(); err != nil {
 		return result{}, err
 	}
 
@@ -181,7 +184,6 @@ func executed(rdb *redis.Client) (int64, error) {
 	return sum, nil
 }
 
-// median returns the median of each number over the rounds.
 func median(rounds []result) result {
 	return result{
 		Cycles:   mid(rounds, func(r result) float64 { return r.Cycles }),
@@ -199,6 +201,7 @@ func mid[T int64 | float64 | time.Duration](rounds []result, of func(result) T) 
 	for i, r := range rounds {
 		values[i] = of(r)
 	}
+
 	slices.Sort(values)
 	return values[len(values)/2]
 }

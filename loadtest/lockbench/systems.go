@@ -28,15 +28,18 @@ type system struct {
 func compareSystems(out io.Writer, length time.Duration) error {
 	fmt.Fprintln(out, "| system | names | cycles/s | p50 | p99 |")
 	fmt.Fprintln(out, "|---|---|---:|---:|---:|")
+
 	for _, start := range []func(context.Context) (system, error){oneRedis, threeRedis, zooKeeper} {
 		s, err := start(context.Background())
-		if err == nil {
-			err = errors.Join(measureSystem(out, s, length), s.close())
-		}
 		if err != nil {
 			return err
 		}
+
+		if err := errors.Join(measureSystem(out, s, length), s.close()); err != nil {
+			return err
+		}
 	}
+
 	return nil
 }
 
@@ -54,10 +57,12 @@ func measureSystem(out io.Writer, s system, length time.Duration) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
+
 		rate := float64(len(took)) / time.Since(began).Seconds()
 		fmt.Fprintf(out, "| %s | %s | %.0f | %s | %s |\n", s.name, names.kind, rate,
 			millis(took[len(took)/2]), millis(took[len(took)*99/100]))
 	}
+
 	return nil
 }
 
@@ -65,6 +70,7 @@ func measureSystem(out io.Writer, s system, length time.Duration) error {
 func cycles(next func() lock.Locker, length time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+
 	took := make([][]time.Duration, workers)
 	errs := make([]error, workers)
 	end := time.Now().Add(length)
@@ -80,6 +86,7 @@ func cycles(next func() lock.Locker, length time.Duration) ([]time.Duration, err
 		})
 	}
 	wg.Wait()
+
 	return slices.Sorted(slices.Values(slices.Concat(took...))), errors.Join(errs...)
 }
 
@@ -88,10 +95,12 @@ func oneRedis(ctx context.Context) (system, error) {
 	if err != nil {
 		return system{}, err
 	}
+
 	c, err := lock.New(nodes[0])
 	if err != nil {
 		return system{}, errors.Join(err, stop())
 	}
+
 	return system{
 		name:  "one Redis (Mutex)",
 		locks: func(name string) lock.Locker { return c.Mutex(name) },
@@ -104,10 +113,12 @@ func threeRedis(ctx context.Context) (system, error) {
 	if err != nil {
 		return system{}, err
 	}
+
 	locks, err := lock.NewRedLocks(nodes)
 	if err != nil {
 		return system{}, errors.Join(err, stop())
 	}
+
 	return system{
 		name:  "RedLock of 3",
 		locks: locks.Lock,
@@ -120,10 +131,12 @@ func zooKeeper(ctx context.Context) (system, error) {
 	if err != nil {
 		return system{}, err
 	}
+
 	z, err := lock.NewZooKeeper(ensemble.Servers(), lock.WithRequestTimeout(lock.MaxNodeTimeout))
 	if err != nil {
 		return system{}, errors.Join(err, ensemble.Stop())
 	}
+
 	return system{
 		name:  "ZooKeeper of 3",
 		locks: z.Mutex,
@@ -131,7 +144,6 @@ func zooKeeper(ctx context.Context) (system, error) {
 	}, nil
 }
 
-// startNodes starts Redis servers, and returns a client of each and a function that stops all.
 func startNodes(ctx context.Context, n int) ([]redis.UniversalClient, func() error, error) {
 	var nodes []redis.UniversalClient
 	var running []*servers.Redis
@@ -142,11 +154,13 @@ func startNodes(ctx context.Context, n int) ([]redis.UniversalClient, func() err
 		}
 		return errors.Join(errs...)
 	}
+
 	for range n {
 		server, err := servers.RunRedis(ctx)
 		if err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}
+
 		running = append(running, server)
 		nodes = append(nodes, redis.NewClient(&redis.Options{
 			Addr:                  server.Addr,
@@ -155,5 +169,6 @@ func startNodes(ctx context.Context, n int) ([]redis.UniversalClient, func() err
 			PoolSize:              2 * workers,
 		}))
 	}
+
 	return nodes, stop, nil
 }
