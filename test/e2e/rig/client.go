@@ -19,7 +19,7 @@ import (
 )
 
 // Queue places an order in lane queue while no worker commits, and returns its id.
-func (p *Server) Queue(t *testing.T, token, sale string) (order string) {
+func (p *Server) Queue(t *testing.T, token, sale string) string {
 	t.Helper()
 	return RequireQueued(t, p.Do(t, Purchase(sale, token)))
 }
@@ -28,6 +28,7 @@ func (p *Server) Queue(t *testing.T, token, sale string) (order string) {
 func RequireQueued(t *testing.T, a Answer) string {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, a.Status, a.Body)
+
 	id := a.Field("order_id")
 	require.NotEmpty(t, id)
 	require.Equal(t, map[string]any{"id": id, "order_id": id, "status": "queued"}, a.Body)
@@ -52,11 +53,12 @@ func RequireOrdered(t *testing.T, p *Server, token, id string) {
 	})
 }
 
-// HoldWorkers returns a stack whose workers commit nothing until release is called.
-func HoldWorkers(t *testing.T, s *Stack) (held *Stack, release func()) {
+// HoldWorkers returns a stack whose workers commit nothing until the function is called.
+func HoldWorkers(t *testing.T, s *Stack) (*Stack, func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hold")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
+
 	return s.With(EnvHold + "=" + file), func() { require.NoError(t, os.Remove(file)) }
 }
 
@@ -98,8 +100,10 @@ func (s *Stack) interval(d time.Duration) string {
 
 // BuyReturned sends a purchase until it gets a unit that is returned in the background, after the commit, and returns the
 // order. Until then it is refused with sold_out or, in place of an order of the user, with duplicate_order.
-func (p *Server) BuyReturned(t *testing.T, purchase Request) (order string) {
+func (p *Server) BuyReturned(t *testing.T, purchase Request) string {
 	t.Helper()
+
+	order := ""
 	purchase = purchase.Keyed(rand.Text())
 	Eventually(t, "the unit is on sale again", func() bool {
 		a := p.Do(t, purchase)
@@ -109,6 +113,7 @@ func (p *Server) BuyReturned(t *testing.T, purchase Request) (order string) {
 		}
 		return a.Success()
 	})
+
 	RequireOrdered(t, p, purchase.Token, order)
 	return order
 }
@@ -151,12 +156,15 @@ func (p *Server) WaitFor(t *testing.T, token, order, status string) time.Time {
 }
 
 // Payments returns the references and statuses of an order's payments.
-func (p *Server) Payments(t *testing.T, token, order string) (refs, statuses []string) {
+func (p *Server) Payments(t *testing.T, token, order string) ([]string, []string) {
 	t.Helper()
+
+	var refs, statuses []string
 	for _, item := range p.Must(t, Get("/orders/"+order+"/payments", token))["items"].([]any) {
 		refs = append(refs, item.(map[string]any)["provider_ref"].(string))
 		statuses = append(statuses, item.(map[string]any)["status"].(string))
 	}
+
 	return refs, statuses
 }
 
@@ -179,8 +187,9 @@ var (
 // router.
 func (p *Shop) Routes(t *testing.T) []*regexp.Regexp {
 	t.Helper()
-	doc := p.Do(t, Get("/openapi.json", "")).Body
+
 	var names []string
+	doc := p.Do(t, Get("/openapi.json", "")).Body
 	paths, ok := doc["paths"].(map[string]any)
 	require.True(t, ok)
 	for path, item := range paths {
@@ -190,16 +199,19 @@ func (p *Shop) Routes(t *testing.T) []*regexp.Regexp {
 			}
 		}
 	}
+
 	table, err := os.ReadFile("../../docs/hmdp.md")
 	require.NoError(t, err)
 	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
 		names = append(names, m[1])
 	}
+
 	require.Greater(t, len(names), 40)
 	all := make([]*regexp.Regexp, len(names))
 	for i, name := range names {
 		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
 	}
+
 	return all
 }
 
@@ -214,11 +226,12 @@ func (p *Server) Follow(t *testing.T, token, order string) <-chan rush.Order {
 	return feed[rush.Order](p.MustOpen(t, Get("/orders/"+order+"/events", token)))
 }
 
-// feed returns the data of the events of a stream until it ends.
 func feed[T any](stream *Stream) <-chan T {
 	events := make(chan T, 256)
+
 	go func() {
 		defer close(events)
+
 		for {
 			var data T
 			if _, err := stream.Next(&data); err != nil {
@@ -227,5 +240,6 @@ func feed[T any](stream *Stream) <-chan T {
 			events <- data
 		}
 	}()
+
 	return events
 }

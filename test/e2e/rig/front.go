@@ -23,13 +23,18 @@ type front struct {
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 
-	Mu      sync.Mutex
-	down    bool
-	watched string       // path prefix of the POSTs that count as purchases
-	answers []string     // answers to the next purchases, see respondWith
-	keys    []string     // Idempotency-Keys of the purchases
-	Resumed []string     // Last-Event-IDs of the streams
-	Events  atomic.Int64 // forwarded writes of streams
+	Mu   sync.Mutex
+	down bool
+	// Path prefix of the POSTs that count as purchases.
+	watched string
+	// Answers to the next purchases, see respondWith.
+	answers []string
+	// Idempotency-Keys of the purchases.
+	keys []string
+	// Last-Event-IDs of the streams.
+	Resumed []string
+	// Forwarded writes of streams.
+	Events atomic.Int64
 }
 
 // counting counts the writes to a response.
@@ -53,58 +58,92 @@ func (p *Server) StartFront(t *testing.T) *front {
 	t.Helper()
 	target, err := url.Parse(p.URL)
 	require.NoError(t, err)
+
+	// Cut connections are expected.
+	silent := stdlog.New(io.Discard, "", 0)
 	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorLog: stdlog.New(io.Discard, "", 0), // cut connections are expected
+		ErrorLog: silent,
 	}}
+
 	f.Server = httptest.NewUnstartedServer(f)
-	f.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
+	f.Config.ErrorLog = silent
 	f.Start()
-	t.Cleanup(func() { f.CloseClientConnections(); f.Close() }) // Close waits for streams
+
+	t.Cleanup(func() {
+		// Close waits for streams.
+		f.CloseClientConnections()
+		f.Close()
+	})
+
 	return f
 }
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.Mu.Lock()
-	down, code := f.down, ""
-	if strings.HasSuffix(r.URL.Path, "/events") && !down {
-		f.Resumed = append(f.Resumed, r.Header.Get("Last-Event-ID"))
-	}
-	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
-		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
-		if len(f.answers) > 0 {
-			code, f.answers = f.answers[0], f.answers[1:]
+	code := f.planned(r)
+	switch code {
+	case "":
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			w = counting{w, &f.Events}
 		}
-	}
-	f.Mu.Unlock()
-	switch {
-	case down:
+		f.proxy.ServeHTTP(w, r)
+
+	case cut:
 		panic(http.ErrAbortHandler)
-	case code == "lost":
+
+	case "lost":
 		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
-	case code == "half":
+
+	case "half":
 		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
 		w.Header().Set("Content-Length", "500")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"id":"`)
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	case code != "":
-		status := map[string]int{"rate_limited": http.StatusTooManyRequests}[code]
-		if status == 0 {
-			status = http.StatusServiceUnavailable
+
+	default:
+		status := http.StatusServiceUnavailable
+		if code == "rate_limited" {
+			status = http.StatusTooManyRequests
 		}
+
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
-	case strings.HasSuffix(r.URL.Path, "/events"):
-		f.proxy.ServeHTTP(counting{w, &f.Events}, r)
-	default:
-		f.proxy.ServeHTTP(w, r)
 	}
+}
+
+// cut is the answer while the front is down: none.
+const cut = "cut"
+
+// planned returns the answer to a request in place of that of the server, or "". It records purchases and streams.
+func (f *front) planned(r *http.Request) string {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+
+	stream := strings.HasSuffix(r.URL.Path, "/events")
+	if stream && !f.down {
+		f.Resumed = append(f.Resumed, r.Header.Get("Last-Event-ID"))
+	}
+
+	answer := ""
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
+		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
+		if len(f.answers) > 0 {
+			answer = f.answers[0]
+			f.answers = f.answers[1:]
+		}
+	}
+
+	if f.down {
+		return cut
+	}
+
+	return answer
 }
 
 // Cut closes all connections and rejects new ones until restore.
@@ -112,6 +151,7 @@ func (f *front) Cut() {
 	f.Mu.Lock()
 	f.down = true
 	f.Mu.Unlock()
+
 	f.CloseClientConnections()
 }
 
@@ -133,7 +173,8 @@ func (f *front) Watch(prefix string) {
 func (f *front) RespondWith(codes ...string) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	f.answers, f.keys = codes, nil
+	f.answers = codes
+	f.keys = nil
 }
 
 // KeysSeen returns the keys of the purchases since respondWith.
@@ -154,26 +195,31 @@ type Offer struct {
 	Stock       int64     `json:"stock"`
 	BeginAt     time.Time `json:"begin_at"`
 	EndAt       time.Time `json:"end_at"`
-	Force       bool      `json:"force"` // although the checklist has problems
+	// Although the checklist has problems.
+	Force bool `json:"force"`
 
-	LimitPerUser int            `json:"limit_per_user,omitempty"`
-	PayTimeout   int            `json:"pay_timeout,omitempty"` // seconds
-	Segments     int            `json:"segments,omitempty"`
-	Entry        map[string]any `json:"entry,omitempty"`
+	LimitPerUser int `json:"limit_per_user,omitempty"`
+	// Seconds.
+	PayTimeout int            `json:"pay_timeout,omitempty"`
+	Segments   int            `json:"segments,omitempty"`
+	Entry      map[string]any `json:"entry,omitempty"`
 }
 
 // Request publishes the offer. By default, it began an hour ago and ends in three hours.
 func (o Offer) Request(admin string) Request {
 	o.Title = cmp.Or(o.Title, "an offer")
+
 	if o.BeginAt.IsZero() {
 		o.BeginAt = time.Now().Add(-time.Hour)
 	}
 	if o.EndAt.IsZero() {
 		o.EndAt = time.Now().Add(3 * time.Hour)
 	}
+
 	o.ShopID = cmp.Or(o.ShopID, "1")
 	o.PayValue = max(o.PayValue, 100)
 	o.ActualValue = max(o.ActualValue, 200)
+
 	return Post("/admin/vouchers", admin, o)
 }
 
@@ -187,7 +233,8 @@ func (p *Server) Publish(t *testing.T, o Offer) string {
 type Shop struct {
 	*Server
 	Token string
-	Stack *Stack // of the server, if the test that started it sets this
+	// Of the server, if the test that started it sets this.
+	Stack *Stack
 }
 
 // Shop returns the server with the token of the demo's admin.

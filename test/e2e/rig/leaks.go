@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,11 +20,13 @@ var demoLine = regexp.MustCompile(`(?m)^.*(?:msg="login code"|` + app.DemoAdmin 
 // Leaks returns the secrets in the log of a server and in the metrics that were scraped from it. The search runs at the
 // end of every server of these tests, and so after every kind of request.
 func (s *Stack) Leaks(p *Server) []string {
-	log := strings.ReplaceAll(p.Log.String(), app.DemoAdmin+" is the admin of demo mode", "") // a constant in a warning
+	// A constant in a warning.
+	log := strings.ReplaceAll(p.Log.String(), app.DemoAdmin+" is the admin of demo mode", "")
 	demo := s.Setting("SECKILL_DEMO")
 	if demo == "true" || demo == "" && s.Setting("SECKILL_MYSQL_DSN") == "" {
 		log = demoLine.ReplaceAllString(log, "")
 	}
+
 	var known []string
 	for _, name := range []string{"SECKILL_JWT_SECRET", "SECKILL_PAYMENT_SECRET", "SECKILL_EVENTS_SECRET", "SECKILL_REDIS_PASSWORD"} {
 		for secret := range strings.SplitSeq(s.Setting(name), ",") {
@@ -34,6 +35,7 @@ func (s *Stack) Leaks(p *Server) []string {
 			}
 		}
 	}
+
 	return append(env.Leaks(log, known...), env.Leaks(p.Metrics, known...)...)
 }
 
@@ -50,9 +52,10 @@ func (p *Server) Scrape(t *testing.T) {
 
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
 	require.NoError(t, err)
-	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5") // as Prometheus does
-	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	// As Prometheus does.
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5")
+
+	res, err := freshClient.Do(req)
 	if err != nil {
 		t.Log("no metrics:", err)
 		return
@@ -64,6 +67,7 @@ func (p *Server) Scrape(t *testing.T) {
 		t.Log("no metrics:", err)
 		return
 	}
+
 	p.Metrics = string(text)
 }
 

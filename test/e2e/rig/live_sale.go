@@ -25,13 +25,16 @@ import (
 // with other buyers that keep an active order.
 type LiveSale struct {
 	*Stack
-	P         *Server
-	Sale      string
-	Rdb       redis.UniversalClient
-	Buyers    []rush.Order // orders that stay active
-	NewTokens []string     // tokens of buyers without an order
+	P    *Server
+	Sale string
+	Rdb  redis.UniversalClient
+	// Orders that stay active.
+	Buyers []rush.Order
+	// Tokens of buyers without an order.
+	NewTokens []string
 
-	Stop func() // ends the shoppers
+	// Ends the shoppers.
+	Stop func()
 }
 
 // StartLiveSale starts a server and a live sale.
@@ -39,24 +42,27 @@ func StartLiveSale(t *testing.T, s *Stack, shoppers int, pause time.Duration) *L
 	t.Helper()
 	l := &LiveSale{Stack: s, P: s.Serve(t)}
 	l.Sale = l.P.Sale(t, liveUnits)
+
 	tokens := s.Tokens(t, liveBuyers+shoppers+2*liveUnits)
-	next := func(n int) []string {
-		some := tokens[:n]
-		tokens = tokens[n:]
-		return some
-	}
-	for _, token := range next(liveBuyers) {
+	for _, token := range tokens[:liveBuyers] {
 		l.Buyers = append(l.Buyers, l.Order(t, token))
 	}
+
 	l.Rdb = s.Client(t)
+	l.NewTokens = tokens[liveBuyers+shoppers:]
+
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
-	for _, token := range next(shoppers) {
+	for _, token := range tokens[liveBuyers : liveBuyers+shoppers] {
 		wg.Go(func() { l.buyAndCancel(ctx, token, pause) })
 	}
-	l.NewTokens = tokens
-	l.Stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+
+	l.Stop = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+	})
 	t.Cleanup(l.Stop)
+
 	return l
 }
 
@@ -76,13 +82,12 @@ func (l *LiveSale) buyAndCancel(ctx context.Context, token string, pause time.Du
 		if errors.As(err, &problem) && problem.Code == "duplicate_order" {
 			o.ID = problem.OrderID
 		}
+
 		if o.ID != "" {
 			_, _ = l.P.Cancel(ctx, token, o.ID)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+
+		_ = Sleep(ctx, pause)
 	}
 }
 
@@ -98,12 +103,14 @@ func (l *LiveSale) SellOut(t *testing.T) {
 	t.Helper()
 	l.Stop()
 	RequireSettled(t, l.Stack)
+
 	for _, token := range l.NewTokens {
 		_, err := l.P.Place(t.Context(), token, l.Sale)
 		if err != nil && !HasCode(err, "unavailable") && !HasCode(err, "overloaded") {
 			RequireCode(t, "sold_out", err)
 		}
 	}
+
 	RequireSettled(t, l.Stack)
 	RequireStock(t, l.P.Client, l.Sale, 0)
 	l.Verify(t)
@@ -128,15 +135,18 @@ func (l *LiveSale) RequireSound(t *testing.T) {
 			t.Log(out)
 		}
 	}()
+
 	Eventually(t, "no findings", func() bool {
 		code, out = l.Run(t, "reconcile")
 		return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
 	})
+
 	Eventually(t, "no violations", func() bool {
 		code, out = l.Run(t, "verify")
 		return code == 0 || regexp.MustCompile(`: I[1-4]: `).MatchString(out)
 	})
 	require.Zero(t, code, "a violation in the database")
+
 	v := Answered(t, func() (rush.Voucher, error) { return l.P.Voucher(t.Context(), l.Sale) })
 	require.GreaterOrEqual(t, v.Stock, int64(0))
 }
@@ -147,13 +157,15 @@ const (
 )
 
 // Check is run for a command that checks the state. It repeats one that could not, because a server did not answer in time.
-func (s *Stack) Check(t *testing.T, args ...string) (code int, output string) {
+func (s *Stack) Check(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	code, output = s.Run(t, args...)
+
+	code, output := s.Run(t, args...)
 	for try := 1; code == ExitUnchecked && try < 5; try++ {
 		Forgive(ForgivenCommand)
 		code, output = s.Run(t, args...)
 	}
+
 	return code, output
 }
 
@@ -168,7 +180,8 @@ func RequireNoFindings(t *testing.T, s *Stack) {
 // Damage is a change of Redis that makes the gate of a live sale wrong.
 type Damage struct {
 	Name string
-	Kind string // a finding that must be reported, possibly among others
+	// A finding that must be reported, possibly among others.
+	Kind string
 	Want func(l *LiveSale) []string
 	Do   func(t *testing.T, l *LiveSale, rdb redis.UniversalClient)
 }
@@ -183,7 +196,9 @@ func (l *LiveSale) RequireNamed(t *testing.T, d Damage) {
 		code, out = l.Run(t, "reconcile", "--voucher", l.Sale)
 		return code == ExitViolation && Finding(d.Kind).MatchString(out)
 	})
+
 	require.Regexp(t, Finding(d.Kind).String()+".*--apply repairs it", out, d.Name)
+
 	if d.Want != nil {
 		for _, want := range d.Want(l) {
 			require.Contains(t, out, want, d.Name)
@@ -206,9 +221,12 @@ func (l *LiveSale) RequireRepaired(t *testing.T, d Damage) {
 func Finding(kind string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\d+ +` + kind + ` `) }
 
 // Count returns a number from the database.
-func (s *Stack) Count(t *testing.T, query string) (n int64) {
+func (s *Stack) Count(t *testing.T, query string) int64 {
 	t.Helper()
+
+	var n int64
 	s.Query(t, func(db *sql.DB) { require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n)) })
+
 	return n
 }
 
@@ -217,14 +235,18 @@ func (s *Stack) Count(t *testing.T, query string) (n int64) {
 const doctorTries = 10
 
 // DoctorReports runs the doctor until its output has a text, and returns the output.
-func (s *Stack) DoctorReports(t *testing.T, text string, args ...string) (out string) {
+func (s *Stack) DoctorReports(t *testing.T, text string, args ...string) string {
 	t.Helper()
+
+	out := ""
 	for range doctorTries {
-		if _, out = s.Run(t, append([]string{"doctor"}, args...)...); strings.Contains(out, text) {
+		_, out = s.Run(t, append([]string{"doctor"}, args...)...)
+		if strings.Contains(out, text) {
 			return out
 		}
 		Forgive(ForgivenCommand)
 	}
+
 	require.Contains(t, out, text)
 	return out
 }
@@ -232,46 +254,58 @@ func (s *Stack) DoctorReports(t *testing.T, text string, args ...string) (out st
 // Diagnose runs the doctor until its exit code is wantCode, and returns its findings by "check" or "check on server".
 func (s *Stack) Diagnose(t *testing.T, wantCode int, args ...string) map[string]doctor.Finding {
 	t.Helper()
-	var out []byte
-	for try, code := 0, -1; try < doctorTries && code != wantCode; try++ {
-		cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
-		out, _ = cmd.Output() // the summary is on stderr
-		code = cmd.ProcessState.ExitCode()
-		if code != wantCode {
-			Forgive(ForgivenCommand)
-			require.True(t, try < doctorTries-1 && strings.Contains(string(out), "no answer in time"), "%d: %s", code, out)
-		}
-	}
 	var report struct {
 		Findings                      []doctor.Finding
 		OK, Warnings, Failed, Skipped int
 	}
-	require.NoError(t, json.Unmarshal(out, &report), string(out))
+
+	text := s.doctorJSON(t, wantCode, args...)
+	require.NoError(t, json.Unmarshal(text, &report), string(text))
 	require.Len(t, report.Findings, report.OK+report.Warnings+report.Failed+report.Skipped)
+
 	found := map[string]doctor.Finding{}
 	for _, f := range report.Findings {
-		name := f.Check
-		if f.On != "" {
-			name += " " + f.On
-		}
+		name := strings.TrimSpace(f.Check + " " + f.On)
 		require.NotContains(t, found, name, "duplicate finding")
 		require.NotEmpty(t, f.Found)
 		if f.Status == doctor.Warn || f.Status == doctor.Fail {
 			require.NotEmpty(t, f.Change, name)
 		}
+
 		found[name] = f
 	}
+
 	return found
 }
 
-// Poison makes the database reject every order of a user until cure is called.
-func Poison(t *testing.T, s *Stack, user string) (cure func()) {
+// doctorJSON runs the doctor until its exit code is wantCode, and returns its report.
+func (s *Stack) doctorJSON(t *testing.T, wantCode int, args ...string) []byte {
 	t.Helper()
+	for try := 1; ; try++ {
+		cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
+
+		// The summary is on stderr.
+		out, _ := cmd.Output()
+		code := cmd.ProcessState.ExitCode()
+		if code == wantCode {
+			return out
+		}
+
+		Forgive(ForgivenCommand)
+		require.True(t, try < doctorTries && strings.Contains(string(out), "no answer in time"), "%d: %s", code, out)
+	}
+}
+
+// Poison makes the database reject every order of a user until the function is called.
+func Poison(t *testing.T, s *Stack, user string) func() {
+	t.Helper()
+
 	text := "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %s BEGIN SELECT RAISE(ABORT, 'poison'); END"
 	if s.Setting("SECKILL_MYSQL_DSN") != "" {
 		text = "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders FOR EACH ROW " +
 			"IF NEW.user_id = %s THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'poison'; END IF"
 	}
+
 	s.Exec(t, fmt.Sprintf(text, user))
 	return func() { s.Exec(t, "DROP TRIGGER poison") }
 }
@@ -287,16 +321,19 @@ func DeadLetters(t *testing.T, p *Server, admin string) []map[string]any {
 }
 
 // PlacePoisoned places an order that the database rejects and returns its id and that of its dead letter.
-func PlacePoisoned(t *testing.T, p *Server, sale, token, admin string) (order, deadLetter string) {
+func PlacePoisoned(t *testing.T, p *Server, sale, token, admin string) (string, string) {
 	t.Helper()
-	order = p.Queue(t, token, sale)
+
+	order := p.Queue(t, token, sale)
 	Eventually(t, "the order fails", func() bool {
 		o, err := p.Order(t.Context(), token, order)
 		return err == nil && o.Status == "failed" && o.Reason == "internal"
 	})
+
 	all := DeadLetters(t, p, admin)
 	require.Len(t, all, 1)
 	require.Equal(t, order, all[0]["order_id"])
 	require.Contains(t, all[0]["reason"], "poison")
+
 	return order, all[0]["id"].(string)
 }

@@ -24,11 +24,25 @@ import (
 // Main runs the tests of a package, or the program if a test has started this binary as a server. After the tests it runs
 // cleanup, prints what the helpers forgave, and fails if goroutines are left.
 func Main(m *testing.M, cleanup ...func()) {
+	Prepare()
+
+	env.Main(m, func() error {
+		for _, f := range cleanup {
+			f()
+		}
+
+		forgiven.report()
+		return goroutines()
+	})
+}
+
+// Prepare runs the program and exits if this process is a server that [EnvRunMain] has started. Otherwise it removes the
+// settings of the program from the environment, which servers read, too.
+func Prepare() {
 	if os.Getenv(EnvRunMain) != "" {
 		os.Exit(runBroken())
 	}
 
-	// Servers inside the tests' process read its environment, too.
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		ours := strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST")
@@ -36,14 +50,6 @@ func Main(m *testing.M, cleanup ...func()) {
 			_ = os.Unsetenv(name)
 		}
 	}
-
-	env.Main(m, func() error {
-		for _, f := range cleanup {
-			f()
-		}
-		forgiven.report()
-		return goroutines()
-	})
 }
 
 // With SECKILL_TEST_RUN_MAIN the test binary runs the program. The other variables inject
@@ -66,9 +72,9 @@ const (
 // runBroken runs the program with the faults that the environment selects.
 func runBroken() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // as in main
+	// As in main.
+	context.AfterFunc(ctx, stop)
 	defer stop()
-
 	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
 }
 
@@ -78,12 +84,14 @@ func parts(getenv func(name string) string, args []string) func(*app.Parts) {
 		if getenv(EnvOpenLocks) != "" {
 			p.Locks = openLocks{}
 		}
+
 		if at, err := time.Parse(time.RFC3339, getenv(EnvClock)); err == nil {
 			p.Now = func() time.Time { return at }
 		}
 		if file := getenv(EnvClockAhead); file != "" {
 			p.Now = func() time.Time { return clockAhead(file) }
 		}
+
 		if getenv(EnvKillKeys) != "" {
 			p.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 		}
@@ -159,6 +167,7 @@ const killAfterAdmissions = 100
 // "after" it, before the outcome reaches the gate.
 func killAt(point string, commit queue.CommitFunc) queue.CommitFunc {
 	var seen atomic.Int64
+
 	return func(ctx context.Context, as []domain.Admission) []error {
 		if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
 			return commit(ctx, as)
@@ -170,6 +179,7 @@ func killAt(point string, commit queue.CommitFunc) queue.CommitFunc {
 		case "after":
 			commit(ctx, as)
 		}
+
 		die()
 		return nil
 	}
@@ -178,7 +188,8 @@ func killAt(point string, commit queue.CommitFunc) queue.CommitFunc {
 // die sends SIGKILL to the process and never returns.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // SIGKILL may reach this thread with a delay
+	// SIGKILL may reach this thread with a delay.
+	select {}
 }
 
 // killBeforeAnswer kills the server between the effect of a keyed request and the storage of its answer.

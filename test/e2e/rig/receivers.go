@@ -25,10 +25,12 @@ import (
 type CodeReceiver struct {
 	url string
 
-	mu    sync.Mutex
-	codes map[string]string // the last code by phone
-	apps  map[string]string // the keys of authenticator apps by phone
-	all   []string
+	mu sync.Mutex
+	// The last code by phone.
+	codes map[string]string
+	// The keys of authenticator apps by phone.
+	apps map[string]string
+	all  []string
 }
 
 const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
@@ -36,31 +38,45 @@ const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 // StartCodeReceiver starts a receiver of login codes.
 func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	t.Helper()
-	r := &CodeReceiver{codes: map[string]string{}, apps: map[string]string{}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		assert.NoError(t, err)
-		stamp, signature, _ := strings.Cut(strings.TrimPrefix(req.Header.Get("X-Seckill-Signature"), "t="), ",v1=")
-		mac := hmac.New(sha256.New, []byte(EventsSecret))
-		mac.Write([]byte(stamp + "." + string(body)))
-		assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
-		var in struct {
-			Phone, Code string
-			ExpiresAt   time.Time `json:"expires_at"`
-		}
-		assert.NoError(t, json.Unmarshal(body, &in))
-		assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
-		if req.Context().Err() != nil { // the server has given up, and may have sent another code
-			return
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.codes[in.Phone] = in.Code
-		r.all = append(r.all, in.Code)
+	r := &CodeReceiver{
+		codes: map[string]string{},
+		apps:  map[string]string{},
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		r.receive(t, req)
 	}))
 	t.Cleanup(server.Close)
+
 	r.url = server.URL
 	return r
+}
+
+func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	assert.NoError(t, err)
+
+	stamp, signature, _ := strings.Cut(strings.TrimPrefix(req.Header.Get("X-Seckill-Signature"), "t="), ",v1=")
+	mac := hmac.New(sha256.New, []byte(EventsSecret))
+	mac.Write([]byte(stamp + "." + string(body)))
+	assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
+
+	var in struct {
+		Phone, Code string
+		ExpiresAt   time.Time `json:"expires_at"`
+	}
+	assert.NoError(t, json.Unmarshal(body, &in))
+	assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
+
+	// The server has given up, and may have sent another code.
+	if req.Context().Err() != nil {
+		return
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.codes[in.Phone] = in.Code
+	r.all = append(r.all, in.Code)
 }
 
 // CodesTo returns the stack as a server outside demo mode that sends its codes to r.
@@ -101,6 +117,7 @@ func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]a
 	t.Helper()
 	a := r.Request(t, p, phone)
 	require.Empty(t, a.Header.Get("X-Demo-Code"))
+
 	in := map[string]any{"phone": phone, "code": r.Code(phone)}
 	if id, ok := a.Body["login_id"]; ok {
 		in["login_id"] = id
@@ -110,6 +127,7 @@ func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]a
 		in["totp"], err = totp.GenerateCode(key, time.Now())
 		require.NoError(t, err)
 	}
+
 	return p.Must(t, Post("/auth/login", "", in))
 }
 
@@ -117,52 +135,70 @@ func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]a
 type eventReceiver struct {
 	URL string
 
-	Mu      sync.Mutex
-	Hang    bool
-	Refuse  bool
-	Taken   []string            // "order type" of the events that were not answered
-	types   map[string][]string // of the answered events, by order
-	bodies  map[string]string   // by event id
-	Repeats int                 // events that were sent again after an answer
+	Mu     sync.Mutex
+	Hang   bool
+	Refuse bool
+	// "order type" of the events that were not answered.
+	Taken []string
+	// Of the answered events, by order.
+	types map[string][]string
+	// By event id.
+	bodies map[string]string
+	// Events that were sent again after an answer.
+	Repeats int
 }
 
 // StartEventReceiver starts a receiver of the events of orders.
 func StartEventReceiver(t *testing.T) *eventReceiver {
 	t.Helper()
-	r := &eventReceiver{types: map[string][]string{}, bodies: map[string]string{}}
+	r := &eventReceiver{
+		types:  map[string][]string{},
+		bodies: map[string]string{},
+	}
+
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		var event struct {
-			ID, Type string
-			Data     struct{ ID, Status string }
-		}
-		body, err := io.ReadAll(req.Body)
-		assert.NoError(t, err)
-		assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
-		assert.NoError(t, json.Unmarshal(body, &event))
-		r.Mu.Lock()
-		if r.Hang {
-			r.Taken = append(r.Taken, event.Data.ID+" "+event.Type)
-			r.Mu.Unlock()
-			<-req.Context().Done()
-			return
-		}
-		defer r.Mu.Unlock()
-		if r.Refuse {
-			http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
-			return
-		}
-		if before, again := r.bodies[event.ID]; again {
-			assert.Equal(t, before, string(body), "a repeated event")
-			r.Repeats++
-			return
-		}
-		r.bodies[event.ID] = string(body)
-		r.types[event.Data.ID] = append(r.types[event.Data.ID], strings.TrimPrefix(event.Type, "order."))
-		w.WriteHeader(http.StatusNoContent)
+		r.receive(t, w, req)
 	}))
 	t.Cleanup(server.Close)
+
 	r.URL = server.URL
 	return r
+}
+
+func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.Request) {
+	var event struct {
+		ID, Type string
+		Data     struct{ ID, Status string }
+	}
+
+	body, err := io.ReadAll(req.Body)
+	assert.NoError(t, err)
+	assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
+	assert.NoError(t, json.Unmarshal(body, &event))
+
+	r.Mu.Lock()
+	if r.Hang {
+		r.Taken = append(r.Taken, event.Data.ID+" "+event.Type)
+		r.Mu.Unlock()
+		<-req.Context().Done()
+		return
+	}
+	defer r.Mu.Unlock()
+
+	if r.Refuse {
+		http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
+		return
+	}
+
+	if before, again := r.bodies[event.ID]; again {
+		assert.Equal(t, before, string(body), "a repeated event")
+		r.Repeats++
+		return
+	}
+
+	r.bodies[event.ID] = string(body)
+	r.types[event.Data.ID] = append(r.types[event.Data.ID], strings.TrimPrefix(event.Type, "order."))
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // Of returns the types of the answered events of an order.

@@ -19,13 +19,19 @@ import (
 
 // Request is a request to a server. Its path begins with /api/v1 if Get, Post, Patch or Delete made it.
 type Request struct {
-	Method, Path, Token string
+	Method string
+	Path   string
+	Token  string
 
-	Key  string // the Idempotency-Key; requests with one key are the same request
-	Body any    // a string is sent as it is, anything else as JSON
+	// The Idempotency-Key; requests with one key are the same request.
+	Key string
+	// A string is sent as it is, anything else as JSON.
+	Body any
 
-	header []string // further names and values in turn
-	reuse  bool     // of a connection, by buyers who send many requests
+	// Further names and values in turn.
+	header []string
+	// Of a connection, by buyers who send many requests.
+	reuse bool
 }
 
 // Get returns a request to the API.
@@ -74,7 +80,8 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Text   string
-	Body   map[string]any // of a JSON object
+	// Of a JSON object.
+	Body map[string]any
 }
 
 // Success reports whether the status is 2xx.
@@ -107,7 +114,6 @@ var (
 	streamClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 )
 
-// open sends a request and returns the response.
 func (r Request) open(ctx context.Context, client *http.Client, base string) (*http.Response, error) {
 	text, isText := r.Body.(string)
 	if !isText && r.Body != nil {
@@ -117,6 +123,7 @@ func (r Request) open(ctx context.Context, client *http.Client, base string) (*h
 		}
 		text = string(encoded)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, r.Method, base+r.Path, strings.NewReader(text))
 	if err != nil {
 		return nil, err
@@ -131,6 +138,7 @@ func (r Request) open(ctx context.Context, client *http.Client, base string) (*h
 	for pair := range slices.Chunk(r.header, 2) {
 		req.Header.Set(pair[0], pair[1])
 	}
+
 	return client.Do(req)
 }
 
@@ -154,8 +162,15 @@ func SendBy(ctx context.Context, client *http.Client, base string, r Request) (A
 	if err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Status: res.StatusCode, Header: res.Header, Text: string(text)}
-	_ = json.Unmarshal(text, &a.Body) // fails if there is no JSON object
+
+	a := Answer{
+		Status: res.StatusCode,
+		Header: res.Header,
+		Text:   string(text),
+	}
+
+	// Fails if there is no JSON object.
+	_ = json.Unmarshal(text, &a.Body)
 	return a, nil
 }
 
@@ -168,8 +183,10 @@ func (p *Server) Try(ctx context.Context, r Request) (Answer, error) {
 	if r.Method == http.MethodPost && r.Key == "" {
 		r.Key = rand.Text()
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+
 	for {
 		a, err := p.Send(ctx, r)
 		if err != nil || !a.Busy() || Sleep(ctx, 20*time.Millisecond) != nil {
@@ -224,11 +241,18 @@ func (p *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if !forgive503(res.StatusCode) || time.Since(start) > time.Minute {
-			s := &Stream{lines: bufio.NewScanner(res.Body), status: res.Status, close: res.Body.Close}
+			s := &Stream{
+				lines:  bufio.NewScanner(res.Body),
+				status: res.Status,
+				close:  res.Body.Close,
+			}
+
 			s.lines.Buffer(nil, 1<<20)
 			return s, nil
 		}
+
 		_ = res.Body.Close()
 	}
 }
@@ -246,14 +270,17 @@ func (p *Server) MustOpen(t *testing.T, r Request) *Stream {
 func (s *Stream) Close() { _ = s.close() }
 
 // Next decodes the data of the next event into data and returns the name of the event, or why the stream has ended.
-func (s *Stream) Next(data any) (event string, err error) {
+func (s *Stream) Next(data any) (string, error) {
+	event := ""
 	for s.lines.Scan() {
 		if name, ok := strings.CutPrefix(s.lines.Text(), "event: "); ok {
 			event = name
 		}
+
 		if text, ok := strings.CutPrefix(s.lines.Text(), "data: "); ok {
 			return event, json.Unmarshal([]byte(text), data)
 		}
 	}
+
 	return "", fmt.Errorf("the stream ended: %s %w", s.status, cmp.Or(s.lines.Err(), io.EOF))
 }

@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
 	"seckill/internal/sale/entry"
@@ -29,8 +30,7 @@ type entryAnswer struct {
 	Paused    bool      `json:"paused"`
 	Message   string    `json:"message"`
 	Lobby     struct {
-		Number, Size uint32
-		Seed         string
+		Number uint32
 	} `json:"lobby"`
 	Code string `json:"code"`
 }
@@ -44,12 +44,12 @@ func entryRequest(method, token, sale, ticket string) Request {
 	return r
 }
 
-// entryAnswerOf decodes an answer of the entry.
 func entryAnswerOf(a Answer, err error) (entryAnswer, error) {
 	var e entryAnswer
 	if err == nil && a.Text != "" {
 		err = json.Unmarshal([]byte(a.Text), &e)
 	}
+
 	return e, err
 }
 
@@ -75,12 +75,19 @@ func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) ent
 func (a entryAnswer) Busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
 
 // RoomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
-func (p *Server) RoomSale(t *testing.T, stock int64, rate, passTTL int, after time.Duration) (sale string) {
+func (p *Server) RoomSale(t *testing.T, stock int64, rate, passTTL int, after time.Duration) string {
 	t.Helper()
 	now := time.Now()
+
 	return p.Publish(t, Offer{
-		Stock: stock, BeginAt: now.Add(after),
-		Entry: map[string]any{"mode": "room", "rate": rate, "pass_ttl": passTTL, "opens_at": now.Add(-time.Minute)},
+		Stock:   stock,
+		BeginAt: now.Add(after),
+		Entry: map[string]any{
+			"mode":     "room",
+			"rate":     rate,
+			"pass_ttl": passTTL,
+			"opens_at": now.Add(-time.Minute),
+		},
 	})
 }
 
@@ -98,17 +105,22 @@ func (p *Server) ChangeRoom(t *testing.T, admin, sale string, change map[string]
 
 // Waiter is a buyer of a room.
 type Waiter struct {
-	P                   *Server
-	Token, Sale, Ticket string
-	Number              uint32
-	Passes              map[time.Time]string // by expiry
-	Begun               <-chan struct{}      // closed when the sale begins; wait then polls soon
+	P      *Server
+	Token  string
+	Sale   string
+	Ticket string
+	Number uint32
+	// By expiry.
+	Passes map[time.Time]string
+	// Closed when the sale begins; wait then polls soon.
+	Begun <-chan struct{}
 }
 
 // Note remembers what an answer says.
 func (w *Waiter) Note(a entryAnswer) {
 	if a.Ticket != "" {
-		w.Ticket, w.Number = a.Ticket, a.Lobby.Number
+		w.Ticket = a.Ticket
+		w.Number = a.Lobby.Number
 	}
 	if a.Pass != "" {
 		w.Passes[a.ExpiresAt] = a.Pass
@@ -127,19 +139,25 @@ func (w *Waiter) Poll(ctx context.Context) (entryAnswer, error) {
 func (w *Waiter) Wait(ctx context.Context, others ...*Server) entryAnswer {
 	for {
 		a, err := w.Poll(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return a
-		case err != nil && len(others) > 0:
-			w.P, others = others[0], others[1:]
-			continue
-		case a.Pass != "" || a.Code != "" && !a.Busy():
+		if ctx.Err() != nil {
 			return a
 		}
+
+		if err != nil && len(others) > 0 {
+			w.P = others[0]
+			others = others[1:]
+			continue
+		}
+
+		if a.Pass != "" || a.Code != "" && !a.Busy() {
+			return a
+		}
+
 		select {
 		case <-ctx.Done():
 		case <-w.Begun:
-			if a.State != "lobby" { // the server of the buyer has learned of it
+			// The server of the buyer has learned of it.
+			if a.State != "lobby" {
 				w.Begun = nil
 			}
 			_ = Sleep(ctx, 200*time.Millisecond)
@@ -157,12 +175,13 @@ func (w *Waiter) Pass() string {
 }
 
 // Watch follows the event stream of the place and returns the code of its end.
-func (w *Waiter) Watch(ctx context.Context) (code string, err error) {
+func (w *Waiter) Watch(ctx context.Context) (string, error) {
 	stream, err := w.P.Open(ctx, Get("/vouchers/"+w.Sale+"/entry/events", w.Token).With("X-Entry-Ticket", w.Ticket))
 	if err != nil {
 		return "", err
 	}
 	defer stream.Close()
+
 	for {
 		var a entryAnswer
 		event, err := stream.Next(&a)
@@ -184,8 +203,10 @@ func (s *Stack) RoomLog(t *testing.T, sale string) *roomLog {
 	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
+
 	id, err := strconv.ParseInt(sale, 10, 64)
 	require.NoError(t, err)
+
 	return &roomLog{store, id}
 }
 
@@ -198,28 +219,35 @@ func (l *roomLog) read(t *testing.T) domain.Room {
 		rooms, _, err = l.store.Rooms(t.Context(), map[int64]domain.RoomCursor{l.id: {}})
 		return !errors.Is(err, domain.ErrUnavailable)
 	})
+
 	require.NoError(t, err)
 	require.Len(t, rooms, 1)
 	return rooms[0]
 }
 
 // Admissions returns the admissions of the room so far. There are fewer than the 500 events of one read.
-func (l *roomLog) Admissions(t *testing.T) (events []domain.RoomEvent) {
+func (l *roomLog) Admissions(t *testing.T) []domain.RoomEvent {
 	t.Helper()
+
+	var events []domain.RoomEvent
 	for _, e := range l.read(t).Events {
 		if e.Kind == domain.RoomAdmitted {
 			events = append(events, e)
 		}
 	}
+
 	return events
 }
 
 // Admitted returns the numbers that were admitted, in order.
-func (l *roomLog) Admitted(t *testing.T) (numbers []uint32) {
+func (l *roomLog) Admitted(t *testing.T) []uint32 {
 	t.Helper()
+
+	var numbers []uint32
 	for _, e := range l.Admissions(t) {
 		numbers = append(numbers, e.Numbers...)
 	}
+
 	return numbers
 }
 
@@ -238,15 +266,8 @@ func (s *Stack) VerifyRoom(t *testing.T, sale string) string {
 	return out
 }
 
-// Sleep waits for d or the end of ctx.
-func Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
+// Sleep is [loop.Sleep].
+func Sleep(ctx context.Context, d time.Duration) error { return loop.Sleep(ctx, d) }
 
 // Refuses requires that a purchase with a pass is refused with a code.
 func (p *Server) Refuses(t *testing.T, code, token, sale, pass string) {
@@ -261,8 +282,10 @@ func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
 	if entry == nil {
 		entry = map[string]any{}
 	}
+
 	entry["mode"] = "room"
 	p.Change(t, sale, map[string]any{"entry": entry})
+
 	return sale
 }
 

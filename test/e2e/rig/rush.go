@@ -22,10 +22,17 @@ import (
 
 // BuyersOf returns simulated buyers for a sale on one or several servers.
 func BuyersOf(sale string, stock int64, tokens []string, servers ...*Server) *rush.Buyers {
-	c := &rush.Buyers{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
+	c := &rush.Buyers{
+		VoucherID: sale,
+		Stock:     stock,
+		Tokens:    tokens,
+		Parallel:  256,
+	}
+
 	for _, p := range servers {
 		c.Clients = append(c.Clients, p.Client)
 	}
+
 	return c
 }
 
@@ -52,18 +59,21 @@ func OrdersIn(r *rush.Report) map[string]bool {
 			orders[a.OrderID] = true
 		}
 	}
+
 	return orders
 }
 
 // RequireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
 func RequireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
+
 	soldOut := 0
 	for _, a := range r.Answers {
 		if a.Code == "sold_out" {
 			soldOut++
 		}
 	}
+
 	require.Len(t, OrdersIn(r), int(c.Stock), "answers: %v", r.Codes)
 	require.Equal(t, len(c.Tokens)-int(c.Stock), soldOut, "answers: %v", r.Codes)
 	RequireStock(t, c.Clients[0], c.VoucherID, 0)
@@ -85,18 +95,19 @@ func RequireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 func RequireOneOrder(t *testing.T, sale, token string, servers ...*Server) {
 	t.Helper()
 	const clicks = 100
-	var (
-		orders = make([]rush.Order, clicks)
-		errs   = make([]error, clicks)
-		wg     sync.WaitGroup
-	)
+	orders := make([]rush.Order, clicks)
+	errs := make([]error, clicks)
+
+	var wg sync.WaitGroup
 	for i := range clicks {
 		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale) })
 	}
 	wg.Wait()
+
 	all := Answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
 	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
 	require.Len(t, held, 1, "answers: %v", errs)
+
 	placed := 0
 	for i, err := range errs {
 		var p *rush.Problem
@@ -113,6 +124,7 @@ func RequireOneOrder(t *testing.T, sale, token string, servers ...*Server) {
 			require.Positive(t, p.RetryAfter)
 		}
 	}
+
 	require.LessOrEqual(t, placed, 1)
 }
 
@@ -121,18 +133,22 @@ func RequireOneOrder(t *testing.T, sale, token string, servers ...*Server) {
 func RetryUnserved(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	RequireSettled(t, s)
+
 	Eventually(t, "all units are sold", func() bool {
 		var still []int
 		rest := *c
 		rest.Tokens = nil
 		for i, a := range r.Answers {
 			if a.Code != "ok" {
-				still, rest.Tokens = append(still, i), append(rest.Tokens, c.Tokens[i])
+				still = append(still, i)
+				rest.Tokens = append(rest.Tokens, c.Tokens[i])
 			}
 		}
+
 		for n, a := range rest.Run(t.Context()).Answers {
 			r.Answers[still[n]] = a
 		}
+
 		v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
 		return err == nil && v.Stock == 0
 	})
@@ -147,8 +163,8 @@ func NotFailed(t *testing.T, c *rush.Client, token, sale string) []rush.Order {
 }
 
 // LongRush starts a rush and returns once a tenth of the stock is sold. Buyers arrive for at least the given time, and the last
-// of them, for whom units are left, only when wait is called: a fault before that is in the middle of the rush on any machine.
-func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) (wait func() *rush.Report) {
+// of them, for whom units are left, only when the function is called: a fault before that is in the middle of the rush on any machine.
+func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) func() *rush.Report {
 	t.Helper()
 	n := min(len(c.Tokens)/2, int(c.Stock)*3/4)
 	c.Parallel = 32
@@ -158,6 +174,7 @@ func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) (wait
 	first.Tokens = c.Tokens[:n]
 	done := make(chan *rush.Report, 1)
 	go func() { done <- first.Run(t.Context()) }()
+
 	Eventually(t, "the rush begins", func() bool {
 		return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= c.Stock*9/10
 	})
@@ -165,12 +182,14 @@ func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) (wait
 	return func() *rush.Report {
 		last := *c
 		last.Tokens = c.Tokens[n:]
+
 		r := <-done
 		rest := last.Run(t.Context())
 		r.Answers = append(r.Answers, rest.Answers...)
 		for code, times := range rest.Codes {
 			r.Codes[code] += times
 		}
+
 		return r
 	}
 }
@@ -182,7 +201,8 @@ func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
 	}
 	if s.Lane == "queue" {
-		RequireSettled(t, s) // a buyer can see the order before it is committed
+		// A buyer can see the order before it is committed.
+		RequireSettled(t, s)
 	}
 	RequireStock(t, c.Clients[0], c.VoucherID, 0)
 }
@@ -216,13 +236,17 @@ func (s *Stack) Seed(t *testing.T, n int) []string {
 	file := filepath.Join(t.TempDir(), "tokens")
 	code, out := s.Run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)
 	require.Zero(t, code, out)
+
 	lines, err := os.ReadFile(file)
 	require.NoError(t, err)
 	tokens := strings.Fields(string(lines))
 	require.Len(t, tokens, n)
+
 	for i, line := range tokens {
-		_, tokens[i], _ = strings.Cut(line, ",") // a line is "user id,token"
+		// A line is "user id,token".
+		_, tokens[i], _ = strings.Cut(line, ",")
 	}
+
 	return tokens
 }
 

@@ -35,25 +35,32 @@ import (
 
 // goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after its next dial of a dead
 // server that a client is closed.
-func goroutines() (err error) {
-	for range 20 {
-		// otter ends the goroutine of a cache after the cache is collected.
-		if err = goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")); err == nil {
-			return nil
+func goroutines() error {
+	// otter ends the goroutine of a cache after the cache is collected.
+	otter := goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")
+
+	for try := 1; ; try++ {
+		err := goleak.Find(otter)
+		if err == nil || try == 20 {
+			return err
 		}
+
 		time.Sleep(500 * time.Millisecond)
 	}
-	return err
 }
 
 // Stack is the environment of the servers of one test: their configuration, database and Redis.
 type Stack struct {
-	Lane     string
-	Kind     env.Kind // of the database server
-	Env      []string
-	Binary   string        // of the program; empty: this version
-	Database *env.Database // nil unless ownDatabase or the test started it
-	Redis    *env.Redis    // nil unless the test started it
+	Lane string
+	// Of the database server.
+	Kind env.Kind
+	Env  []string
+	// Of the program; empty: this version.
+	Binary string
+	// Nil unless ownDatabase or the test started it.
+	Database *env.Database
+	// Nil unless the test started it.
+	Redis *env.Redis
 	// flush deletes all data in Redis, as after the loss of its disk.
 	Flush func() error
 	// killRedis and restartRedis are nil if Redis is inside the server.
@@ -64,11 +71,18 @@ type Stack struct {
 // TestSecret signs the tokens of all test servers.
 const TestSecret = "a-secret-for-tests-only-0123456789"
 
-// testOps gives every server an ops port, so that its metrics are searched for secrets.
-const testOps = "SECKILL_OPS_ADDR=127.0.0.1:0"
+// testEnv returns the settings of all test servers.
+func testEnv() []string {
+	return []string{
+		"SECKILL_RATE_LIMIT=off",
+		"SECKILL_JWT_SECRET=" + TestSecret,
+		"SECKILL_DEMO=true",
+		"SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes",
 
-// testUnsafe accepts the settings of test servers.
-const testUnsafe = "SECKILL_UNSAFE=demo,sandbox,jwt_secret,rate_limit,admins,codes"
+		// An ops port, so that the metrics are searched for secrets.
+		"SECKILL_OPS_ADDR=127.0.0.1:0",
+	}
+}
 
 // Lanes are the order lanes.
 var Lanes = []string{"lock", "batch", "queue"}
@@ -80,8 +94,10 @@ var LockAndQueue = []string{"lock", "queue"}
 // Variants are the stacks on which a test runs: their database, after a lane if it has to be set, as in "queue/mariadb".
 // The database is embedded, mariadb or mysql. The embedded one comes with the embedded Redis, the others with a Redis.
 type Variants struct {
-	core, full, raced []string
-	shared            bool
+	core   []string
+	full   []string
+	raced  []string
+	shared bool
 }
 
 // Core returns variants that run in every tier.
@@ -124,6 +140,7 @@ func (v Variants) Each(t *testing.T, fn func(t *testing.T, s *Stack)) {
 	default:
 		names = v.core
 	}
+
 	if len(names) == 0 {
 		env.Full(t)
 		env.NoRace(t, "another test races the wiring")
@@ -137,9 +154,9 @@ func (v Variants) Each(t *testing.T, fn func(t *testing.T, s *Stack)) {
 	}
 }
 
-// stack returns the stack of a variant.
 func (v Variants) stack(t *testing.T, name string) *Stack {
 	t.Helper()
+
 	var s *Stack
 	switch path.Base(name) {
 	case "embedded":
@@ -172,6 +189,7 @@ func onKind(variants []string, kind env.Kind) []string {
 			all = append(all, v)
 		}
 	}
+
 	return all
 }
 
@@ -179,8 +197,17 @@ func onKind(variants []string, kind env.Kind) []string {
 func (s *Stack) shareMiniredis(t *testing.T) {
 	m := env.StartMiniredis(t)
 	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+m.Addr())
-	s.Flush = func() error { m.FlushAll(); return nil }
-	s.KillRedis = func() { m.FlushAll(); m.Close() }
+
+	s.Flush = func() error {
+		m.FlushAll()
+		return nil
+	}
+
+	s.KillRedis = func() {
+		m.FlushAll()
+		m.Close()
+	}
+
 	s.RestartRedis = func() error {
 		// Close cancels Ctx and Restart does not renew it. Blocking commands need it.
 		m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
@@ -206,16 +233,16 @@ func EmbeddedStack(t *testing.T) *Stack {
 func embeddedStack(t *testing.T) *Stack {
 	dir := t.TempDir()
 	env.CreateSQLite(t, filepath.Join(dir, app.DatabaseFile))
+
 	return &Stack{
-		Env: []string{
-			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps,
-		},
+		Env: append(testEnv(), "SECKILL_DATA_DIR="+dir),
 		Flush: func() error {
 			rdb, err := app.SharedRedis(app.Config{DataDir: dir})
 			if err != nil || rdb == nil {
 				return errors.Join(err, errors.New("no embedded Redis is running"))
 			}
 			defer rdb.Close()
+
 			return rdb.FlushAll(context.Background()).Err()
 		},
 	}
@@ -229,7 +256,6 @@ func RealStack(t *testing.T) *Stack {
 	return stackOn(t, env.OneKind(t))
 }
 
-// stackOn is realStack on a kind of database server.
 func stackOn(t *testing.T, kind env.Kind) *Stack {
 	s := ServerStack(t, kind.MigratedDSN(t))
 	s.Kind = kind
@@ -249,6 +275,7 @@ func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
 	if s.IsEmbedded() {
 		return s.With("SECKILL_DATA_DIR=" + t.TempDir())
 	}
+
 	s.Query(t, func(db *sql.DB) {
 		var name string
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name))
@@ -257,22 +284,29 @@ func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
 			require.NoError(t, err)
 		}
 	})
+
 	return s
 }
 
 // ServerStack has a database with the newest schema, named by its DSN, and a Redis that the test may kill.
 func ServerStack(t *testing.T, dsn string) *Stack {
 	rds := env.StartRedis(t)
+	settings := append(testEnv(),
+		"SECKILL_MYSQL_DSN="+dsn,
+		"SECKILL_REDIS_ADDRS="+rds.Addr,
+		"SECKILL_DATA_DIR="+t.TempDir(),
+		"SECKILL_DRAIN=0s",
+	)
+
 	return &Stack{
 		Kind:  env.OneKind(t),
 		Redis: rds,
-		Env: []string{
-			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + TestSecret, "SECKILL_DEMO=true", testUnsafe, testOps, "SECKILL_DRAIN=0s",
-		},
+		Env:   settings,
 		Flush: func() error {
-			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr, ReadTimeout: time.Minute}) // for a million orders
+			// For a million orders.
+			rdb := redis.NewClient(&redis.Options{Addr: rds.Addr, ReadTimeout: time.Minute})
 			defer rdb.Close()
+
 			return rdb.FlushAll(context.Background()).Err()
 		},
 		KillRedis:    rds.Kill,
@@ -300,26 +334,29 @@ func (s *Stack) With(variables ...string) *Stack {
 
 // command returns a command that runs the program as a separate process.
 func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
-	exe := s.Binary
-	if exe == "" {
-		var err error
-		exe, err = os.Executable()
-		require.NoError(t, err)
-	}
-	cmd := exec.Command(exe, args...)
-	cmd.Env = []string{EnvRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	cmd.Env = append(cmd.Env, s.Env...)
+	self, err := os.Executable()
+	require.NoError(t, err)
+
+	cmd := exec.Command(cmp.Or(s.Binary, self), args...)
 	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{
+		EnvRunMain + "=1",
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + t.TempDir(),
+	}, s.Env...)
+
 	return cmd
 }
 
 // Setting returns the last value of a variable in the stack's environment.
-func (s *Stack) Setting(name string) (value string) {
+func (s *Stack) Setting(name string) string {
+	value := ""
 	for _, e := range s.Env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
 			value = v
 		}
 	}
+
 	return value
 }
 
@@ -327,46 +364,54 @@ func (s *Stack) Setting(name string) (value string) {
 func (s *Stack) Client(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	rdb, err := app.SharedRedis(app.Config{
-		DataDir:    s.Setting("SECKILL_DATA_DIR"),
-		RedisAddrs: strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
-		RedisCA:    s.Setting("SECKILL_REDIS_CA"), RedisSentinel: s.Setting("SECKILL_REDIS_SENTINEL"),
-		RedisUsername: s.Setting("SECKILL_REDIS_USERNAME"), RedisPassword: s.Setting("SECKILL_REDIS_PASSWORD"),
+		DataDir:       s.Setting("SECKILL_DATA_DIR"),
+		RedisAddrs:    strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
+		RedisCA:       s.Setting("SECKILL_REDIS_CA"),
+		RedisSentinel: s.Setting("SECKILL_REDIS_SENTINEL"),
+		RedisUsername: s.Setting("SECKILL_REDIS_USERNAME"),
+		RedisPassword: s.Setting("SECKILL_REDIS_PASSWORD"),
 	})
 	require.NoError(t, err)
 	require.NotNil(t, rdb, "no embedded Redis is running")
+
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
 
 // args returns the arguments of a command after flags with the settings of the stack. As an argument overrides the
 // environment of a process, it overrides the flags.
-func (s *Stack) args(command ...string) (flags []string) {
+func (s *Stack) args(command ...string) []string {
 	settings := map[string]string{}
 	for _, e := range s.Env {
 		name, value, _ := strings.Cut(e, "=")
 		settings[name] = value
 	}
+
+	var flags []string
 	for name, value := range settings {
 		if flag, ok := strings.CutPrefix(name, "SECKILL_"); ok && value != "" && !strings.HasPrefix(flag, "TEST_") {
 			flags = append(flags, "--"+strings.ToLower(strings.ReplaceAll(flag, "_", "-"))+"="+value)
 		}
 	}
+
 	return append(flags, command...)
 }
 
 // Run executes a command inside the test's process, which saves the start of the program, or that of another version in a
 // process. It returns the exit code and the combined output. A command that got no connection is repeated.
-func (s *Stack) Run(t *testing.T, args ...string) (code int, output string) {
+func (s *Stack) Run(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	if s.Binary != "" {
 		return s.RunProcess(t, args...)
 	}
+
 	for try := 1; ; try++ {
 		var out Buffer
-		code = s.run(context.WithoutCancel(t.Context()), &out, &out, args...)
+		code := s.run(context.WithoutCancel(t.Context()), &out, &out, args...)
 		if try == 5 || !dialTimeout.MatchString(out.String()) {
 			return code, out.String()
 		}
+
 		Forgive(ForgivenDial)
 	}
 }
@@ -381,14 +426,16 @@ func (s *Stack) run(ctx context.Context, stdout, stderr io.Writer, args ...strin
 var dialTimeout = regexp.MustCompile(`dial tcp \S+: i/o timeout`)
 
 // RunProcess is run in a process of its own, with the settings in its environment.
-func (s *Stack) RunProcess(t *testing.T, args ...string) (code int, output string) {
+func (s *Stack) RunProcess(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	cmd := s.command(t, args...)
+
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
+
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
@@ -404,39 +451,51 @@ func (s *Stack) Tokens(t *testing.T, n int) []string {
 	t.Helper()
 	demo := true
 	cfg := app.Config{
-		DataDir: s.Setting("SECKILL_DATA_DIR"), MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), JWTSecret: s.Setting("SECKILL_JWT_SECRET"), Demo: &demo,
+		DataDir:   s.Setting("SECKILL_DATA_DIR"),
+		MySQLDSN:  s.Setting("SECKILL_MYSQL_DSN"),
+		JWTSecret: s.Setting("SECKILL_JWT_SECRET"),
+		Demo:      &demo,
 	}
+
 	signer, err := app.NewSigner(cfg)
 	require.NoError(t, err)
 	store, err := app.OpenStore(cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
+
 	var buyers []app.Buyer
 	Eventually(t, "the database answers", func() bool {
 		buyers, err = app.SeedBuyers(t.Context(), store, signer, n)
 		return !errors.Is(err, domain.ErrUnavailable)
 	})
 	require.NoError(t, err)
+
 	tokens := make([]string, n)
 	for i, b := range buyers {
 		tokens[i] = b.Token
 	}
+
 	return tokens
 }
 
 // Server is a running server.
 type Server struct {
 	*rush.Client
-	URL       string
-	Log       *Buffer
-	interrupt func() error // has the effect of SIGTERM
-	Cmd       *exec.Cmd    // nil inside the test's process
-	Done      chan struct{}
-	code      int // exit code after done
+	URL string
+	Log *Buffer
+	// Has the effect of SIGTERM.
+	interrupt func() error
+	// Nil inside the test's process.
+	Cmd  *exec.Cmd
+	Done chan struct{}
+	// Exit code after done.
+	code int
 
-	Metrics   string // the last that Scrape read
-	stack     *Stack
-	mayRefuse bool // see MayRefuse
+	// The last that Scrape read.
+	Metrics string
+	stack   *Stack
+	// See MayRefuse.
+	mayRefuse bool
 }
 
 // Logs waits for a text in the log, which may arrive after the answer that it belongs to.
@@ -453,14 +512,20 @@ func (s *Stack) Serve(t *testing.T) *Server {
 	for _, e := range s.Env {
 		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKill), "%s needs a process", e)
 	}
+
 	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Server{stack: s, Log: &Buffer{}, Done: make(chan struct{}), interrupt: func() error { interrupt(); return nil }}
+	p := s.newServer(func() error {
+		interrupt()
+		return nil
+	})
+
 	stdout, out := io.Pipe()
 	go func() {
 		defer close(p.Done)
 		p.code = s.run(ctx, out, p.Log, "serve", "--addr=127.0.0.1:0")
-		_ = out.Close() // never fails
+		_ = out.Close()
 	}()
+
 	t.Cleanup(func() {
 		defer s.examine(t, p)
 		if p.running() {
@@ -468,8 +533,19 @@ func (s *Stack) Serve(t *testing.T) *Server {
 		}
 		require.Zero(t, p.code)
 	})
+
 	p.listening(t, stdout)
 	return p
+}
+
+// newServer returns a server that has not been started. interrupt does what SIGTERM does.
+func (s *Stack) newServer(interrupt func() error) *Server {
+	return &Server{
+		stack:     s,
+		Log:       &Buffer{},
+		Done:      make(chan struct{}),
+		interrupt: interrupt,
+	}
 }
 
 // Spawn starts a server in a process of its own, with the settings in its environment, and returns when it listens. An empty
@@ -479,17 +555,21 @@ func (s *Stack) Serve(t *testing.T) *Server {
 func (s *Stack) Spawn(t *testing.T, addr string) *Server {
 	t.Helper()
 	cmd := s.command(t, "serve", "--addr", cmp.Or(addr, "127.0.0.1:0"))
-	p := &Server{stack: s, Log: &Buffer{}, Done: make(chan struct{}), Cmd: cmd, interrupt: func() error { return cmd.Process.Signal(syscall.SIGTERM) }}
-	cmd.Stderr = p.Log
+	p := s.newServer(func() error { return cmd.Process.Signal(syscall.SIGTERM) })
+	p.Cmd = cmd
+
 	stdout, out := io.Pipe()
 	cmd.Stdout = out
+	cmd.Stderr = p.Log
 	require.NoError(t, cmd.Start())
+
 	go func() {
 		defer close(p.Done)
 		_ = cmd.Wait()
 		p.code = cmd.ProcessState.ExitCode()
-		_ = out.Close() // never fails
+		_ = out.Close()
 	}()
+
 	t.Cleanup(func() {
 		if p.running() {
 			p.Scrape(t)
@@ -497,6 +577,7 @@ func (s *Stack) Spawn(t *testing.T, addr string) *Server {
 		p.Kill()
 		s.examine(t, p)
 	})
+
 	p.listening(t, stdout)
 	return p
 }
@@ -508,9 +589,13 @@ func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	if lines.Scan() {
 		p.URL, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
 	}
-	go func() { _, _ = io.Copy(io.Discard, stdout) }() // so that the server does not block
+
+	// So that the server does not block.
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+
 	require.NotEmpty(t, p.URL, "the server did not start:\n%s", p.Log)
 	forgiven.AddServer()
+
 	var err error
 	p.Client, err = rush.NewClient(p.URL, 256)
 	require.NoError(t, err)
@@ -525,13 +610,15 @@ func (s *Stack) examine(t *testing.T, p *Server) {
 			t.Logf("log of server %s:\n%s", p.URL, p.Log)
 		}
 	}()
+
 	require.Empty(t, s.Leaks(p), "log or metrics have secrets")
-	if !p.mayRefuse && !env.RaceDetector { // which makes a server many times slower
+
+	// The race detector makes a server many times slower.
+	if !p.mayRefuse && !env.RaceDetector {
 		require.NoError(t, JudgeRefusals(p.Metrics), "nothing that the test does explains this: see MayRefuse")
 	}
 }
 
-// running reports whether the server has not ended.
 func (p *Server) running() bool {
 	select {
 	case <-p.Done:
@@ -552,27 +639,33 @@ func (p *Server) Stop(t *testing.T) int {
 	t.Helper()
 	p.Scrape(t)
 	require.NoError(t, p.interrupt())
+
 	select {
 	case <-p.Done:
 	case <-time.After(time.Minute):
 		t.Fatal("the server did not stop within a minute")
 	}
+
 	return p.code
 }
 
 // Answered returns the result of a call that has to succeed. It repeats a call that is answered 503, as a server on a busy
 // machine may do.
-func Answered[T any](t *testing.T, call func() (T, error)) (result T) {
+func Answered[T any](t *testing.T, call func() (T, error)) T {
 	t.Helper()
+
+	var result T
 	Eventually(t, "an answer other than 503", func() bool {
 		var err error
 		result, err = call()
 		if Busy(err) {
 			return false
 		}
+
 		require.NoError(t, err)
 		return true
 	})
+
 	return result
 }
 
@@ -642,14 +735,18 @@ const (
 )
 
 // Commands returns the commands in the audit log, newest first.
-func (p *Server) Commands(t *testing.T) (commands []string) {
+func (p *Server) Commands(t *testing.T) []string {
 	t.Helper()
+
+	var commands []string
 	for _, item := range p.Must(t, Get("/admin/audit?kind=request", p.Admin(t)))["items"].([]any) {
-		if r := item.(map[string]any); r["method"] == "CLI" {
+		r := item.(map[string]any)
+		if r["method"] == "CLI" {
 			target, _ := r["target"].(string)
 			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))
 		}
 	}
+
 	return commands
 }
 
@@ -667,10 +764,13 @@ func (s *Stack) Enroll(t *testing.T, phone string) string {
 func (s *Stack) Exec(t *testing.T, query string) {
 	t.Helper()
 	s.Query(t, func(db *sql.DB) {
-		const deadlock = 1213 // ER_LOCK_DEADLOCK
+		// ER_LOCK_DEADLOCK.
+		const deadlock = 1213
+
 		for try := 1; ; try++ {
 			_, err := db.ExecContext(t.Context(), query)
-			if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != deadlock || try == 10 {
+			refused, ok := errors.AsType[*mysql.MySQLError](err)
+			if !ok || refused.Number != deadlock || try == 10 {
 				require.NoError(t, err)
 				return
 			}
@@ -681,13 +781,18 @@ func (s *Stack) Exec(t *testing.T, query string) {
 // Query passes an open connection to the stack's database to do.
 func (s *Stack) Query(t *testing.T, do func(*sql.DB)) {
 	t.Helper()
-	driver, dsn := "mysql", s.Setting("SECKILL_MYSQL_DSN")
+
+	driver := "mysql"
+	dsn := s.Setting("SECKILL_MYSQL_DSN")
 	if dsn == "" {
-		driver, dsn = "sqlite", "file:"+filepath.Join(s.Setting("SECKILL_DATA_DIR"), app.DatabaseFile)+"?_pragma=busy_timeout(5000)"
+		driver = "sqlite"
+		dsn = "file:" + filepath.Join(s.Setting("SECKILL_DATA_DIR"), app.DatabaseFile) + "?_pragma=busy_timeout(5000)"
 	}
+
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
 	defer db.Close()
+
 	do(db)
 }
 

@@ -14,7 +14,8 @@ import (
 // at once do not count: how many there are depends on the machine, and a server that decides none serves no buyer of a rush.
 const (
 	allowedRefusals = 20
-	refusalShare    = 2 // one request of so many
+	// One request of so many.
+	refusalShare = 2
 )
 
 // MayRefuse permits the server any number of answers 503, because the test plants what makes it refuse.
@@ -38,6 +39,7 @@ func JudgeRefusals(metrics string) error {
 		if strings.Contains(m[1], `route="/readyz"`) {
 			continue
 		}
+
 		requests += n
 		if strings.Contains(m[1], `status="503"`) {
 			refused += n
@@ -57,6 +59,7 @@ func JudgeRefusals(metrics string) error {
 	if refused > allowedRefusals && refused*refusalShare > requests {
 		return fmt.Errorf("%.0f of %.0f requests were answered 503:\n%s", refused, requests, strings.Join(routes, "\n"))
 	}
+
 	return nil
 }
 
@@ -96,6 +99,7 @@ func forgive503(status int) bool {
 	if status != http.StatusServiceUnavailable {
 		return false
 	}
+
 	Forgive(ForgivenAnswer)
 	return true
 }
@@ -111,11 +115,11 @@ func (f *Tally) AddServer() {
 func (f *Tally) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	return fmt.Sprintf("rig: forgave %d %s, %d %s, %d %s and %d %s of %d servers", f.counts[ForgivenAnswer], ForgivenAnswer,
 		f.counts[ForgivenDial], ForgivenDial, f.counts[ForgivenPage], ForgivenPage, f.counts[ForgivenCommand], ForgivenCommand, f.servers)
 }
 
-// report prints what was forgiven.
 func (f *Tally) report() {
 	if f.servers > 0 {
 		fmt.Fprintln(os.Stderr, f)
