@@ -14,26 +14,23 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
+	"seckill/test/e2e/rig"
 )
 
 // parallel is the number of buyers with a request in progress.
 const parallel = 256
 
 // fate is what becomes of an order.
-type fate int
+type fate string
 
 const (
-	keep   fate = iota // it stays unpaid
-	repeat             // the purchase is sent again with the same key
-	cancel
-	pay
-	redeem // paid, then redeemed by an admin
-	refund // paid, then refunded
+	keep   fate = "left unpaid"
+	repeat fate = "repeated with the same key"
+	cancel fate = "cancelled"
+	pay    fate = "paid"
+	redeem fate = "redeemed"
+	refund fate = "refunded"
 )
-
-func (f fate) String() string {
-	return [...]string{"left unpaid", "repeated with the same key", "cancelled", "paid", "redeemed", "refunded"}[f]
-}
 
 // fates are drawn from the seed.
 type fates struct{ rng *rand.Rand }
@@ -41,33 +38,56 @@ type fates struct{ rng *rand.Rand }
 func newFates(seed uint64) fates { return fates{rand.New(rand.NewPCG(seed, 1))} } //nolint:gosec // repeatable
 
 func (f fates) next() fate {
-	return [...]fate{keep, keep, keep, keep, keep, keep, keep, keep, keep, keep, repeat, repeat, cancel, cancel, cancel, pay, pay, pay, redeem, refund}[f.rng.IntN(20)]
+	n := f.rng.IntN(20)
+	switch {
+	case n < 10:
+		return keep
+	case n < 12:
+		return repeat
+	case n < 15:
+		return cancel
+	case n < 18:
+		return pay
+	case n < 19:
+		return redeem
+	default:
+		return refund
+	}
 }
 
 // shop begins the purchases at the configured rate and returns when all buyers have their answers.
 func (c *campaign) shop(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.cfg.Rate))
 	defer tick.Stop()
+
 	var group errgroup.Group
 	group.SetLimit(parallel)
+
 	for i := range c.purchases {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			group.Go(func() error { c.live(ctx, i); return nil })
+			group.Go(func() error {
+				c.live(ctx, i)
+				return nil
+			})
 		}
 	}
-	_ = group.Wait() // the functions return no errors
+
+	// The functions return no errors.
+	_ = group.Wait()
 }
 
-// live buys and does with the order what the seed has chosen.
 func (c *campaign) live(ctx context.Context, i int) {
 	order := c.buy(ctx, i)
 	if order == "" {
 		return
 	}
+
 	p := c.purchases[i]
-	token, path := c.sales[p.sale].Tokens[p.buyer], "/orders/"+order
+	token := c.sales[p.sale].Tokens[p.buyer]
+	path := "/orders/" + order
+
 	switch p.fate {
 	case keep:
 	case repeat:
@@ -93,20 +113,27 @@ func (c *campaign) buy(ctx context.Context, i int) string {
 	sale := c.sales[p.sale]
 	began := time.Now()
 	a := sale.Buy(ctx, p.buyer, p.key("buy"), c.ledger.count)
-	for try := 1; a.Code == "duplicate_order"; try++ { // of a try without an answer
+
+	// The order of a try without an answer.
+	for try := 1; a.Code == "duplicate_order"; try++ {
 		named := a.OrderID
-		if a.Code, a.Order = sale.Watch(ctx, p.buyer, rush.Order{ID: named}); a.Code == "ok" {
+		a.Code, a.Order = sale.Watch(ctx, p.buyer, rush.Order{ID: named})
+		if a.Code == "ok" {
 			break
 		}
+
 		if try == 10 {
 			c.ledger.violate("I4", "user %d was answered duplicate_order with order %s, which is %s", p.user, named, a.Code)
 			break
 		}
+
 		a = sale.Buy(ctx, p.buyer, p.key("buy"), c.ledger.count)
 	}
+
 	if a.Code != "ok" {
 		a.Order.ID = ""
 	}
+
 	c.ledger.answered(i, a, began)
 	return a.Order.ID
 }
@@ -115,6 +142,7 @@ func (c *campaign) buy(ctx context.Context, i int) string {
 func (c *campaign) buyAgain(ctx context.Context, i int, order string) {
 	p := c.purchases[i]
 	sale := c.sales[p.sale]
+
 	a := sale.Buy(ctx, p.buyer, p.key("buy"), c.ledger.count)
 	if a.Code == "ok" && a.Order.ID != order {
 		c.ledger.violate("I4", "key %s: order %s was placed, a repeated request returned %s", p.key("buy"), order, a.Order.ID)
@@ -124,23 +152,29 @@ func (c *campaign) buyAgain(ctx context.Context, i int, order string) {
 // pay pays an order and waits until it is paid. It reports whether it is.
 func (c *campaign) pay(ctx context.Context, i int, token, path string) bool {
 	c.ledger.expect(i, domain.OrderPendingPayment, domain.OrderPaid)
+
 	for end := time.Now().Add(recovery); time.Now().Before(end); {
 		// Without a key, so that a repeated request reaches the provider again: a killed server loses its notices.
-		if err := c.send(ctx, i, http.MethodPost, path+"/pay", token, "", nil, nil); err != nil && !isCode(err, "invalid_state") {
+		err := c.send(ctx, i, http.MethodPost, path+"/pay", token, "", nil, nil)
+		if err != nil && !rig.HasCode(err, "invalid_state") {
 			c.refused(ctx, i, "pay", err)
 			return false
 		}
+
 		for range 10 {
 			var o rush.Order
-			if err := c.send(ctx, i, http.MethodGet, path, token, "", nil, &o); err == nil && o.Status == domain.OrderPaid.String() {
+			err := c.send(ctx, i, http.MethodGet, path, token, "", nil, &o)
+			if err == nil && o.Status == domain.OrderPaid.String() {
 				c.ledger.expect(i, domain.OrderPaid)
 				return true
 			}
+
 			if loop.Sleep(ctx, 200*time.Millisecond) != nil {
 				return false
 			}
 		}
 	}
+
 	c.ledger.violate("I4", "%s is not paid %s after its payment was accepted", path, recovery)
 	return false
 }
@@ -148,10 +182,13 @@ func (c *campaign) pay(ctx context.Context, i int, token, path string) bool {
 // move moves an order with a keyed request, which must succeed. The order then has one of the statuses.
 func (c *campaign) move(ctx context.Context, i int, token, path, action string, to ...domain.OrderStatus) {
 	c.ledger.expectAlso(i, to...)
-	if err := c.send(ctx, i, http.MethodPost, path, token, c.purchases[i].key(action), nil, nil); err != nil {
+
+	err := c.send(ctx, i, http.MethodPost, path, token, c.purchases[i].key(action), nil, nil)
+	if err != nil {
 		c.refused(ctx, i, action, err)
 		return
 	}
+
 	c.ledger.expect(i, to...)
 }
 
@@ -164,52 +201,68 @@ func (c *campaign) refused(ctx context.Context, i int, action string, err error)
 
 // send repeats a request until the answer is definite, at the next server each time.
 func (c *campaign) send(ctx context.Context, first int, method, path, token, key string, in, out any) error {
-	for try := 0; ; try++ {
-		err := c.clients[(first+try)%len(c.clients)].Send(ctx, method, path, token, key, in, out)
-		var p *rush.Problem
-		if err == nil || errors.As(err, &p) && p.Status < http.StatusInternalServerError &&
-			p.Code != "order_in_progress" && p.Code != "rate_limited" {
+	for try := first; ; try++ {
+		err := c.clients[try%len(c.clients)].Send(ctx, method, path, token, key, in, out)
+		if err == nil || definite(err) {
 			return err
 		}
+
 		wait := 200 * time.Millisecond
-		if p != nil {
+		var p *rush.Problem
+		if errors.As(err, &p) {
 			wait = max(wait, p.RetryAfter)
 		}
+
 		if err := loop.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
 }
 
-func isCode(err error, code string) bool {
+// definite reports whether an error is an answer that repeating the request does not change.
+func definite(err error) bool {
 	var p *rush.Problem
-	return errors.As(err, &p) && p.Code == code
+	if !errors.As(err, &p) || p.Status >= http.StatusInternalServerError {
+		return false
+	}
+
+	return p.Code != "order_in_progress" && p.Code != "rate_limited"
 }
 
 // administrate changes the stock of the sales, about once a second, until ctx ends. The last change is completed.
 func (c *campaign) administrate(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(c.cfg.Seed, 2)) //nolint:gosec // repeatable
+
 	for n := 1; loop.Sleep(ctx, time.Second) == nil; n++ {
-		sale, delta := c.sales[rng.IntN(len(c.sales))], rng.Int64N(9)-4
-		if delta == 0 {
-			continue
+		sale := c.sales[rng.IntN(len(c.sales))]
+		delta := rng.Int64N(9) - 4
+		if delta != 0 {
+			c.changeStock(context.WithoutCancel(ctx), n, sale.VoucherID, delta)
 		}
-		change := stockChange{reason: "change " + strconv.Itoa(n), delta: delta}
-		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), recovery)
-		err := c.send(bounded, n, http.MethodPost, "/admin/vouchers/"+sale.VoucherID+"/stock", c.adminToken(), change.reason,
-			map[string]any{"delta": delta, "reason": change.reason}, nil)
-		stop()
-		var p *rush.Problem
-		switch {
-		case err == nil:
-			change.done = true
-		case !errors.As(err, &p):
-			change.unknown = true
-		case p.Code != "invalid_state": // the units were sold meanwhile
-			c.ledger.violate("I4", "%s of the stock was refused: %v", change.reason, err)
-		}
-		c.ledger.changed(change)
 	}
+}
+
+// changeStock makes and records the nth change of a stock.
+func (c *campaign) changeStock(ctx context.Context, n int, sale string, delta int64) {
+	ctx, stop := context.WithTimeout(ctx, recovery)
+	defer stop()
+
+	change := stockChange{reason: "change " + strconv.Itoa(n), delta: delta}
+	fields := map[string]any{"delta": delta, "reason": change.reason}
+	err := c.send(ctx, n, http.MethodPost, "/admin/vouchers/"+sale+"/stock", c.adminToken(), change.reason, fields, nil)
+
+	var p *rush.Problem
+	switch {
+	case err == nil:
+		change.outcome = made
+	case !errors.As(err, &p):
+		change.outcome = unknown
+	case p.Code != "invalid_state":
+		// Otherwise the units were sold meanwhile.
+		c.ledger.violate("I4", "%s of the stock was refused: %v", change.reason, err)
+	}
+
+	c.ledger.changed(change)
 }
 
 // buyTheRest lets the buyers without an order try again until no unit is left or every buyer has one. It ends with ctx.
@@ -219,22 +272,29 @@ func (c *campaign) buyTheRest(ctx context.Context) {
 		if err == nil && len(wanted) == 0 {
 			return
 		}
+
 		if ctx.Err() != nil {
 			c.ledger.violate("I5", "units are left for %d buyers who got none within %s (%v)", len(wanted), recovery, err)
 			return
 		}
+
 		var group errgroup.Group
 		group.SetLimit(parallel)
 		for _, i := range wanted {
-			group.Go(func() error { c.buy(ctx, i); return nil })
+			group.Go(func() error {
+				c.buy(ctx, i)
+				return nil
+			})
 		}
-		_ = group.Wait() // the functions return no errors
+
+		// The functions return no errors.
+		_ = group.Wait()
 		_ = loop.Sleep(ctx, 500*time.Millisecond)
 	}
 }
 
 // unserved returns the buyers without an order whose sale has units left, at most twice as many as units.
-func (c *campaign) unserved(ctx context.Context) (buyers []int, err error) {
+func (c *campaign) unserved(ctx context.Context) ([]int, error) {
 	var left [numberOfSales]int
 	for i, sale := range c.sales {
 		row := c.system.db.QueryRowContext(ctx, "SELECT stock FROM seckill_vouchers WHERE voucher_id = ?", sale.VoucherID)
@@ -243,11 +303,14 @@ func (c *campaign) unserved(ctx context.Context) (buyers []int, err error) {
 		}
 		left[i] *= 2
 	}
+
+	var buyers []int
 	for i, p := range c.purchases {
 		if c.ledger.entry(i).order == 0 && left[p.sale] > 0 {
 			buyers = append(buyers, i)
 			left[p.sale]--
 		}
 	}
+
 	return buyers, nil
 }

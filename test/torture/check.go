@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,18 +18,22 @@ import (
 const checkTimeout = 5 * time.Second
 
 // checkRepeatedly checks the promises until ctx ends: I1 to I3 in a snapshot of the database, and that every order that
-// was answered exists.
+// was answered exists. A check fails while the database is in a fault.
 func (c *campaign) checkRepeatedly(ctx context.Context) {
 	seen := 0
 	for loop.Sleep(ctx, checkInterval) == nil {
 		bounded, stop := context.WithTimeout(ctx, checkTimeout)
-		ids := c.ledger.ordersFrom(seen) // before the database is read
+
+		// Before the database is read.
+		ids := c.ledger.ordersFrom(seen)
+
 		err := c.checkTotals(bounded)
 		if err == nil {
 			err = c.checkExist(bounded, ids)
 		}
 		stop()
-		if err == nil { // otherwise the database is in a fault
+
+		if err == nil {
 			seen += len(ids)
 			c.checks++
 		}
@@ -41,40 +46,45 @@ func (c *campaign) checkTotals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, sale := range sales {
 		for _, v := range sale.Check() {
 			c.ledger.violate(v.Invariant, "voucher %d: %s", sale.VoucherID, v.Detail)
 		}
 	}
+
 	return nil
 }
 
-// checkExist checks that orders are in the database.
 func (c *campaign) checkExist(ctx context.Context, ids []int64) error {
 	for some := range slices.Chunk(ids, 1000) {
 		args := make([]any, len(some))
 		for i, id := range some {
 			args[i] = id
 		}
+
 		var n int
 		query := "SELECT COUNT(*) FROM voucher_orders WHERE id IN (?" + strings.Repeat(",?", len(some)-1) + ")" //nolint:gosec // placeholders
 		if err := c.system.db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
 			return err
 		}
+
 		if n < len(some) {
 			c.ledger.violate("I4", "%d of %d orders that were answered are not in the database", len(some)-n, len(some))
 		}
 	}
+
 	return nil
 }
 
-// checkFinally checks all promises of a system that works.
 func (c *campaign) checkFinally(ctx context.Context) {
-	for _, check := range []func(context.Context) error{c.settle, c.checkTotals, c.checkAnswers, c.checkChanges} {
+	checks := []func(context.Context) error{c.settle, c.checkTotals, c.checkAnswers, c.checkChanges}
+	for _, check := range checks {
 		if err := check(ctx); err != nil {
 			c.ledger.violate("I5", "a final check was not possible: %v", err)
 		}
 	}
+
 	c.verify(ctx)
 }
 
@@ -87,10 +97,12 @@ func (c *campaign) verify(ctx context.Context) {
 	if err == nil {
 		return
 	}
+
 	found := verified.FindAllStringSubmatch(out, -1)
 	for _, v := range found {
 		c.ledger.violate(v[2], "%s: %s", v[1], v[3])
 	}
+
 	if len(found) == 0 {
 		c.ledger.violate("I5", "seckill verify: %v\n%s", err, strings.TrimSpace(out))
 	}
@@ -101,92 +113,125 @@ func (c *campaign) settle(ctx context.Context) error {
 	if c.cfg.Lane != "queue" {
 		return nil
 	}
+
 	addrs, master := c.system.redis.addrs()
 	rdb, err := app.SharedRedis(app.Config{RedisAddrs: addrs, RedisSentinel: master})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rdb.Close() }()
+	defer rdb.Close() //nolint:errcheck // only read from
+
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
+
 	for {
 		lag, err := app.ReadLag(ctx, rdb)
 		if err == nil && lag.Unsettled == 0 {
 			return nil
 		}
-		if err := loop.Sleep(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%d orders are queued: %w", lag.Unsettled, err)
+
+		if ended := loop.Sleep(ctx, 100*time.Millisecond); ended != nil {
+			return fmt.Errorf("%d orders are queued: %w", lag.Unsettled, errors.Join(err, ended))
 		}
 	}
 }
 
 // storedOrder is an order in the database.
 type storedOrder struct {
-	user, voucher int64
-	status        domain.OrderStatus
-	active        bool
+	user    int64
+	voucher int64
+	status  domain.OrderStatus
+	active  bool
 }
 
 // checkAnswers compares the answers to the buyers with the database (I4, I6).
 func (c *campaign) checkAnswers(ctx context.Context) error {
-	stored, holds, err := c.storedOrders(ctx)
+	stored, err := c.storedOrders(ctx)
 	if err != nil {
 		return err
 	}
-	owner := map[int64]int{}
-	for i, p := range c.purchases {
-		e := c.ledger.entry(i)
-		voucher := c.sales[p.sale].VoucherID
-		if e.order == 0 {
-			if e.code == "sold_out" && holds[p.user] != 0 && !c.failedOver(e) {
-				c.ledger.violate("I4", "user %d holds order %d and was answered sold_out", p.user, holds[p.user])
-			}
-			continue
-		}
-		if other, taken := owner[e.order]; taken {
-			c.ledger.violate("I6", "order %d was given to users %d and %d", e.order, c.purchases[other].user, p.user)
-		}
-		owner[e.order] = i
-		o, exists := stored[e.order]
-		switch {
-		case !exists:
-			c.ledger.violate("I4", "order %d of user %d was answered and is not in the database", e.order, p.user)
-		case o.user != p.user || fmt.Sprint(o.voucher) != voucher:
-			c.ledger.violate("I4", "order %d of user %d for voucher %s is one of user %d for voucher %d", e.order, p.user, voucher, o.user, o.voucher)
-		case !slices.Contains(e.want, o.status):
-			c.ledger.violate("I4", "order %d is %s; its buyer was answered %v", e.order, o.status, e.want)
-		}
-	}
-	return nil
-}
 
-// storedOrders returns the orders of the campaign's sales by id, and the active order of each user.
-func (c *campaign) storedOrders(ctx context.Context) (orders map[int64]storedOrder, holds map[int64]int64, err error) {
-	rows, err := c.system.db.QueryContext(ctx, "SELECT id, user_id, voucher_id, status, slot IS NOT NULL FROM voucher_orders")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	orders, holds = map[int64]storedOrder{}, map[int64]int64{}
-	for rows.Next() {
-		var id int64
-		var o storedOrder
-		if err := rows.Scan(&id, &o.user, &o.voucher, &o.status, &o.active); err != nil {
-			return nil, nil, err
-		}
-		orders[id] = o
+	// The active order of each user.
+	holds := map[int64]int64{}
+	for id, o := range stored {
 		if o.active {
 			holds[o.user] = id
 		}
 	}
-	return orders, holds, rows.Err()
+
+	owner := map[int64]int64{}
+	for i, p := range c.purchases {
+		e := c.ledger.entry(i)
+		if e.order != 0 {
+			c.checkOrder(p, e, stored)
+			c.checkOwner(p, e, owner)
+			continue
+		}
+
+		if e.code == "sold_out" && holds[p.user] != 0 && !c.failedOver(e) {
+			c.ledger.violate("I4", "user %d holds order %d and was answered sold_out", p.user, holds[p.user])
+		}
+	}
+
+	return nil
+}
+
+// checkOrder compares an order that was answered with the stored one (I4).
+func (c *campaign) checkOrder(p purchase, e entry, stored map[int64]storedOrder) {
+	voucher := c.sales[p.sale].VoucherID
+	o, exists := stored[e.order]
+	switch {
+	case !exists:
+		c.ledger.violate("I4", "order %d of user %d was answered and is not in the database", e.order, p.user)
+	case o.user != p.user || fmt.Sprint(o.voucher) != voucher:
+		c.ledger.violate("I4", "order %d of user %d for voucher %s is one of user %d for voucher %d", e.order, p.user, voucher, o.user, o.voucher)
+	case !slices.Contains(e.want, o.status):
+		c.ledger.violate("I4", "order %d is %s; its buyer was answered %v", e.order, o.status, e.want)
+	}
+}
+
+// checkOwner checks that the id of an order was given to one user only (I6). owner has the users of the ids before.
+func (c *campaign) checkOwner(p purchase, e entry, owner map[int64]int64) {
+	other, taken := owner[e.order]
+	if taken {
+		c.ledger.violate("I6", "order %d was given to users %d and %d", e.order, other, p.user)
+	}
+
+	owner[e.order] = p.user
+}
+
+func (c *campaign) storedOrders(ctx context.Context) (map[int64]storedOrder, error) {
+	rows, err := c.system.db.QueryContext(ctx, "SELECT id, user_id, voucher_id, status, slot IS NOT NULL FROM voucher_orders")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // only read from
+
+	orders := map[int64]storedOrder{}
+	for rows.Next() {
+		var id int64
+		var o storedOrder
+		if err := rows.Scan(&id, &o.user, &o.voucher, &o.status, &o.active); err != nil {
+			return nil, err
+		}
+
+		orders[id] = o
+	}
+
+	return orders, rows.Err()
 }
 
 // failedOver reports whether Redis failed over during a purchase in lane queue. The old master may then go on deciding, so
 // that it admits a buyer whose repeated request the new one refuses, or the reverse.
 func (c *campaign) failedOver(e entry) bool {
-	return c.cfg.Lane == "queue" && slices.ContainsFunc(c.faults, func(f *Fault) bool {
-		return failsOver(f.Kind) && f.Begin < e.ended.Sub(c.ledger.began) && f.End > e.began.Sub(c.ledger.began)
+	if c.cfg.Lane != "queue" {
+		return false
+	}
+
+	began := e.began.Sub(c.ledger.began)
+	ended := e.ended.Sub(c.ledger.began)
+	return slices.ContainsFunc(c.faults, func(f *Fault) bool {
+		return failsOver(f.Kind) && f.Begin < ended && f.End > began
 	})
 }
 
@@ -198,16 +243,19 @@ func (c *campaign) checkChanges(ctx context.Context) error {
 		if err := row.Scan(&n, &sum); err != nil {
 			return err
 		}
+
 		var want int64
-		if change.done {
+		switch change.outcome {
+		case made:
 			want = 1
+		case unknown:
+			want = min(n, 1)
 		}
-		if change.unknown && n <= 1 {
-			continue
-		}
+
 		if n != want || sum != want*change.delta {
 			c.ledger.violate("I4", "%s of the stock by %d was made %d times instead of %d", change.reason, change.delta, n, want)
 		}
 	}
+
 	return nil
 }

@@ -17,29 +17,71 @@ import (
 
 // Fault is a fault of the schedule with its outcome.
 type Fault struct {
-	Number int           `json:"number"` // from 1
-	Kind   string        `json:"kind"`
-	Target string        `json:"target"`
-	Hold   time.Duration `json:"hold_ns"` // planned duration; the recovery of the target follows
+	// From 1.
+	Number int    `json:"number"`
+	Kind   string `json:"kind"`
+	Target string `json:"target"`
+	// Planned duration; the recovery of the target follows.
+	Hold time.Duration `json:"hold_ns"`
 	// Begin and End are times since the begin of the campaign. End is after the recovery of the target.
 	Begin time.Duration `json:"begin_ns"`
 	End   time.Duration `json:"end_ns"`
 	// Pause is the longest time without an order or a final refusal for any buyer that overlaps the fault.
 	Pause time.Duration `json:"pause_ns"`
-	Error string        `json:"error,omitempty"` // of the injection
+	// Of the injection.
+	Error string `json:"error,omitempty"`
 
-	dice int // selects the target
+	// Selects the target.
+	dice int
 }
 
 // kind is a kind of fault.
 type kind struct {
-	name     string
-	min, max time.Duration // of Hold
-	// of returns the number of possible targets, names one of them, and names the resource that it occupies.
-	targets func(s *system) int
-	target  func(s *system, n int) (name, resource string)
-	inject  func(s *system, n int, hold time.Duration) error
+	name string
+	// Bounds of Hold.
+	min time.Duration
+	max time.Duration
+	// Where it may occur.
+	of place
+	// n selects one of the targets.
+	inject func(s *system, n int, hold time.Duration) error
 }
+
+// place is a kind of targets of faults.
+type place struct {
+	what string
+	// How many targets there are.
+	count func(s *system) int
+	// Names a target.
+	name func(s *system, n int) string
+	// Whether only one of the targets has a fault at a time. Otherwise each has one at a time.
+	shared bool
+}
+
+var (
+	aServer = place{
+		what:  "server",
+		count: func(s *system) int { return len(s.servers) },
+		name:  func(_ *system, n int) string { return "server " + strconv.Itoa(n+1) },
+	}
+	aLink = place{
+		what:  "link",
+		count: func(s *system) int { return len(s.links()) },
+		name:  func(s *system, n int) string { return s.links()[n].name },
+	}
+	// A cluster that lost two of three masters would not elect others.
+	aMaster = place{
+		what:   "Redis",
+		count:  func(s *system) int { return len(s.redis.nodes()) / 2 },
+		name:   func(_ *system, n int) string { return "Redis " + strconv.Itoa(n+1) },
+		shared: true,
+	}
+	theDatabase = place{
+		what:  "database",
+		count: func(*system) int { return 1 },
+		name:  func(*system, int) string { return "database" },
+	}
+)
 
 // stopTimeout bounds a graceful stop of a server, which the server itself bounds to 20 s and the drain.
 const stopTimeout = 25 * time.Second
@@ -47,101 +89,168 @@ const stopTimeout = 25 * time.Second
 // maxClockOffset bounds how wrong the clock of a server is, in both directions.
 const maxClockOffset = 5 * time.Minute
 
-// kindsOf returns the kinds of faults of a campaign.
-func kindsOf(cfg Config) []kind {
-	if cfg.Database == Galera {
-		return slices.Concat(kinds, galeraKinds)
-	}
-	return slices.Concat(kinds, mariaDBKinds)
-}
-
 // faultTimeout bounds the failover and the return of a server. A node of Galera copies the data of another one first, by
 // scripts for which a busy machine needs minutes.
 const faultTimeout = 6 * time.Minute
 
-func kill[P interface{ Kill() }](p P) error             { p.Kill(); return nil }
-func restart[P interface{ Restart() error }](p P) error { return p.Restart() }
-func freeze[P pausable](p P) error                      { return p.Pause() }
-func resume[P pausable](p P) error                      { return p.Resume() }
+func kindsOf(cfg Config) []kind {
+	if cfg.Database == galera {
+		return append(slices.Clone(kinds), frozenNode)
+	}
 
-// pausable is a process that SIGSTOP stops and SIGCONT resumes.
-type pausable interface {
-	Pause() error
-	Resume() error
+	return append(slices.Clone(kinds), fullDisk)
 }
 
-var galeraKinds = []kind{
-	{"freeze of the database until another takes over", 0, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
-		return s.database.takeAway(freeze, resume, hold)
-	}},
+var frozenNode = kind{
+	name: "freeze of the database until another takes over",
+	max:  2 * time.Second,
+	of:   theDatabase,
+	inject: func(s *system, _ int, hold time.Duration) error {
+		return s.database.takeAway((*servers.Process).Pause, (*servers.Process).Resume, hold)
+	},
 }
 
-var mariaDBKinds = []kind{
-	{"full disk of the database", 300 * time.Millisecond, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
+var fullDisk = kind{
+	name: "full disk of the database",
+	min:  300 * time.Millisecond,
+	max:  2 * time.Second,
+	of:   theDatabase,
+	inject: func(s *system, _ int, hold time.Duration) error {
 		return s.database.diskFull(hold)
-	}},
+	},
 }
 
 // kinds are the kinds of faults of every campaign. A number selects the master of a cluster.
 var kinds = []kind{
-	{"kill server", 0, time.Second, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
-		s.servers[n].Kill()
-		time.Sleep(hold)
-		return s.startAgain(s.servers[n])
-	}},
-	{"stop server", 300 * time.Millisecond, 3 * time.Second, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
-		return pause(s.servers[n], hold)
-	}},
-	{"restart server", 0, 500 * time.Millisecond, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
-		err := s.servers[n].Terminate(stopTimeout)
-		time.Sleep(hold)
-		return errors.Join(err, s.startAgain(s.servers[n]))
-	}},
-	// The hold is not a duration here: its distance from the middle is the offset of the clock.
-	{"jump of a server's clock", 0, 2 * maxClockOffset, countServers, nameServer, func(s *system, n int, hold time.Duration) error {
-		s.servers[n].Kill()
-		s.servers[n].clock.Store(int64(hold - maxClockOffset))
-		return s.startAgain(s.servers[n])
-	}},
-	{"flush Redis", 0, 0, countMasters, nameRedis, func(s *system, n int, _ time.Duration) error {
-		return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
-			return onRedis(node, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
-		})
-	}},
-	{"stop Redis", 100 * time.Millisecond, 900 * time.Millisecond, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
-		return s.onMaster(n, func(_ context.Context, node *servers.Redis) error { return pause(node, hold) })
-	}},
-	{"no memory for Redis", 100 * time.Millisecond, time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
-		return s.fillRedis(n, hold)
-	}},
-	{"failover of Redis", 0, 2 * time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
-		return s.failover(n, kill, restart, true, hold)
-	}},
-	{"freeze of Redis until its failover", 0, 2 * time.Second, countMasters, nameRedis, func(s *system, n int, hold time.Duration) error {
-		return s.failover(n, freeze, resume, false, hold)
-	}},
-	{"kill database", 0, time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
-		return s.database.takeAway(kill, restart, hold)
-	}},
-	{"stop database", 300 * time.Millisecond, 2 * time.Second, one, nameDatabase, func(s *system, _ int, hold time.Duration) error {
-		return pause(s.database.nodes[s.database.writer], hold)
-	}},
-	{"cut connections", 0, 0, countLinks, nameLink, func(s *system, n int, _ time.Duration) error {
-		s.link(n).Cut()
-		return nil
-	}},
-	{"delay replies by 50 ms", 500 * time.Millisecond, 2 * time.Second, countLinks, nameLink, func(s *system, n int, hold time.Duration) error {
-		s.link(n).Delay(50 * time.Millisecond)
-		time.Sleep(hold)
-		s.link(n).Delay(0)
-		return nil
-	}},
-	{"drop replies", 200 * time.Millisecond, time.Second, countLinks, nameLink, func(s *system, n int, hold time.Duration) error {
-		s.link(n).Inject(servers.DropReply, "", 20)
-		time.Sleep(hold)
-		s.link(n).Inject(servers.None, "", 0)
-		return nil
-	}},
+	{
+		name: "kill server",
+		max:  time.Second,
+		of:   aServer,
+		inject: func(s *system, n int, hold time.Duration) error {
+			s.servers[n].Kill()
+			time.Sleep(hold)
+			return s.startAgain(s.servers[n])
+		},
+	},
+	{
+		name: "stop server",
+		min:  300 * time.Millisecond,
+		max:  3 * time.Second,
+		of:   aServer,
+		inject: func(s *system, n int, hold time.Duration) error {
+			return pause(s.servers[n].Process, hold)
+		},
+	},
+	{
+		name: "restart server",
+		max:  500 * time.Millisecond,
+		of:   aServer,
+		inject: func(s *system, n int, hold time.Duration) error {
+			err := s.servers[n].Terminate(stopTimeout)
+			time.Sleep(hold)
+			return errors.Join(err, s.startAgain(s.servers[n]))
+		},
+	},
+	{
+		// The hold is not a duration here: its distance from the middle is the offset of the clock.
+		name: "jump of a server's clock",
+		max:  2 * maxClockOffset,
+		of:   aServer,
+		inject: func(s *system, n int, hold time.Duration) error {
+			s.servers[n].Kill()
+			return errors.Join(s.servers[n].setClock(hold-maxClockOffset), s.startAgain(s.servers[n]))
+		},
+	},
+	{
+		name: "flush Redis",
+		of:   aMaster,
+		inject: func(s *system, n int, _ time.Duration) error {
+			return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
+				return onRedis(node, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+			})
+		},
+	},
+	{
+		name: "stop Redis",
+		min:  100 * time.Millisecond,
+		max:  900 * time.Millisecond,
+		of:   aMaster,
+		inject: func(s *system, n int, hold time.Duration) error {
+			return s.onMaster(n, func(_ context.Context, node *servers.Redis) error { return pause(node.Process, hold) })
+		},
+	},
+	{
+		name:   "no memory for Redis",
+		min:    100 * time.Millisecond,
+		max:    time.Second,
+		of:     aMaster,
+		inject: (*system).fillRedis,
+	},
+	{
+		name: "failover of Redis",
+		max:  2 * time.Second,
+		of:   aMaster,
+		inject: func(s *system, n int, hold time.Duration) error {
+			return s.failover(n, kill, (*servers.Process).Restart, true, hold)
+		},
+	},
+	{
+		name: "freeze of Redis until its failover",
+		max:  2 * time.Second,
+		of:   aMaster,
+		inject: func(s *system, n int, hold time.Duration) error {
+			return s.failover(n, (*servers.Process).Pause, (*servers.Process).Resume, false, hold)
+		},
+	},
+	{
+		name: "kill database",
+		max:  time.Second,
+		of:   theDatabase,
+		inject: func(s *system, _ int, hold time.Duration) error {
+			return s.database.takeAway(kill, (*servers.Process).Restart, hold)
+		},
+	},
+	{
+		name: "stop database",
+		min:  300 * time.Millisecond,
+		max:  2 * time.Second,
+		of:   theDatabase,
+		inject: func(s *system, _ int, hold time.Duration) error {
+			return pause(s.database.nodes[s.database.writer].Process, hold)
+		},
+	},
+	{
+		name: "cut connections",
+		of:   aLink,
+		inject: func(s *system, n int, _ time.Duration) error {
+			s.links()[n].proxy.Cut()
+			return nil
+		},
+	},
+	{
+		name: "delay replies by 50 ms",
+		min:  500 * time.Millisecond,
+		max:  2 * time.Second,
+		of:   aLink,
+		inject: func(s *system, n int, hold time.Duration) error {
+			s.links()[n].proxy.Delay(50 * time.Millisecond)
+			time.Sleep(hold)
+			s.links()[n].proxy.Delay(0)
+			return nil
+		},
+	},
+	{
+		name: "drop replies",
+		min:  200 * time.Millisecond,
+		max:  time.Second,
+		of:   aLink,
+		inject: func(s *system, n int, hold time.Duration) error {
+			s.links()[n].proxy.Inject(servers.DropReply, "", 20)
+			time.Sleep(hold)
+			s.links()[n].proxy.Inject(servers.None, "", 0)
+			return nil
+		},
+	},
 }
 
 // failsOver reports whether faults of a kind replace a master of Redis.
@@ -149,41 +258,16 @@ func failsOver(kind string) bool {
 	return slices.Contains([]string{"failover of Redis", "freeze of Redis until its failover"}, kind)
 }
 
-func one(*system) int            { return 1 }
-func countServers(s *system) int { return len(s.servers) }
-func countMasters(s *system) int { return len(s.redis.nodes()) / 2 }
-
-func countLinks(s *system) int {
-	links, _ := s.links()
-	return len(links)
+func kill(p *servers.Process) error {
+	p.Kill()
+	return nil
 }
 
-func nameServer(_ *system, n int) (name, resource string) {
-	name = "server " + strconv.Itoa(n+1)
-	return name, name
-}
-
-// All masters of Redis are one resource: a cluster that lost two of three would not elect others.
-func nameRedis(_ *system, n int) (name, resource string) {
-	return "Redis " + strconv.Itoa(n+1), "Redis"
-}
-func nameDatabase(*system, int) (name, resource string) { return "database", "database" }
-
-func nameLink(s *system, n int) (name, resource string) {
-	_, names := s.links()
-	return names[n], "link to " + names[n]
-}
-
-func (s *system) link(n int) *servers.Proxy {
-	links, _ := s.links()
-	return links[n]
-}
-
-// pause stops a process with SIGSTOP for some time.
-func pause(p pausable, hold time.Duration) error {
+func pause(p *servers.Process, hold time.Duration) error {
 	if err := p.Pause(); err != nil {
 		return err
 	}
+
 	time.Sleep(hold)
 	return p.Resume()
 }
@@ -193,18 +277,29 @@ func schedule(seed uint64, kinds []kind) func() (Fault, kind) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var round []int
 	number := 0
+
 	return func() (Fault, kind) {
 		if len(round) == 0 {
 			round = rng.Perm(len(kinds))
 		}
+
 		k := kinds[round[0]]
 		round = round[1:]
 		number++
+
 		hold := k.min
 		if k.max > k.min {
 			hold += time.Duration(rng.Int64N(int64(k.max - k.min))).Round(time.Millisecond)
 		}
-		return Fault{Number: number, Kind: k.name, Hold: hold, dice: rng.IntN(1 << 20)}, k
+
+		f := Fault{
+			Number: number,
+			Kind:   k.name,
+			Hold:   hold,
+			dice:   rng.IntN(1 << 20),
+		}
+
+		return f, k
 	}
 }
 
@@ -215,14 +310,22 @@ type injector struct {
 	kinds  []kind
 	began  time.Time
 
-	busy map[string]chan struct{} // by resource: has an element while a fault has it; used by run alone
+	// By resource: has an element while a fault has it; used by run alone.
+	busy map[string]chan struct{}
 
-	mu  sync.Mutex
-	log []*Fault // that have ended
+	mu sync.Mutex
+	// Faults that have ended.
+	log []*Fault
 }
 
 func newInjector(s *system, cfg Config, began time.Time) *injector {
-	return &injector{system: s, seed: cfg.Seed, kinds: kindsOf(cfg), began: began, busy: map[string]chan struct{}{}}
+	return &injector{
+		system: s,
+		seed:   cfg.Seed,
+		kinds:  kindsOf(cfg),
+		began:  began,
+		busy:   map[string]chan struct{}{},
+	}
 }
 
 // run injects a fault each faultInterval until ctx ends, and returns when all of them have ended. A fault waits until its
@@ -231,39 +334,56 @@ func (i *injector) run(ctx context.Context) {
 	next := schedule(i.seed, i.kinds)
 	var running sync.WaitGroup
 	defer running.Wait()
+
 	for loop.Sleep(ctx, faultInterval) == nil {
 		f, k := next()
-		n := f.dice % k.targets(i.system)
-		var resource string
-		f.Target, resource = k.target(i.system, n)
-		if i.busy[resource] == nil {
-			i.busy[resource] = make(chan struct{}, 1)
+		n := f.dice % k.of.count(i.system)
+		f.Target = k.of.name(i.system, n)
+		busy := i.resource(k.of, f.Target)
+
+		waiting := ctx
+		if f.Number <= len(i.kinds) {
+			waiting = context.WithoutCancel(ctx)
 		}
-		busy := i.busy[resource]
+
 		running.Go(func() {
-			waiting := ctx
-			if f.Number <= len(i.kinds) {
-				waiting = context.WithoutCancel(ctx)
-			}
 			select {
 			case busy <- struct{}{}:
 			case <-waiting.Done():
 				return
 			}
 			defer func() { <-busy }()
-			f.Begin = time.Since(i.began)
-			if err := k.inject(i.system, n, f.Hold); err != nil {
-				f.Error = err.Error()
-			}
-			f.End = time.Since(i.began)
-			i.mu.Lock()
-			defer i.mu.Unlock()
-			i.log = append(i.log, &f)
+
+			i.inject(&f, k, n)
 		})
 	}
 }
 
-// injected returns the number of faults that have ended.
+func (i *injector) resource(of place, target string) chan struct{} {
+	name := of.what
+	if !of.shared {
+		name += " " + target
+	}
+
+	if i.busy[name] == nil {
+		i.busy[name] = make(chan struct{}, 1)
+	}
+
+	return i.busy[name]
+}
+
+func (i *injector) inject(f *Fault, k kind, n int) {
+	f.Begin = time.Since(i.began)
+	if err := k.inject(i.system, n, f.Hold); err != nil {
+		f.Error = err.Error()
+	}
+	f.End = time.Since(i.began)
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.log = append(i.log, f)
+}
+
 func (i *injector) injected() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

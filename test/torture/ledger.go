@@ -15,30 +15,48 @@ import (
 type ledger struct {
 	began time.Time
 
-	mu         sync.Mutex
-	codes      map[string]int // answers to purchases by code
-	entries    []entry        // by purchase
-	placed     []int          // purchases with an order, in the order of their answers
+	mu sync.Mutex
+	// Answers to purchases by code.
+	codes map[string]int
+	// By purchase.
+	entries []entry
+	// Purchases with an order, in the order of their answers.
+	placed     []int
 	changes    []stockChange
 	violations []Violation
-	further    int // violations beyond maxViolations
+	// Violations beyond maxViolations.
+	further int
 }
 
 // entry is the last answer to a purchase.
 type entry struct {
-	code         string
-	order        int64 // 0: none
-	began, ended time.Time
-	again        bool                 // it is not the buyer's first try
-	want         []domain.OrderStatus // one of which the order has
+	code string
+	// 0: none.
+	order int64
+	began time.Time
+	ended time.Time
+	// It is not the buyer's first try.
+	again bool
+	// The order has one of these.
+	want []domain.OrderStatus
 }
 
 // stockChange is a change of a sale's stock by an admin.
 type stockChange struct {
-	reason        string // unique
-	delta         int64
-	done, unknown bool // neither: it was refused
+	// Unique.
+	reason  string
+	delta   int64
+	outcome outcome
 }
+
+// outcome is what is known of a change.
+type outcome int
+
+const (
+	refused outcome = iota
+	made
+	unknown
+)
 
 // Violation is a broken promise.
 type Violation struct {
@@ -51,10 +69,13 @@ type Violation struct {
 const maxViolations = 100
 
 func newLedger(purchases int) *ledger {
-	return &ledger{began: time.Now(), codes: map[string]int{}, entries: make([]entry, purchases)}
+	return &ledger{
+		began:   time.Now(),
+		codes:   map[string]int{},
+		entries: make([]entry, purchases),
+	}
 }
 
-// count counts an answer to a purchase.
 func (l *ledger) count(code string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +84,13 @@ func (l *ledger) count(code string) {
 
 // answered records the final answer to a purchase that began at a time.
 func (l *ledger) answered(i int, a rush.Answer, began time.Time) {
-	e := entry{code: a.Code, began: began, ended: time.Now(), want: []domain.OrderStatus{domain.OrderPendingPayment}}
+	e := entry{
+		code:  a.Code,
+		began: began,
+		ended: time.Now(),
+		want:  []domain.OrderStatus{domain.OrderPendingPayment},
+	}
+
 	if a.Code == "ok" {
 		id, err := strconv.ParseInt(a.Order.ID, 10, 64)
 		if err != nil {
@@ -72,8 +99,10 @@ func (l *ledger) answered(i int, a rush.Answer, began time.Time) {
 		}
 		e.order = id
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	e.again = !l.entries[i].ended.IsZero()
 	l.entries[i] = e
 	if e.order != 0 {
@@ -81,7 +110,6 @@ func (l *ledger) answered(i int, a rush.Answer, began time.Time) {
 	}
 }
 
-// expect sets the statuses of which the order has one.
 func (l *ledger) expect(i int, statuses ...domain.OrderStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,20 +129,21 @@ func (l *ledger) entry(i int) entry {
 	return l.entries[i]
 }
 
-// orders returns the number of orders.
 func (l *ledger) orders() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.placed)
 }
 
-// ordersFrom returns the ids of the orders from the nth on.
-func (l *ledger) ordersFrom(n int) (ids []int64) {
+func (l *ledger) ordersFrom(n int) []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
+	var ids []int64
 	for _, i := range l.placed[n:] {
 		ids = append(ids, l.entries[i].order)
 	}
+
 	return ids
 }
 
@@ -124,16 +153,27 @@ func (l *ledger) changed(c stockChange) {
 	l.changes = append(l.changes, c)
 }
 
-// violate records a broken promise.
+// violate records a broken promise, unless it is known.
 func (l *ledger) violate(invariant, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := Violation{invariant, fmt.Sprintf(format, args...), time.Since(l.began).Round(time.Millisecond)}
-	switch {
-	case slices.ContainsFunc(l.violations, func(w Violation) bool { return w.Invariant == v.Invariant && w.Detail == v.Detail }):
-	case len(l.violations) == maxViolations:
-		l.further++
-	default:
-		l.violations = append(l.violations, v)
+
+	v := Violation{
+		Invariant: invariant,
+		Detail:    fmt.Sprintf(format, args...),
+		At:        time.Since(l.began).Round(time.Millisecond),
 	}
+
+	for _, known := range l.violations {
+		if known.Invariant == v.Invariant && known.Detail == v.Detail {
+			return
+		}
+	}
+
+	if len(l.violations) == maxViolations {
+		l.further++
+		return
+	}
+
+	l.violations = append(l.violations, v)
 }

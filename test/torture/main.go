@@ -15,51 +15,47 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
-	"seckill/internal/app"
-	"seckill/internal/cli"
+	"seckill/test/e2e/rig"
 )
 
 func main() {
+	rig.Prepare()
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // restores the default: a second signal kills the process
 
-	var code int
-	if isSeckill(os.Args) {
-		code = runSeckill(ctx, os.Args)
-	} else {
-		code = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	}
+	// Restores the default: a second signal kills the process.
+	context.AfterFunc(ctx, stop)
 
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 // flags are the command line.
 type flags struct {
-	Orders   int    `default:"10000" help:"Units on sale (${default}). There are 40 % more buyers, because some orders are cancelled."`
-	Lane     string `default:"lock" enum:"lock,batch,queue" help:"Order mode: ${enum} (${default})."`
-	Redis    string `default:"sentinel" enum:"sentinel,cluster" help:"Redis: a master with a replica and 3 Sentinels, or a cluster of 3 masters with a replica each: ${enum} (${default})."`
-	Database string `default:"mariadb" enum:"mariadb,galera" help:"Database: one MariaDB, or a Galera cluster of 3: ${enum} (${default})."`
-	Seed     uint64 `default:"1" help:"Selects the faults and what the buyers do (${default})."`
-	Servers  int    `default:"3" help:"Number of servers (${default})."`
-	Rate     int    `default:"200" help:"Purchases that begin in a second (${default})."`
-	JSON     string `name:"json" placeholder:"FILE" help:"Write the report with every fault to this file."`
+	Config
+
+	JSON string `name:"json" placeholder:"FILE" help:"Write the report with every fault to this file."`
 }
 
 // Exit codes of a campaign.
 const (
-	exitViolation = 1 // a promise was broken
-	exitUnchecked = 2 // the campaign was not possible, or a fault was not injected
+	// A promise was broken.
+	exitViolation = 1
+	// The campaign was not possible, or a fault was not injected.
+	exitUnchecked = 2
 )
 
 // run runs the campaign of a command line, prints its report and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f flags
-	exit := -1 // set by kong's --help
+
+	// Set by kong's --help.
+	exit := -1
+
 	parser, err := kong.New(&f,
 		kong.Name("torture"),
 		kong.Description("Fault campaign: start private servers, a database and a Redis, let them fail once a second under buyers, "+
@@ -81,45 +77,37 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUnchecked
 	}
 
-	broken, err := f.campaign(ctx, stdout)
-	for _, err := range []error{broken, err} {
-		if err != nil {
-			fmt.Fprintln(stderr, "torture:", err)
-		}
+	err = f.campaign(ctx, stdout)
+	if err == nil {
+		return 0
 	}
-	switch {
-	case broken != nil && !errors.Is(broken, ErrNotInjected):
+
+	fmt.Fprintln(stderr, "torture:", err)
+	if errors.Is(err, ErrBroken) {
 		return exitViolation
-	case broken != nil || err != nil:
-		return exitUnchecked
 	}
-	return 0
+
+	return exitUnchecked
 }
 
-// campaign runs a campaign and prints its report. broken is what the report found; err is why there may be none.
-func (f flags) campaign(ctx context.Context, out io.Writer) (broken, err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cfg := Config{
-		Program: program, Out: out, Lane: f.Lane, Redis: f.Redis, Database: f.Database,
-		Servers: f.Servers, Orders: f.Orders, Rate: f.Rate, Seed: f.Seed,
-	}
-	if err := cfg.Check(); err != nil {
-		return nil, err
+// campaign runs a campaign and prints its report. It returns what the report found, and why there may be none.
+func (f flags) campaign(ctx context.Context, out io.Writer) error {
+	if err := f.Check(); err != nil {
+		return err
 	}
 
-	report, err := Run(ctx, cfg)
+	report, err := Run(ctx, f.Config, out)
 	if report == nil {
-		return nil, err
+		return err
 	}
+
 	fmt.Fprintln(out)
-	err = errors.Join(err, report.WriteMarkdown(out))
+	err = errors.Join(report.Err(), err, report.WriteMarkdown(out))
 	if f.JSON != "" {
 		err = errors.Join(err, writeJSON(f.JSON, report))
 	}
-	return report.Err(), err
+
+	return err
 }
 
 func writeJSON(path string, report *Report) error {
@@ -127,30 +115,6 @@ func writeJSON(path string, report *Report) error {
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(report.WriteJSON(f), f.Close())
-}
-
-// asSeckill is the first argument with which this program, or its test, is seckill. The second one is the difference of
-// its clock from that of the machine. The arguments of seckill follow.
-const asSeckill = "as-seckill"
-
-// seckillArgs returns the arguments of this program for a seckill with these arguments.
-func seckillArgs(clock time.Duration, args ...string) []string {
-	return append([]string{asSeckill, clock.String()}, args...)
-}
-
-// isSeckill reports whether a command line is of [seckillArgs].
-func isSeckill(line []string) bool {
-	return len(line) > 2 && line[1] == asSeckill
-}
-
-// runSeckill runs the seckill of a command line and returns its exit code.
-func runSeckill(ctx context.Context, line []string) int {
-	clock, err := time.ParseDuration(line[2])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "torture:", err)
-		return exitUnchecked
-	}
-	now := func() time.Time { return time.Now().Add(clock) }
-	return cli.Run(ctx, line[3:], os.Stdout, os.Stderr, func(p *app.Parts) { p.Now = now })
 }

@@ -1,29 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
 
 // TestMain runs the tests, or the seckill that a campaign of theirs starts.
-func TestMain(m *testing.M) {
-	if isSeckill(os.Args) {
-		main()
-	}
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // TestTorture runs a short fault campaign, in which every kind of fault occurs, on one database and a Redis with Sentinel.
 func TestTorture(t *testing.T) {
@@ -69,7 +62,7 @@ func requireNoViolation(t *testing.T, lane string, systems ...string) {
 // torture runs a campaign and returns its exit code and its output.
 func torture(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
-	var out buffer
+	var out rig.Buffer
 	code = run(context.WithoutCancel(t.Context()), args, &out, &out)
 	return code, out.String()
 }
@@ -80,7 +73,7 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	requireServers(t)
 	t.Parallel()
 
-	var out buffer
+	var out rig.Buffer
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"--orders", "400", "--rate", "60", "--lane", "batch", "--seed", "2"}
@@ -88,13 +81,15 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	}()
 
 	dsn := regexp.MustCompile(`database (\S+)\n`)
-	eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
-	db, err := openDatabase(dsn.FindStringSubmatch(out.String())[1])
+	rig.Eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
+	cfg, err := mysql.ParseDSN(dsn.FindStringSubmatch(out.String())[1])
+	require.NoError(t, err)
+	db, err := openDatabase(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 
 	for _, statements := range violations() {
-		eventually(t, "the database accepts the violation", func() bool { return plant(db, statements) == nil })
+		rig.Eventually(t, "the database accepts the violation", func() bool { return plant(db, statements) == nil })
 	}
 
 	require.Equal(t, exitViolation, <-ended, out.String())
@@ -165,28 +160,4 @@ func TestCommandLine(t *testing.T) {
 	code, out = torture(t, "--help")
 	require.Zero(t, code)
 	require.Contains(t, out, "--seed")
-}
-
-// buffer is a bytes.Buffer for concurrent use.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// eventually waits up to a minute for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)
 }

@@ -19,7 +19,7 @@ type redisServers interface {
 	// nodes returns the servers with data.
 	nodes() []*servers.Redis
 	// addrs returns the addresses for the configuration, and the name of the master if they are of Sentinels.
-	addrs() (addrs []string, sentinelMaster string)
+	addrs() ([]string, string)
 	// master returns the index of a master. n selects it.
 	master(ctx context.Context, n int) (int, error)
 	// replaced waits until another node is the master instead of one that does not answer.
@@ -35,13 +35,16 @@ func (s *system) startRedis(ctx context.Context, cluster bool) error {
 		if err != nil {
 			return err
 		}
+
 		s.redis = sentinelRedis{sentinel}
 		return nil
 	}
+
 	c, err := servers.RunRedisCluster(ctx, s.startClusterNode)
 	if err != nil {
 		return err
 	}
+
 	s.redis = clusterRedis{c, slices.Clone(s.redisLinks)}
 	return c.AddReplicas(ctx)
 }
@@ -51,11 +54,13 @@ func (s *system) startSentinelNode(ctx context.Context, run servers.RedisRunner,
 	if len(s.redisLinks) == sentinelNodes {
 		return run(ctx, args...)
 	}
-	r, p, err := s.startProxied(ctx, run, args, "--replica-announce-ip", "--replica-announce-port")
+
+	r, err := s.startProxied(ctx, run, args, "--replica-announce-ip", "--replica-announce-port")
 	if err != nil {
 		return nil, err
 	}
-	r.Announced = p.Addr
+
+	r.Announced = s.redisLinks[len(s.redisLinks)-1].Addr
 	return r, nil
 }
 
@@ -64,27 +69,30 @@ const sentinelNodes = 2
 
 // startClusterNode starts a node of a cluster behind a proxy, through which the nodes do not reach each other's bus.
 func (s *system) startClusterNode(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
-	r, _, err := s.startProxied(ctx, run, args, "--cluster-announce-ip", "--cluster-announce-port")
-	return r, err
+	return s.startProxied(ctx, run, args, "--cluster-announce-ip", "--cluster-announce-port")
 }
 
-// startProxied starts a node that announces the host and the port of its proxy with these arguments.
-func (s *system) startProxied(ctx context.Context, run servers.RedisRunner, args []string, hostArg, portArg string) (*servers.Redis, *servers.Proxy, error) {
+// startProxied starts a node that announces the host and the port of its proxy, the last of s.redisLinks, with these
+// arguments.
+func (s *system) startProxied(ctx context.Context, run servers.RedisRunner, args []string, hostArg, portArg string) (*servers.Redis, error) {
 	p, err := servers.StartProxy(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s.redisLinks = append(s.redisLinks, p)
+
 	host, port, err := net.SplitHostPort(p.Addr)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+
 	r, err := run(ctx, append(slices.Clone(args), hostArg, host, portArg, port)...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+
 	p.Lead(r.Addr)
-	return r, p, nil
+	return r, nil
 }
 
 // sentinelRedis is a master with a replica under three Sentinels.
@@ -92,9 +100,7 @@ type sentinelRedis struct{ *servers.RedisSentinel }
 
 func (s sentinelRedis) nodes() []*servers.Redis { return s.Nodes }
 
-func (s sentinelRedis) addrs() (addrs []string, sentinelMaster string) {
-	return s.Addrs(), servers.SentinelMaster
-}
+func (s sentinelRedis) addrs() ([]string, string) { return s.Addrs(), servers.SentinelMaster }
 
 func (s sentinelRedis) master(ctx context.Context, _ int) (int, error) { return s.Master(ctx) }
 
@@ -102,15 +108,20 @@ func (s sentinelRedis) replaced(ctx context.Context, old int) error { return s.P
 
 // follow does not wait until the Sentinels find a restarted master without data, which takes them 10 s.
 func (s sentinelRedis) follow(ctx context.Context, old int, restarted bool) error {
-	if restarted {
-		host, port, err := net.SplitHostPort(s.Nodes[1-old].Announced)
-		if err != nil {
-			return err
-		}
-		if err := onRedis(s.Nodes[old], func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() }); err != nil {
-			return err
-		}
+	if !restarted {
+		return s.Nodes[old].Replicating(ctx)
 	}
+
+	host, port, err := net.SplitHostPort(s.Nodes[1-old].Announced)
+	if err != nil {
+		return err
+	}
+
+	err = onRedis(s.Nodes[old], func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
+	if err != nil {
+		return err
+	}
+
 	return s.Nodes[old].Replicating(ctx)
 }
 
@@ -118,15 +129,18 @@ func (s sentinelRedis) follow(ctx context.Context, old int, restarted bool) erro
 type clusterRedis struct {
 	*servers.RedisCluster
 
-	links []*servers.Proxy // of the masters at the start
+	// Of the masters at the start.
+	links []*servers.Proxy
 }
 
 func (c clusterRedis) nodes() []*servers.Redis { return slices.Concat(c.Nodes, c.Replicas) }
 
-func (c clusterRedis) addrs() (addrs []string, sentinelMaster string) {
+func (c clusterRedis) addrs() ([]string, string) {
+	var addrs []string
 	for _, p := range c.links {
 		addrs = append(addrs, p.Addr)
 	}
+
 	return addrs, ""
 }
 
@@ -140,6 +154,7 @@ func (c clusterRedis) master(ctx context.Context, n int) (int, error) {
 			return node, nil
 		}
 	}
+
 	return 0, fmt.Errorf("no master has the slots of node %d", n+1)
 }
 
@@ -154,39 +169,46 @@ func (c clusterRedis) follow(ctx context.Context, old int, _ bool) error {
 // onRedis calls f with a client of a Redis node, past its proxy.
 func onRedis(node *servers.Redis, f func(*redis.Client) error) error {
 	rdb := redis.NewClient(servers.RedisOptions(node.Addr))
-	defer func() { _ = rdb.Close() }()
+	defer rdb.Close() //nolint:errcheck // f has its answers
+
 	return f(rdb)
 }
 
-// onMaster calls f with a Redis master.
 func (s *system) onMaster(n int, f func(ctx context.Context, node *servers.Redis) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
+
 	node, err := s.redis.master(ctx, n)
 	if err != nil {
 		return err
 	}
+
 	return f(ctx, s.redis.nodes()[node])
 }
 
 // failover takes a Redis master away until its replica is promoted and a time has passed. The old master then returns and
 // becomes a replica.
-func (s *system) failover(n int, away, back func(*servers.Redis) error, restarted bool, hold time.Duration) error {
+func (s *system) failover(n int, away, back func(*servers.Process) error, restarted bool, hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
+
 	old, err := s.redis.master(ctx, n)
 	if err != nil {
 		return err
 	}
-	node := s.redis.nodes()[old]
+
+	node := s.redis.nodes()[old].Process
 	if err := away(node); err != nil {
 		return err
 	}
+
 	err = s.redis.replaced(ctx, old)
 	time.Sleep(hold)
+
 	if err := errors.Join(err, back(node)); err != nil {
 		return err
 	}
+
 	return s.redis.follow(ctx, old, restarted)
 }
 
@@ -197,6 +219,7 @@ func (s *system) fillRedis(n int, hold time.Duration) error {
 			if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
 				return err
 			}
+
 			time.Sleep(hold)
 			return rdb.ConfigSet(ctx, "maxmemory", "0").Err()
 		})
