@@ -185,7 +185,6 @@ func (b *bench) showLogs() {
 	}
 }
 
-// progress prints a line with the seconds since the start.
 func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
 }

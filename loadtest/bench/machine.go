@@ -17,7 +17,6 @@ import (
 	"seckill/loadtest/bench/report"
 )
 
-// describeMachine returns the properties of the machine that affect the results.
 func describeMachine(ctx context.Context, root string) []report.Fact {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 
@@ -32,7 +31,6 @@ func describeMachine(ctx context.Context, root string) []report.Fact {
 	}
 }
 
-// describeServers returns the versions and durability settings of MariaDB and Redis.
 func describeServers(ctx context.Context, s *stack) ([]report.Fact, error) {
 	var version, flush, method, pool, log string
 	err := s.db.QueryRowContext(ctx, `SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@innodb_flush_method,
@@ -62,7 +60,6 @@ func describeServers(ctx context.Context, s *stack) ([]report.Fact, error) {
 	}, nil
 }
 
-// commit returns the commit that is measured.
 func commit(ctx context.Context, root string) string {
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // fixed arguments

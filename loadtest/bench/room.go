@@ -61,7 +61,6 @@ func (b *bench) room(ctx context.Context, sec *report.Section) error {
 	return nil
 }
 
-// openRoom publishes a sale with a waiting room that begins later.
 func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 	sales, err := s.sales(ctx, p, 1, int64(len(s.tokens)))
 	if err != nil {

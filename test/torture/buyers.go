@@ -242,7 +242,6 @@ func (c *campaign) administrate(ctx context.Context) {
 	}
 }
 
-// changeStock makes and records the nth change of a stock.
 func (c *campaign) changeStock(ctx context.Context, n int, sale string, delta int64) {
 	ctx, stop := context.WithTimeout(ctx, recovery)
 	defer stop()

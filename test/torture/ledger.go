@@ -60,9 +60,10 @@ const (
 
 // Violation is a broken promise.
 type Violation struct {
-	Invariant string        `json:"invariant"`
-	Detail    string        `json:"detail"`
-	At        time.Duration `json:"at_ns"` // since the begin of the campaign
+	Invariant string `json:"invariant"`
+	Detail    string `json:"detail"`
+	// Since the begin of the campaign.
+	At time.Duration `json:"at_ns"`
 }
 
 // maxViolations bounds the violations that are kept.

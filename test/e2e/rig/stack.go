@@ -71,7 +71,6 @@ type Stack struct {
 // TestSecret signs the tokens of all test servers.
 const TestSecret = "a-secret-for-tests-only-0123456789"
 
-// testEnv returns the settings of all test servers.
 func testEnv() []string {
 	return []string{
 		"SECKILL_RATE_LIMIT=off",
@@ -332,7 +331,6 @@ func (s *Stack) With(variables ...string) *Stack {
 	return &c
 }
 
-// command returns a command that runs the program as a separate process.
 func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
