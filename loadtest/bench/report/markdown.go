@@ -32,7 +32,7 @@ func (r *Report) writeMethod(w *strings.Builder) {
   and its answers have the same size.
 - An order counts when it is answered: 201 after the commit, 202 when it is queued.
 - After each run, the database had exactly one row per answered order. After each round, `+"`seckill verify`"+` found no
-  broken invariant.
+  broken invariant; in the database with many existing orders it ran once, after the last round.
 - CPU time is the user and system time of each process from /proc, divided by the counted answers. It depends less on other
   load of the machine than the rates do. Ratios of rates are therefore also shown "by CPU time": the ratio of answers per
   second of CPU time of all processes, client included. "CPU per order" includes server, MariaDB and Redis, not the client.
