@@ -127,7 +127,6 @@ func TestReleaseWaitsForRenewal(t *testing.T) {
 		go func() { released <- h.Release(context.Background()) }()
 
 		requireDone(t, h.Context(), ErrReleased)
-		synctest.Wait()
 		assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
 
 		close(finish)
