@@ -203,20 +203,5 @@ func (r *Revocations) purge(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 
-	for {
-		n, err := r.purgeBatch(ctx, now)
-		if err != nil || n == 0 {
-			return err
-		}
-
-		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *Revocations) purgeBatch(ctx context.Context, now time.Time) (int, error) {
-	ctx, cancel := withTimeout(ctx)
-	defer cancel()
-	return r.store.PurgeSessions(ctx, now)
+	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return r.store.PurgeSessions(ctx, now) })
 }

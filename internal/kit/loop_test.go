@@ -30,6 +30,30 @@ func TestSleep(t *testing.T) {
 	})
 }
 
+func TestBackoff(t *testing.T) {
+	for earlier, want := range map[int]time.Duration{0: 2, 1: 4, 2: 8, 3: 15, 100: 15} {
+		require.Equal(t, want*time.Second, loop.Backoff(2*time.Second, 15*time.Second, earlier), earlier)
+	}
+	require.Equal(t, time.Second, loop.Backoff(2*time.Second, time.Second, 0))
+}
+
+// Batches run until one finds nothing, each within its own time.
+func TestInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left, began := 3, time.Now()
+		require.NoError(t, loop.InBatches(t.Context(), func(ctx context.Context) (int, error) {
+			left--
+			return left, ctx.Err()
+		}))
+		require.Zero(t, left)
+		require.Equal(t, 40*time.Millisecond, time.Since(began))
+		require.ErrorIs(t, loop.InBatches(t.Context(), func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}), context.DeadlineExceeded)
+	})
+}
+
 // A task runs after each interval and when it is woken, and logs only the first of several failures.
 func TestTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

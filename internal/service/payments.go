@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"seckill/internal/domain"
@@ -265,34 +264,15 @@ func (s *Payments) Run(ctx context.Context) {
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the
 // first error after it has processed the other refunds.
 func (s *Payments) RefundDue(ctx context.Context) error {
-	var failed error
-	for ctx.Err() == nil {
-		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundBackoff)
-		if err != nil {
-			return cmp.Or(failed, err)
-		}
-
-		errs := make([]error, len(due))
-		var refunds sync.WaitGroup
-		for i, p := range due {
-			refunds.Go(func() { errs[i] = s.refund(ctx, p) })
-		}
-
-		refunds.Wait()
-		failed = cmp.Or(failed, cmp.Or(errs...))
-		if len(due) < refundBatch {
-			return failed
-		}
+	claim := func(ctx context.Context, most int) ([]domain.Payment, error) {
+		return s.cfg.Store.DueRefunds(ctx, most, refundBackoff)
 	}
-
-	return ctx.Err()
+	return loop.EachDue(ctx, refundBatch, claim, s.refund)
 }
 
 // refundBackoff returns the delay until the next try after the given number of earlier tries. Until then the refund is
 // leased to this process.
-func refundBackoff(tries int) time.Duration {
-	return min(refundWait<<min(tries, 10), maxRefundWait)
-}
+func refundBackoff(tries int) time.Duration { return loop.Backoff(refundWait, maxRefundWait, tries) }
 
 func (s *Payments) requestRefund(ctx context.Context, p domain.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)

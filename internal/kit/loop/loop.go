@@ -1,9 +1,11 @@
-// Package loop contains the waits of background tasks: a pause that ends with its context, and periodic work.
+// Package loop contains what background tasks have in common: pauses, periodic work, and work in batches.
 package loop
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -17,6 +19,72 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+const (
+	// batchTimeout bounds one batch of InBatches.
+	batchTimeout = 2 * time.Second
+	batchPause   = 20 * time.Millisecond
+)
+
+// InBatches calls batch until it finds nothing more, with pauses in which others can use the locks. A batch returns how
+// many rows it found.
+func InBatches(ctx context.Context, batch func(context.Context) (int, error)) error {
+	for {
+		n, err := within(ctx, batch)
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := Sleep(ctx, batchPause); err != nil {
+			return err
+		}
+	}
+}
+
+func within(ctx context.Context, batch func(context.Context) (int, error)) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	return batch(ctx)
+}
+
+// EachDue claims batches of at most most items that are due, and calls do for the items of a batch at the same time, until
+// a batch is not full. It returns the first error after it has tried all items.
+func EachDue[T any](
+	ctx context.Context, most int, claim func(ctx context.Context, most int) ([]T, error), do func(context.Context, T) error,
+) error {
+	var failed error
+	for ctx.Err() == nil {
+		due, err := claim(ctx, most)
+		if err != nil {
+			return cmp.Or(failed, err)
+		}
+
+		errs := make([]error, len(due))
+		var running sync.WaitGroup
+		for i, item := range due {
+			running.Go(func() { errs[i] = do(ctx, item) })
+		}
+
+		running.Wait()
+		failed = cmp.Or(failed, cmp.Or(errs...))
+		if len(due) < most {
+			return failed
+		}
+	}
+
+	return ctx.Err()
+}
+
+// Backoff returns the pause after a failure: first, and then twice as long after each of the earlier ones, up to last.
+func Backoff(first, last time.Duration, earlier int) time.Duration {
+	pause := first
+	for range earlier {
+		if pause >= last {
+			break
+		}
+		pause *= 2
+	}
+	return min(pause, last)
 }
 
 // Task is periodic work. It is safe for concurrent use.

@@ -1,11 +1,9 @@
 package payment
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"seckill/internal/domain"
@@ -49,27 +47,10 @@ func (i Inquiry) Run(ctx context.Context) {
 
 // QueryDue queries all payments that are due. It returns the first error after it has processed the others.
 func (i Inquiry) QueryDue(ctx context.Context) error {
-	var failed error
-	for ctx.Err() == nil {
-		due, err := i.Store.DueInquiries(ctx, HTTPName, inquiryBatch, inquiryPause)
-		if err != nil {
-			return cmp.Or(failed, err)
-		}
-
-		errs := make([]error, len(due))
-		var queries sync.WaitGroup
-		for n, p := range due {
-			queries.Go(func() { errs[n] = i.query(ctx, p) })
-		}
-
-		queries.Wait()
-		failed = cmp.Or(failed, cmp.Or(errs...))
-		if len(due) < inquiryBatch {
-			return failed
-		}
+	claim := func(ctx context.Context, most int) ([]domain.Payment, error) {
+		return i.Store.DueInquiries(ctx, HTTPName, most, inquiryPause)
 	}
-
-	return ctx.Err()
+	return loop.EachDue(ctx, inquiryBatch, claim, i.query)
 }
 
 func (i Inquiry) query(ctx context.Context, p domain.Payment) error {

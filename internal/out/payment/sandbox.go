@@ -161,7 +161,6 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 	}
 
 	delivered := 0
-	pause := firstPause
 	for post := range maxPosts {
 		lost := post < s.cfg.Faults.Lose
 		if !lost {
@@ -175,11 +174,9 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 			}
 		}
 
-		if loop.Sleep(ctx, pause) != nil {
+		if loop.Sleep(ctx, loop.Backoff(firstPause, lastPause, post)) != nil {
 			return
 		}
-
-		pause = min(2*pause, lastPause)
 	}
 
 	if delivered == 0 {

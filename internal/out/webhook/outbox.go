@@ -3,7 +3,6 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -135,12 +134,8 @@ func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 		return r, err
 	}
 
-	r.Retry = backoff(e.Tries)
+	r.Retry = loop.Backoff(firstRetry, lastRetry, e.Tries-1)
 	return r, err
-}
-
-func backoff(tries int) time.Duration {
-	return min(firstRetry<<min(max(tries-1, 0), 10), lastRetry)
 }
 
 // storable returns the beginning of an answer as text that every database stores unchanged.
@@ -156,10 +151,5 @@ func storable(answer string) string {
 
 func (o *Outbox) purge(ctx context.Context) error {
 	before := o.cfg.Now().Add(-keepEvents)
-	for {
-		n, err := o.cfg.Store.PurgeEvents(ctx, before)
-		if err != nil || n == 0 {
-			return errors.Join(err, ctx.Err())
-		}
-	}
+	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return o.cfg.Store.PurgeEvents(ctx, before) })
 }

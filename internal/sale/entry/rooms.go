@@ -19,8 +19,8 @@ const (
 	roomTick = 500 * time.Millisecond
 	// roomTimeout bounds one access to the store or to the peers.
 	roomTimeout = 2 * time.Second
-	// roomPurge is the interval at which a server deletes old places, in batches with a pause for other writers.
-	roomPurge, purgePause = time.Hour, 20 * time.Millisecond
+	// roomPurge is the interval at which a server deletes old places.
+	roomPurge = time.Hour
 	// heartbeatEvery is the interval of the heartbeats of a room, by all servers together.
 	heartbeatEvery = time.Second
 	// roomIdle is how long a room without requests is kept in memory.
@@ -219,7 +219,7 @@ func (r *Rooms) Run(ctx context.Context) {
 			Name:  "delete old places of waiting rooms",
 			Every: roomPurge,
 			Log:   r.cfg.Log,
-			Run:   r.purge,
+			Run:   func(ctx context.Context) error { return loop.InBatches(ctx, r.cfg.Store.PurgePlaces) },
 		}.Loop(ctx)
 	})
 
@@ -259,24 +259,6 @@ func (r *Rooms) sells(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout/2)
 	defer cancel()
 	return r.cfg.Sells(ctx)
-}
-
-func (r *Rooms) purge(ctx context.Context) error {
-	for {
-		n, err := r.purgeBatch(ctx)
-		if n == 0 || err != nil {
-			return err
-		}
-		if err := loop.Sleep(ctx, purgePause); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *Rooms) purgeBatch(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
-	defer cancel()
-	return r.cfg.Store.PurgePlaces(ctx)
 }
 
 // inUse returns the lines that were read and forgets those without requests and passes.
