@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
 )
 
 const (
@@ -107,9 +108,9 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, 
 	}
 
 	l := &e.buyers
-	may, sure, reading := l.find(ctx, e.current.Load(), read, userID)
+	may, sure, reading := l.find(ctx, e.voucher.Last(), read, userID)
 	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
-		may, sure, _ = l.find(ctx, e.current.Load(), read, userID)
+		may, sure, _ = l.find(ctx, e.voucher.Last(), read, userID)
 	}
 
 	if !may && !sure {
@@ -125,11 +126,11 @@ type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err 
 // find searches the list, and starts a read if one is due. snap is the present snapshot of the sale. Without a list it
 // returns true and false, and the channel that is closed at the end of the running read, if any.
 func (l *buyerList) find(
-	ctx context.Context, snap *snapshot, read readBuyers, userID int64,
+	ctx context.Context, snap *cache.Reading[*domain.Voucher], read readBuyers, userID int64,
 ) (may, sure bool, reading <-chan struct{}) {
 	l.mu.Lock()
 	now := time.Now()
-	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(&snap.voucher))
+	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(snap.Value))
 	due := !current || now.Sub(l.began) >= buyersMaxAge
 	if l.reading == nil && due && !now.Before(l.next) {
 		l.reading = make(chan struct{})
@@ -137,7 +138,7 @@ func (l *buyerList) find(
 	}
 
 	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
-	current = current && now.Sub(snap.began) <= soldAgainDelay
+	current = current && now.Sub(snap.Began) <= soldAgainDelay
 	users := l.users
 	loaded := l.loaded
 	reading = l.reading
@@ -170,7 +171,7 @@ func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 
 // changedAt returns when a unit of the sale last moved.
 func changedAt(v *domain.Voucher) time.Time {
-	if v.Sale == nil {
+	if v == nil || v.Sale == nil {
 		return time.Time{}
 	}
 	return v.Sale.ChangedAt

@@ -3,10 +3,7 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -58,7 +55,7 @@ type Sales struct {
 	cfg     SalesConfig
 	cache   *cache.Cache[int64, *sale]
 	reads   *batch.Batcher[int64, saleRead]
-	catalog catalogSnapshot
+	catalog cache.Refreshed[*Catalog]
 	// Lookups of users missing from an outdated buyerList.
 	staleLookups *rate.Limiter
 }
@@ -70,40 +67,9 @@ type saleRead struct {
 
 // sale is the cache entry of one voucher.
 type sale struct {
-	current atomic.Pointer[snapshot]
+	// The voucher as it was read, or nil if it does not exist any more. Callers share it, so it is never modified.
+	voucher cache.Refreshed[*domain.Voucher]
 	buyers  buyerList
-
-	mu sync.Mutex
-	// Closed when the running read ends; nil if none runs.
-	reading chan struct{}
-	// Counts changes; a read that began with a lower number is outdated.
-	changes int
-	// The last read failed, or the running one takes too long: Get does not wait for a read.
-	failing bool
-	// The error of the last read; nil if it found that the voucher does not exist.
-	err error
-}
-
-// snapshot is a voucher as it was read. Callers share it, so it is never modified.
-type snapshot struct {
-	voucher domain.Voucher
-	// When its read began.
-	began time.Time
-	// When it was read.
-	at time.Time
-	// The voucher was changed during or after the read.
-	stale bool
-	// The voucher does not exist any more.
-	gone bool
-}
-
-// age returns the age of the snapshot, at least saleStale if it is stale.
-func (s *snapshot) age() time.Duration {
-	age := time.Since(s.at)
-	if s.stale {
-		age = max(age, saleStale)
-	}
-	return age
 }
 
 // NewSales returns an empty cache. Close it after use.
@@ -115,6 +81,10 @@ func NewSales(cfg SalesConfig) *Sales {
 	fail := func(err error) saleRead { return saleRead{err: domain.BatchError(err)} }
 	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readBatch, Fail: fail})
 	s.cache = cache.New[int64](cache.Options[*sale]{MaxEntries: maxSales, IdleTTL: saleKept})
+	s.catalog.Read = s.readCatalog
+	s.catalog.Fresh = catalogFresh
+	s.catalog.Stale = catalogStale
+	s.catalog.Timeout = catalogTimeout
 	return s
 }
 
@@ -131,14 +101,13 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 			return nil, err
 		}
 
-		first := &sale{}
-		first.current.Store(&snapshot{
-			voucher: v,
-			began:   began,
-			at:      time.Now(),
-		})
-
-		return first, nil
+		e := &sale{}
+		e.voucher.Read = func(ctx context.Context) (*domain.Voucher, error) { return s.reread(ctx, e, id) }
+		e.voucher.Fresh = saleFresh
+		e.voucher.Stale = saleStale
+		e.voucher.Timeout = saleLoadTimeout
+		e.voucher.Set(&v, began)
+		return e, nil
 	})
 }
 
@@ -186,23 +155,15 @@ func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 		return domain.Voucher{}, err
 	}
 
-	snap := e.current.Load()
-	age := snap.age()
-	if age >= saleFresh {
-		read, failing := s.refresh(ctx, e, id)
-		if age >= saleStale && !failing {
-			snap = e.await(ctx, read)
-		}
-	}
-
+	last := e.voucher.Kept(ctx, saleWait)
 	switch {
-	case snap.gone:
+	case last.Value == nil:
 		return domain.Voucher{}, domain.ErrNotFound
-	case time.Since(snap.at) > saleKept:
+	case time.Since(last.Ended) > saleKept:
 		return domain.Voucher{}, domain.ErrUnavailable
 	}
 
-	return snap.voucher, nil
+	return *last.Value, nil
 }
 
 // Fresh returns the voucher as it was less than a second ago, with every change that this process made before the call.
@@ -214,103 +175,28 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 		return nil, err
 	}
 
-	snap := e.current.Load()
-
-	// A running read may have begun before a change. The next one has not.
-	for round := 0; round < 2 && snap.age() >= saleFresh; round++ {
-		read, _ := s.refresh(ctx, e, id)
-		if snap.age() < saleStale {
-			break
-		}
-
-		select {
-		case <-read:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
-		}
-
-		if err := e.lastErr(); err != nil {
-			return nil, err
-		}
-
-		snap = e.current.Load()
+	v, err := current(ctx, &e.voucher)
+	if err == nil && v == nil {
+		err = domain.ErrNotFound
 	}
 
-	if snap.gone {
-		return nil, domain.ErrNotFound
-	}
-
-	return &snap.voucher, nil
+	return v, err
 }
 
-func (e *sale) lastErr() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
-}
-
-// refresh starts a read of the voucher unless one is running. The channel is closed when it ends. The second result
-// reports that a caller need not wait for it.
-func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (<-chan struct{}, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.reading == nil {
-		e.reading = make(chan struct{})
-		go s.reread(context.WithoutCancel(ctx), e, id, e.changes)
-	}
-	return e.reading, e.failing
-}
-
-// reread reads the voucher and replaces the snapshot. If the voucher was changed during the read, the new snapshot is
-// stale from the beginning.
-func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
-	began := time.Now()
+// reread reads the voucher of an entry again.
+func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher, error) {
 	v, err := s.read(ctx, id)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	next := &snapshot{
-		voucher: v,
-		began:   began,
-		at:      time.Now(),
-		stale:   e.changes != changes,
-	}
-
-	e.failing = err != nil && !errors.Is(err, domain.ErrNotFound)
-	e.err = nil
 	switch {
-	case e.failing:
-		e.err = err
-	case err != nil:
-		next.gone = true
-		e.current.Store(next)
+	case errors.Is(err, domain.ErrNotFound):
 		s.cache.Delete(id)
-	default:
-		e.current.Store(next)
-		if v.Sale == nil || v.Sale.Stock > 0 {
-			e.buyers.unitReturned()
-		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case v.Sale == nil || v.Sale.Stock > 0:
+		e.buyers.unitReturned()
 	}
 
-	close(e.reading)
-	e.reading = nil
-}
-
-// await waits up to saleWait for a read and returns the snapshot that is current then.
-func (e *sale) await(ctx context.Context, read <-chan struct{}) *snapshot {
-	timer := time.NewTimer(saleWait)
-	defer timer.Stop()
-
-	select {
-	case <-read:
-	case <-ctx.Done():
-	case <-timer.C:
-		e.mu.Lock()
-		e.failing = e.reading != nil
-		e.mu.Unlock()
-	}
-
-	return e.current.Load()
+	return &v, nil
 }
 
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
@@ -321,21 +207,17 @@ func (s *Sales) MarkSoldOut(id int64) {
 		return
 	}
 
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	old := e.current.Load()
-	if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
-		return
+	soldOut := func(v *domain.Voucher) *domain.Voucher {
+		if v == nil || v.Sale == nil || v.Sale.Stock == 0 {
+			return v
+		}
+		return v.SoldOut()
 	}
 
-	sold := *old
-	sold.voucher = *old.voucher.SoldOut()
-	e.current.Store(&sold)
-
-	// A running read may have seen the last unit.
-	e.changes++
-	s.catalog.markSoldOut(id)
+	if v := e.voucher.Last().Value; soldOut(v) != v {
+		e.voucher.Change(soldOut)
+		s.catalog.Change(func(c *Catalog) *Catalog { return c.soldOut(id) })
+	}
 }
 
 // Change is called after the voucher was changed or a unit returned. It invalidates the snapshots of all processes.
@@ -352,14 +234,8 @@ func (s *Sales) Forget(id int64) {
 		return
 	}
 
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	e.changes++
 	e.buyers.unitReturned()
-	old := *e.current.Load()
-	old.stale = true
-	e.current.Store(&old)
+	e.voucher.Outdate()
 }
 
 // Close stops the background goroutines of the cache.

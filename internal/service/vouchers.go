@@ -65,7 +65,7 @@ func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64,
 		return s.cfg.Store.Voucher(ctx, id)
 	}
 
-	s.cfg.Sales.catalog.forget()
+	s.cfg.Sales.catalog.Outdate()
 	if err != nil {
 		return domain.Voucher{}, err
 	}
@@ -124,7 +124,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 // Changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
 func (s *Vouchers) Changed(id int64) {
 	s.cfg.Sales.Change(id)
-	s.cfg.Sales.catalog.forget()
+	s.cfg.Sales.catalog.Outdate()
 }
 
 // ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change

@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counter is read by the tests: its value is the number of the read.
+type counter struct {
+	reads int
+	takes time.Duration
+	err   error
+}
+
+func (c *counter) read(context.Context) (int, error) {
+	c.reads++
+	n := c.reads
+	time.Sleep(c.takes)
+	if c.err != nil && c.err.Error() == "panic" {
+		panic(c.err)
+	}
+	return n, c.err
+}
+
+func newRefreshed(c *counter) *Refreshed[int] {
+	return &Refreshed[int]{Read: c.read, Fresh: 300 * time.Millisecond, Stale: 700 * time.Millisecond, Timeout: 2 * time.Second}
+}
+
+func TestRefreshedByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond}
+		r := newRefreshed(c)
+		require.Nil(t, r.Last())
+		get := func(want int, waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			n, err := r.Get(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+			require.Equal(t, waits, time.Since(began))
+		}
+		get(1, c.takes)
+		time.Sleep(299 * time.Millisecond)
+		get(1, 0)
+		require.Equal(t, 1, c.reads)
+		time.Sleep(time.Millisecond)
+		get(1, 0) // and reads in the background
+		synctest.Wait()
+		require.Equal(t, 2, c.reads)
+		time.Sleep(c.takes)
+		synctest.Wait()
+		get(2, 0)
+		time.Sleep(time.Second)
+		get(3, c.takes)
+	})
+}
+
+// A reported change is in every value that Get returns afterwards, even if a read that runs has not seen it.
+func TestRefreshedAfterChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond}
+		r := newRefreshed(c)
+		r.Set(0, time.Now())
+		time.Sleep(400 * time.Millisecond)
+		n, err := r.Get(t.Context()) // starts the first read
+		require.NoError(t, err)
+		require.Zero(t, n)
+		synctest.Wait()
+		r.Outdate()
+		n, err = r.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+
+		r.Change(func(n int) int { return -n })
+		n, err = r.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, -2, n)
+	})
+}
+
+// A value is kept while reads fail or take long, and then nobody waits for them.
+func TestRefreshedKeepsItsValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond, err: errors.New("unavailable")}
+		r := newRefreshed(c)
+		r.Set(7, time.Now())
+		kept := func(waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			require.Equal(t, 7, r.Kept(t.Context(), 250*time.Millisecond).Value)
+			require.Equal(t, waits, time.Since(began))
+		}
+		time.Sleep(time.Second)
+		kept(c.takes) // the first read that fails
+		kept(0)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		_, err := r.Get(t.Context())
+		require.ErrorIs(t, err, c.err)
+
+		c.err = errors.New("panic")
+		_, err = r.Get(t.Context())
+		require.ErrorContains(t, err, "panic in a read")
+
+		c.err = nil
+		c.takes = time.Second
+		n, err := r.Get(t.Context())
+		require.NoError(t, err)
+		r.Change(func(int) int { return 7 })
+		time.Sleep(time.Second)
+		kept(250 * time.Millisecond)
+		kept(0)
+		time.Sleep(time.Second)
+		require.Equal(t, n+1, r.Last().Value)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.Outdate()
+		_, err = r.Get(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(time.Second)
+	})
+}
