@@ -48,7 +48,7 @@ type Answer struct {
 // behind a POST must therefore have its effect only once:
 //
 //   - An effect in one database transaction (create a voucher, change stock, cancel, pay or redeem an order): the repo
-//     method passes its claim to keys.WriteOnce instead of calling Write, and returns the id of the changed resource. If
+//     method passes its claim to repo.writeOnce instead of calling Write, and returns the id of the changed resource. If
 //     an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads
 //     the resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps
 //     after the transaction run again, so they must be idempotent. A request passes its claim to at most one
@@ -98,10 +98,4 @@ type KeyState struct {
 	Runs int
 	// Recorded with NoteResource; 0 if nothing is.
 	ResourceID int64
-}
-
-// KeptAnswer is an answer to store. A transient answer is not stored and releases the key.
-type KeptAnswer struct {
-	Claim  *Claim
-	Answer Answer
 }

@@ -8,44 +8,44 @@ import (
 // SessionRecord is what the export of a user's data says about a session.
 type SessionRecord struct {
 	// The cursor of the next page; it is not exported.
-	ID        string
-	CreatedAt time.Time
-	ExpiresAt time.Time
-	RevokedAt *time.Time
+	ID        string     `json:"-"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 
 	// SecondFactor means that the session was opened with one.
-	SecondFactor bool
+	SecondFactor bool `json:"second_factor"`
 }
 
 // LoginCodeRecord is a request for a login code. Anybody can make one for any phone number.
 type LoginCodeRecord struct {
 	// LoginID is the cursor of the next page. It is not exported.
-	LoginID   string
-	CreatedAt time.Time
-	ExpiresAt time.Time
+	LoginID   string    `json:"-"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // EventRecord is an event of an order, and its delivery to the merchant's system.
 type EventRecord struct {
-	OrderID    int64
-	Type       EventType
-	CreatedAt  time.Time
-	Status     EventStatus
-	AnsweredAt *time.Time
+	OrderID    int64       `json:"-"`
+	Type       EventType   `json:"type"`
+	CreatedAt  time.Time   `json:"created_at"`
+	Status     EventStatus `json:"status"`
+	AnsweredAt *time.Time  `json:"answered_at,omitempty"`
 }
 
 // KeyRecord is an Idempotency-Key of a user.
 type KeyRecord struct {
-	Key       string
-	CreatedAt time.Time
-	ExpiresAt time.Time
+	Key       string    `json:"key" gorm:"column:idem_key"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // PlaceRecord is a user's place in a waiting room.
 type PlaceRecord struct {
-	VoucherID int64
-	Number    uint32
-	JoinedAt  time.Time
+	VoucherID int64     `json:"voucher_id,string"`
+	Number    uint32    `json:"number"`
+	JoinedAt  time.Time `json:"joined_at"`
 }
 
 // PersonalStore reads the data of one user for the export. Its methods return at most limit records, in a fixed order,

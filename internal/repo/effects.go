@@ -22,7 +22,7 @@ func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at 
 			if _, err := lockLease(tx, c); err != nil {
 				return err
 			}
-			return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
+			return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
 		})
 	})
 }
@@ -31,7 +31,7 @@ func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at 
 // Error: errLeaseLost.
 func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 	var row keyRow
-	err := whereKeys(tx.Clauses(sqldb.ForUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	err := whereKeys(tx.Clauses(sqldb.ForUpdate), keyOf(c)).Select("claim", "done", "resource_id").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
 		return row, errLeaseLost
 	}
@@ -46,9 +46,9 @@ func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 // run has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package
 // service then answers from that resource. If another run has taken over the key, nothing changes either and the error
 // is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a
-// key, WriteOnce is db.Write.
+// key, writeOnce is db.Write.
 //
-// As in db.Write, fn may run several times. A request must pass its claim to WriteOnce at most once.
+// As in db.Write, fn may run several times. A request must pass its claim to writeOnce at most once.
 func writeOnce(
 	ctx context.Context, db sqldb.Access, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error),
 ) error {
@@ -73,10 +73,10 @@ func writeOnce(
 			return err
 		}
 
-		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
+		return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
 
 	return db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
-		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+		return whereKeys(tx, keyOf(c)).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
 }

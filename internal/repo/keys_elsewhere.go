@@ -36,7 +36,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
-		id := keyID{r.UserID, string(r.IdemKey)}
+		id := r.keyID()
 		if !bytes.HasPrefix(r.Fingerprint, prints[id]) {
 			used[id] = true
 		}
@@ -45,53 +45,24 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 	return used, err
 }
 
-// refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read locks the orders with these
-// keys, so it waits for a transaction that is placing one. That transaction has either found the new lease and places
-// no order, or its order is found here.
-func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
+// refuseKeyOfOrder revokes the lease of a key under which an order was placed. state is the result of the claim. The read
+// locks the order with the key, so it waits for a transaction that is placing one. That transaction has either found the
+// new lease and places no order, or its order is found here.
+func (s *Store) refuseKeyOfOrder(ctx context.Context, c *domain.Claim, state domain.KeyState) (domain.KeyState, error) {
+	if state.Err != nil || state.Answer != nil {
+		return state, nil
+	}
+
+	hash := domain.KeyHash(c.Key)
 	q := &sqldb.Statement{}
-	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("uk_user_idem_key")+" WHERE created_at > ? AND (",
-		time.Now().UTC().Add(-domain.KeyLife))
+	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("uk_user_idem_key")+
+		" WHERE user_id = ? AND idem_key = ? AND created_at > ?"+s.db.Syntax().ForUpdate, c.UserID, hash[:], time.Now().UTC().Add(-domain.KeyLife))
 
-	keys := 0
-	for i, c := range claims {
-		if states[i].Err == nil && states[i].Answer == nil {
-			if keys > 0 {
-				q.Add(" OR ")
-			}
-			hash := domain.KeyHash(c.Key)
-			q.Add("user_id = ? AND idem_key = ?", c.UserID, hash[:])
-			keys++
-		}
+	orders, err := sqldb.QueryRows[keyRow](s.db.Writer(ctx), q)
+	if err != nil || len(orders) == 0 {
+		return state, err
 	}
 
-	if keys == 0 {
-		return nil
-	}
-
-	q.Add(")" + s.db.Syntax().ForUpdate)
-	rows, err := sqldb.QueryRows[keyRow](s.db.Writer(ctx), q)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-
-	used := make(map[keyID]bool, len(rows))
-	for _, r := range rows {
-		used[keyID{r.UserID, string(r.IdemKey)}] = true
-	}
-
-	for i, c := range claims {
-		hash := domain.KeyHash(c.Key)
-		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
-			continue
-		}
-
-		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
-		err := whereKeys(s.db.Writer(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
-		if err != nil {
-			return err
-		}
-	}
-
-	return nil
+	err = whereKeys(s.db.Writer(ctx), keyOf(c)).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+	return domain.KeyState{Err: domain.ErrIdempotencyMismatch}, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,12 +16,6 @@ import (
 	"seckill/internal/repo/sqldb"
 	"seckill/test/env"
 )
-
-// keepAnswer calls KeepAnswers with one answer.
-func (s *Store) keepAnswer(t *testing.T, c *domain.Claim, a domain.Answer) error {
-	t.Helper()
-	return s.KeepAnswers(t.Context(), []domain.KeptAnswer{{Claim: c, Answer: a}})[0]
-}
 
 // endLifetime sets the end of the lifetime of a key to d ago.
 func (s *Store) endLifetime(t *testing.T, key string, d time.Duration) {
@@ -36,27 +29,27 @@ var created = domain.Answer{Status: http.StatusCreated, Location: "/here", Conte
 func TestKeyLifetime(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first := newClaim(1, "k", "buy")
-		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, first))
-		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, first), "a repeated claim, after a lost reply")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), first))
+		require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), first), "a repeated claim, after a lost reply")
 		require.NoError(t, s.NoteResource(t.Context(), first, 77, now))
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "buy")).Err, domain.ErrOrderInProgress)
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
-		require.Equal(t, 1, s.claimKey(t, newClaim(2, "k", "sell")).Runs, "the key of another user")
-		require.Equal(t, 1, s.claimKey(t, newClaim(1, "K", "sell")).Runs, "another key: case counts")
-		require.Equal(t, 1, s.claimKey(t, newClaim(1, "k ", "sell")).Runs, "another key: blanks count")
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")).Err, domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
+		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(2, "k", "sell")).Runs, "the key of another user")
+		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(1, "K", "sell")).Runs, "another key: case counts")
+		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(1, "k ", "sell")).Runs, "another key: blanks count")
 
-		require.NoError(t, s.keepAnswer(t, first, created))
-		require.NoError(t, s.keepAnswer(t, first, created), "a repeated answer, after a lost reply")
-		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")))
+		require.NoError(t, s.KeepAnswer(t.Context(), first, created))
+		require.NoError(t, s.KeepAnswer(t.Context(), first, created), "a repeated answer, after a lost reply")
+		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")))
 		s.endLease(t, "k")
-		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "an answer needs no lease")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
+		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")), "an answer needs no lease")
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 
 		s.endLifetime(t, "k", -time.Minute)
-		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
+		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")), "a minute is left")
 		s.endLifetime(t, "k", 0)
-		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "an expired key can be used for any request")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")), "an expired key can be used for any request")
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
 	})
 }
 
@@ -64,13 +57,13 @@ func TestKeyLifetime(t *testing.T) {
 func TestTransientAnswerReleasesKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second, third := newClaim(1, "k", "buy"), newClaim(1, "k", "buy"), newClaim(1, "k", "buy")
-		require.Equal(t, 1, s.claimKey(t, first).Runs)
-		require.NoError(t, s.keepAnswer(t, first, domain.Answer{Status: 503, Body: []byte("no"), Transient: true}))
-		require.Equal(t, domain.KeyState{Runs: 2}, s.claimKey(t, second), "no resource was noted before")
+		require.Equal(t, 1, s.ClaimKey(t.Context(), first).Runs)
+		require.NoError(t, s.KeepAnswer(t.Context(), first, domain.Answer{Status: 503, Body: []byte("no"), Transient: true}))
+		require.Equal(t, domain.KeyState{Runs: 2}, s.ClaimKey(t.Context(), second), "no resource was noted before")
 		require.NoError(t, s.NoteResource(t.Context(), second, 5, now))
-		require.NoError(t, s.keepAnswer(t, second, domain.Answer{Transient: true}))
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
-		require.Equal(t, domain.KeyState{Runs: 3, ResourceID: 5}, s.claimKey(t, third))
+		require.NoError(t, s.KeepAnswer(t.Context(), second, domain.Answer{Transient: true}))
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
+		require.Equal(t, domain.KeyState{Runs: 3, ResourceID: 5}, s.ClaimKey(t.Context(), third))
 	})
 }
 
@@ -78,12 +71,12 @@ func TestTransientAnswerReleasesKey(t *testing.T) {
 func TestTakeoverStopsEarlierRun(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		stale, successor := newClaim(1, "k", "make"), newClaim(1, "k", "make")
-		require.Equal(t, 1, s.claimKey(t, stale).Runs)
+		require.Equal(t, 1, s.ClaimKey(t.Context(), stale).Runs)
 		s.endLease(t, "k")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "other")).Err, domain.ErrIdempotencyMismatch)
-		require.Equal(t, 2, s.claimKey(t, successor).Runs)
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "other")).Err, domain.ErrIdempotencyMismatch)
+		require.Equal(t, 2, s.ClaimKey(t.Context(), successor).Runs)
 
-		require.ErrorIs(t, s.keepAnswer(t, stale, created), domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.KeepAnswer(t.Context(), stale, created), domain.ErrOrderInProgress)
 		require.ErrorIs(t, s.NoteResource(t.Context(), stale, 9, now), domain.ErrOrderInProgress)
 		err := writeOnce(t.Context(), s.db, stale, func(*gorm.DB) (int64, error) {
 			t.Error("an effect of the earlier run")
@@ -92,8 +85,8 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 
 		require.NoError(t, s.NoteResource(t.Context(), successor, 10, now))
-		require.NoError(t, s.keepAnswer(t, successor, created))
-		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "make")))
+		require.NoError(t, s.KeepAnswer(t.Context(), successor, created))
+		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "make")))
 	})
 }
 
@@ -102,7 +95,7 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		slow, successor := newClaim(1, "k", ""), newClaim(1, "k", "")
-		s.claimKey(t, slow)
+		s.ClaimKey(t.Context(), slow)
 		s.endLease(t, "k")
 		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
@@ -114,7 +107,7 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		}()
 		<-open
 		taken := make(chan domain.KeyState, 1)
-		go func() { taken <- s.ClaimKeys(context.Background(), []*domain.Claim{successor})[0] }()
+		go func() { taken <- s.ClaimKey(context.Background(), successor) }()
 		env.RequireBlocked(t, s.db, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)
@@ -129,8 +122,8 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 	})
 }
 
-// Several batches contain runs of the same requests in different orders. One run of each request gets the lease, and no
-// run fails because of a deadlock.
+// Several processes run the same requests in different orders. One run of each request gets the lease, and no run fails
+// because of a deadlock.
 func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const runs, keys = 16, 40
@@ -145,12 +138,13 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 			mu   sync.Mutex
 			held = map[keyID]int{}
 		)
-		for _, batch := range claims {
+		for _, requests := range claims {
 			wg.Go(func() {
-				for i, st := range s.ClaimKeys(context.Background(), batch) {
+				for _, c := range requests {
+					st := s.ClaimKey(context.Background(), c)
 					if st.Err == nil {
 						mu.Lock()
-						held[keyID{batch[i].UserID, batch[i].Key}]++
+						held[keyOf(c)]++
 						mu.Unlock()
 					} else if !errors.Is(st.Err, domain.ErrOrderInProgress) {
 						t.Errorf("%v", st.Err)
@@ -169,56 +163,30 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 	})
 }
 
-// Each claim of a batch gets its own outcome, in any order of the claims.
-func TestClaimKeysAnswersEachClaim(t *testing.T) {
+// A large answer is kept whole, and a run whose key was taken over keeps none.
+func TestKeepAnswer(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		old := []*domain.Claim{newClaim(1, "answered", "a"), newClaim(1, "dead", "a"), newClaim(1, "running", "a"), newClaim(1, "expired", "a")}
-		for _, st := range s.ClaimKeys(t.Context(), old) {
-			require.NoError(t, st.Err)
-		}
-		require.NoError(t, s.keepAnswer(t, old[0], created))
+		lost, successor, kept := newClaim(1, "dead", "a"), newClaim(1, "dead", "a"), newClaim(1, "mine", "a")
+		require.NoError(t, s.ClaimKey(t.Context(), lost).Err)
 		s.endLease(t, "dead")
-		s.endLifetime(t, "expired", time.Second)
-		states := s.ClaimKeys(t.Context(), []*domain.Claim{
-			newClaim(1, "running", "a"), newClaim(1, "new", "a"), newClaim(1, "expired", "b"), newClaim(1, "answered", "b"),
-			newClaim(1, "dead", "a"), newClaim(1, "answered", "a"), newClaim(1, "new", "a"), newClaim(1, "dead", "a"),
-		})
-		require.ErrorIs(t, states[0].Err, domain.ErrOrderInProgress)
-		require.Equal(t, 1, states[2].Runs)
-		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
-		require.Equal(t, &created, states[5].Answer)
-		for _, pair := range [][2]int{{1, 6}, {4, 7}} { // one of each pair gets the lease
-			a, b := states[pair[0]], states[pair[1]]
-			if a.Err != nil {
-				a, b = b, a
-			}
-			require.NoError(t, a.Err)
-			require.ErrorIs(t, b.Err, domain.ErrOrderInProgress)
-		}
+		require.Equal(t, 2, s.ClaimKey(t.Context(), successor).Runs)
+		require.ErrorIs(t, s.KeepAnswer(t.Context(), lost, created), domain.ErrOrderInProgress)
 
-		lost, kept := old[1], newClaim(1, "mine", "a")
-		s.claimKey(t, kept)
-		large := domain.Answer{Status: 200, Body: make([]byte, maxAnswerBytes)}
-		errs := s.KeepAnswers(t.Context(), []domain.KeptAnswer{{Claim: lost, Answer: created}, {Claim: kept, Answer: large}, {Claim: old[2], Answer: created}})
-		require.ErrorIs(t, errs[0], domain.ErrOrderInProgress)
-		require.NoError(t, errs[1])
-		require.NoError(t, errs[2])
-		require.Equal(t, &large, s.claimKey(t, newClaim(1, "mine", "a")).Answer)
+		require.NoError(t, s.ClaimKey(t.Context(), kept).Err)
+		large := domain.Answer{Status: 200, Body: make([]byte, 2<<20)}
+		require.NoError(t, s.KeepAnswer(t.Context(), kept, large))
+		require.Equal(t, &large, s.ClaimKey(t.Context(), newClaim(1, "mine", "a")).Answer)
+
+		never := newClaim(1, "never claimed", "a")
+		require.NoError(t, s.KeepAnswer(t.Context(), never, domain.Answer{Transient: true}), "there is nothing to release")
+		require.ErrorIs(t, s.KeepAnswer(t.Context(), never, created), domain.ErrOrderInProgress)
 	})
 }
 
 // Concurrent purges delete only expired keys, at most sqldb.PurgeBatch at a time.
 func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		var claims []*domain.Claim
-		for i := range 2*sqldb.PurgeBatch + 10 {
-			claims = append(claims, newClaim(int64(i%2), fmt.Sprint(i), ""))
-		}
-		for batch := range slices.Chunk(claims, sqldb.PurgeBatch) { // no larger than those of package batch
-			for _, st := range s.ClaimKeys(t.Context(), batch) {
-				require.NoError(t, st.Err)
-			}
-		}
+		addKeys(t, s, 2*sqldb.PurgeBatch+10, func(i int) keyRow { return keyRow{UserID: int64(i % 2), IdemKey: []byte(fmt.Sprint(i))} })
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
 		var wg sync.WaitGroup
 		for range 3 {
@@ -250,14 +218,14 @@ func TestPurgeKeys(t *testing.T) {
 func TestPurgeBesideNewUseOfKey(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s, faults := newStore(db), env.Inject(db)
-		require.NoError(t, s.claimKey(t, newClaim(1, "k", "buy")).Err)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")).Err)
 		s.endLifetime(t, "k", time.Minute)
 
 		again := newClaim(1, "k", "sell")
 		faults.Before(func(query string) error {
 			if query == "BEGIN" { // of the purge, which has read the key
 				faults.Before(nil)
-				require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, again))
+				require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), again))
 			}
 			return nil
 		})
@@ -265,8 +233,8 @@ func TestPurgeBesideNewUseOfKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "found")
 		require.NoError(t, s.NoteResource(t.Context(), again, 5, now))
-		require.NoError(t, s.keepAnswer(t, again, created))
-		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "sell")))
+		require.NoError(t, s.KeepAnswer(t.Context(), again, created))
+		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")))
 	})
 }
 
@@ -276,11 +244,11 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 		c := newClaim(1, "k", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, s.ClaimKeys(ctx, []*domain.Claim{c})[0].Err, domain.ErrUnavailable)
-		require.Equal(t, 1, s.claimKey(t, c).Runs, "the failed call does not use up the key")
-		require.ErrorIs(t, s.KeepAnswers(ctx, []domain.KeptAnswer{{Claim: c, Answer: created}})[0], domain.ErrUnavailable)
+		require.ErrorIs(t, s.ClaimKey(ctx, c).Err, domain.ErrUnavailable)
+		require.Equal(t, 1, s.ClaimKey(t.Context(), c).Runs, "the failed call does not use up the key")
+		require.ErrorIs(t, s.KeepAnswer(ctx, c, created), domain.ErrUnavailable)
 		require.ErrorIs(t, s.NoteResource(ctx, c, 5, now), domain.ErrUnavailable)
-		require.NoError(t, s.keepAnswer(t, c, created))
+		require.NoError(t, s.KeepAnswer(t.Context(), c, created))
 	})
 }
 
@@ -288,42 +256,50 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 // keys of error answers expire after domain.KeyLifeOfError and then do not count.
 func TestMaxKeysPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		for from := 0; from < domain.MaxKeys; from += 250 {
-			var claims []*domain.Claim
-			var kept []domain.KeptAnswer
-			for i := range 250 {
-				c := newClaim(1, fmt.Sprint("k", from+i), "a")
-				claims = append(claims, c)
-				status := http.StatusOK
-				if i%50 == 0 {
-					status = http.StatusConflict
-				}
-				kept = append(kept, domain.KeptAnswer{Claim: c, Answer: domain.Answer{Status: status, Body: []byte("x")}})
+		addKeys(t, s, domain.MaxKeys-20, func(i int) keyRow { return keyRow{UserID: 1, IdemKey: []byte(fmt.Sprint("old ", i))} })
+		for i := range 20 {
+			c := newClaim(1, fmt.Sprint("k", i), "a")
+			require.NoError(t, s.ClaimKey(t.Context(), c).Err)
+			status := http.StatusOK
+			if i%2 == 0 {
+				status = http.StatusConflict
 			}
-			for _, st := range s.ClaimKeys(t.Context(), claims) {
-				require.NoError(t, st.Err)
-			}
-			for _, err := range s.KeepAnswers(t.Context(), kept) {
-				require.NoError(t, err)
-			}
+			require.NoError(t, s.KeepAnswer(t.Context(), c, domain.Answer{Status: status, Body: []byte("x")}))
+		}
+		claim := func(user int64, key, body string) domain.KeyState {
+			return s.ClaimKey(t.Context(), newClaim(user, key, body))
 		}
 		var limited *domain.RateLimitedError
-		states := s.ClaimKeys(t.Context(), []*domain.Claim{
-			newClaim(1, "more", "a"), newClaim(2, "more", "a"), newClaim(1, "k7", "a"), newClaim(1, "k7", "b"), newClaim(1, "more still", "a"),
-		})
-		require.ErrorAs(t, states[0].Err, &limited)
-		require.Equal(t, 1, states[1].Runs)
-		require.Equal(t, http.StatusOK, states[2].Answer.Status)
-		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
-		require.ErrorAs(t, states[4].Err, &limited)
+		require.ErrorAs(t, claim(1, "more", "a").Err, &limited)
+		require.Equal(t, 1, claim(2, "more", "a").Runs)
+		require.Equal(t, http.StatusOK, claim(1, "k7", "a").Answer.Status)
+		require.ErrorIs(t, claim(1, "k7", "b").Err, domain.ErrIdempotencyMismatch)
+		require.ErrorAs(t, claim(1, "more still", "a").Err, &limited)
 
 		soon := fmt.Sprintf(s.db.Syntax().InMillis, (domain.KeyLifeOfError + time.Minute).Milliseconds())
 		var expiring int64
 		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
-		require.EqualValues(t, domain.MaxKeys/50, expiring, "the errors")
+		require.EqualValues(t, 10, expiring, "the errors")
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
-		require.NoError(t, s.claimKey(t, newClaim(1, "more", "a")).Err)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(1, "more", "a")).Err)
 	})
+}
+
+// addKeys stores n answered keys.
+func addKeys(t *testing.T, s *Store, n int, key func(i int) keyRow) {
+	t.Helper()
+	k := s.db.Syntax()
+	query := "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, content_type, locked_until, " +
+		"created_at, expires_at) VALUES (?,?,?,1,1,0,200,'',''," + k.Now + "," + k.Now + "," + fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds()) + ")"
+	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
+		for i := range n {
+			row := key(i)
+			if err := tx.Exec(query, row.UserID, row.IdemKey, make([]byte, 32)).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 var lastToken int64
@@ -334,12 +310,6 @@ func newClaim(user int64, key, body string) *domain.Claim {
 	c := &domain.Claim{KeyedRequest: domain.KeyedRequest{UserID: user, Key: key}, Token: lastToken}
 	copy(c.Fingerprint[:], body)
 	return c
-}
-
-// claimKey calls ClaimKeys with one claim.
-func (s *Store) claimKey(t *testing.T, c *domain.Claim) domain.KeyState {
-	t.Helper()
-	return s.ClaimKeys(t.Context(), []*domain.Claim{c})[0]
 }
 
 // endLease moves the end of the lease of a key into the past.
@@ -359,11 +329,11 @@ func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
-		s.claimKey(t, first)
+		s.ClaimKey(t.Context(), first)
 		v := domain.Voucher{ShopID: 1, Title: "once", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
 		require.NoError(t, s.CreateVoucher(t.Context(), first, &v, admin))
 		s.endLease(t, "make")
-		require.Equal(t, 2, s.claimKey(t, second).Runs)
+		require.Equal(t, 2, s.ClaimKey(t.Context(), second).Runs)
 		again := v
 		again.ID = 0
 		id, done := domain.DoneBefore(s.CreateVoucher(t.Context(), second, &again, admin))
@@ -379,11 +349,11 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 			_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
 			return err
 		}
-		s.claimKey(t, first)
+		s.ClaimKey(t.Context(), first)
 		require.ErrorIs(t, cancelOnce(first, 2), domain.ErrNotFound, "an error does not mark the key as done")
 		require.NoError(t, cancelOnce(first, 1))
 		s.endLease(t, "cancel")
-		s.claimKey(t, second)
+		s.ClaimKey(t.Context(), second)
 		id, done = domain.DoneBefore(cancelOnce(second, 1))
 		require.True(t, done)
 		require.Equal(t, int64(1), id)

@@ -92,13 +92,13 @@ func TestRepeatedRequestInOneBatch(t *testing.T) {
 func TestKeyUsedByAnotherRoute(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		require.NoError(t, s.claimKey(t, newClaim(10, "k", "cancel")).Err)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(10, "k", "cancel")).Err)
 		orders := []domain.NewOrder{keyedOrder(1, 10, v.ID, 1, "k", "order"), keyedOrder(2, 11, v.ID, 1, "k", "order")}
 		orders[1].CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
 		require.Equal(t, []string{domain.ErrIdempotencyMismatch.Error(), "order 2"}, keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
 		requireTotals(t, s, v.ID, 9, 1)
-		require.ErrorIs(t, s.claimKey(t, newClaim(11, "k", "cancel")).Err, domain.ErrIdempotencyMismatch)
-		require.NoError(t, s.claimKey(t, newClaim(11, "l", "cancel")).Err)
+		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(11, "k", "cancel")).Err, domain.ErrIdempotencyMismatch)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(11, "l", "cancel")).Err)
 	})
 }
 
@@ -110,7 +110,7 @@ func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
 		o.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
 		leased := make(chan domain.KeyState, 1)
 		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
-			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
+			go func() { leased <- s.ClaimKey(t.Context(), newClaim(10, "k", "cancel")) }()
 			env.RequireBlocked(t, s.db, "idem_key")
 		}}
 		require.Equal(t, []string{"order 1"}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{o})))
@@ -184,7 +184,7 @@ func TestConcurrentUsesOfKeyPlaceOneOrder(t *testing.T) {
 func TestKeyUsedByAnotherRouteInOneBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		require.NoError(t, s.claimKey(t, newClaim(10, "k", "cancel")).Err)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(10, "k", "cancel")).Err)
 		tries := &losingContext{Context: t.Context(), lose: func() {}, after: 1 << 30}
 		orders := []domain.NewOrder{
 			keyedOrder(1, 10, v.ID, 1, "k", "order"), {Order: newOrder(2, 10, v.ID), Limit: 1}, {Order: newOrder(3, 11, v.ID), Limit: 1},
@@ -208,7 +208,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 				row: orderRow{UserID: user, IdemRequest: []byte{1}}, key: &domain.RequestKey{Name: fmt.Sprint("order ", i)},
 			}
 		}
-		require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
+		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(1, "payment", "pay")).Runs)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
 			"content_type, locked_until, created_at, expires_at) SELECT n + 2, 'payment', fingerprint, n + 2, runs, done, status, location, "+
 			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+env.Numbers(5)+" numbers WHERE user_id = 1 AND n < 5000").Error)

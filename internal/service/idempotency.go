@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/batch"
 	"seckill/internal/kit/loop"
 )
 
@@ -19,22 +18,21 @@ const (
 	// below domain.KeyLease.
 	keyedTimeout = 3300 * time.Millisecond
 	storeTimeout = time.Second
+	// claimTimeout bounds one claim.
+	claimTimeout = 2 * time.Second
 	// keyPoll is the interval between polls for the answer of a run in another process.
 	keyPoll = 100 * time.Millisecond
 
-	purgeEvery   = time.Minute
-	purgePause   = 20 * time.Millisecond // between two batches of a purge
-	purgeTimeout = 2 * time.Second       // of a batch
+	purgeEvery = time.Minute
 )
 
 // KeyStore stores keys and their answers. Its errors are those of package domain.
 type KeyStore interface {
-	// ClaimKeys claims the key of each claim under its token for domain.KeyLease. A key whose lifetime is over counts
-	// as new.
-	ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState
-	// KeepAnswers stores the answer of each claim. Errors: ErrOrderInProgress (another run has taken over the key),
-	// ErrUnavailable.
-	KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error
+	// ClaimKey claims the key of c under its token for domain.KeyLease. A key whose lifetime is over counts as new.
+	ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState
+	// KeepAnswer stores the answer of c. A transient answer is not stored and releases the key. Errors:
+	// ErrOrderInProgress (another run has taken over the key), ErrUnavailable.
+	KeepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error
 	// PurgeKeys deletes a batch of keys whose lifetime is over, and returns how many it found.
 	PurgeKeys(ctx context.Context) (int, error)
 }
@@ -61,9 +59,7 @@ type IdempotencyConfig struct {
 // concurrently or on different instances. The database decides which run has the key. Idempotency is safe for
 // concurrent use.
 type Idempotency struct {
-	cfg     IdempotencyConfig
-	claims  *batch.Batcher[*domain.Claim, domain.KeyState]
-	answers *batch.Batcher[domain.KeptAnswer, error]
+	cfg IdempotencyConfig
 
 	mu sync.Mutex
 	// The running requests of this process.
@@ -86,12 +82,7 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
 	}
-	i := &Idempotency{cfg: cfg, running: map[domain.KeyedRequest]*keyedRun{}}
-	i.claims = batch.New(batch.Config[*domain.Claim, domain.KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) domain.KeyState {
-		return domain.KeyState{Err: domain.BatchError(err)}
-	}})
-	i.answers = batch.New(batch.Config[domain.KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: domain.BatchError})
-	return i
+	return &Idempotency{cfg: cfg, running: map[domain.KeyedRequest]*keyedRun{}}
 }
 
 // errRunPanicked is the result of the in-flight duplicates of a run that panicked.
@@ -178,7 +169,7 @@ func (i *Idempotency) claimAndRun(
 // answer until ctx ends; the error is then ErrOrderInProgress.
 func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answer, error) {
 	for {
-		s := i.claims.DoContext(ctx, 0, c)
+		s := i.claimOnce(ctx, c)
 		switch {
 		case s.Err == nil && s.Answer == nil:
 			c.Again = s.Runs > 1
@@ -210,6 +201,12 @@ func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answe
 	}
 }
 
+func (i *Idempotency) claimOnce(ctx context.Context, c *domain.Claim) domain.KeyState {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	return i.cfg.Store.ClaimKey(ctx, c)
+}
+
 func (i *Idempotency) observe(err error) {
 	switch {
 	case err == nil:
@@ -226,7 +223,7 @@ func (i *Idempotency) observe(err error) {
 func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := i.answers.DoContext(ctx, 0, domain.KeptAnswer{Claim: c, Answer: a})
+	err := i.cfg.Store.KeepAnswer(ctx, c, a)
 	if errors.Is(err, domain.ErrOrderInProgress) {
 		i.cfg.Observe("lost")
 	}
@@ -240,24 +237,6 @@ func (i *Idempotency) Run(ctx context.Context) {
 		Name:  "delete expired idempotency keys",
 		Every: purgeEvery,
 		Log:   i.cfg.Log,
-		Run:   i.purge,
+		Run:   func(ctx context.Context) error { return loop.InBatches(ctx, i.cfg.Store.PurgeKeys) },
 	}.Loop(ctx)
-}
-
-func (i *Idempotency) purge(ctx context.Context) error {
-	for {
-		n, err := i.purgeBatch(ctx)
-		if err != nil || n == 0 {
-			return err
-		}
-		if err := loop.Sleep(ctx, purgePause); err != nil {
-			return err
-		}
-	}
-}
-
-func (i *Idempotency) purgeBatch(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
-	defer cancel()
-	return i.cfg.Store.PurgeKeys(ctx)
 }

@@ -49,55 +49,46 @@ func (m *memKeys) fault(ctx context.Context) error {
 
 func keyRowOf(c *domain.Claim) string { return strconv.FormatInt(c.UserID, 10) + "/" + c.Key }
 
-func (m *memKeys) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
-	states, err := make([]domain.KeyState, len(claims)), m.fault(ctx)
+func (m *memKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState {
+	err := m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.claims += len(claims)
-	for i, c := range claims {
-		r := m.rows[keyRowOf(c)]
-		switch {
-		case err != nil:
-			states[i].Err = err
-			continue
-		case r == nil:
-			r = &memKey{claim: *c}
-			m.rows[keyRowOf(c)] = r
-		case r.claim.Fingerprint != c.Fingerprint:
-			states[i].Err = domain.ErrIdempotencyMismatch
-			continue
-		case r.answer != nil:
-			states[i].Answer = r.answer
-			continue
-		case time.Now().Before(r.until):
-			states[i].Err = domain.ErrOrderInProgress
-			continue
-		}
-		r.claim.Token, r.until = c.Token, time.Now().Add(domain.KeyLease)
-		r.runs++
-		states[i] = domain.KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID}
+	m.claims++
+	r := m.rows[keyRowOf(c)]
+	switch {
+	case err != nil:
+		return domain.KeyState{Err: err}
+	case r == nil:
+		r = &memKey{claim: *c}
+		m.rows[keyRowOf(c)] = r
+	case r.claim.Fingerprint != c.Fingerprint:
+		return domain.KeyState{Err: domain.ErrIdempotencyMismatch}
+	case r.answer != nil:
+		return domain.KeyState{Answer: r.answer}
+	case time.Now().Before(r.until):
+		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	}
-	return states
+	r.claim.Token, r.until = c.Token, time.Now().Add(domain.KeyLease)
+	r.runs++
+	return domain.KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID}
 }
 
-func (m *memKeys) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
-	errs, err := make([]error, len(answers)), m.fault(ctx)
+func (m *memKeys) KeepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
+	err := m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, a := range answers {
-		r := m.rows[keyRowOf(a.Claim)]
-		switch {
-		case err != nil:
-			errs[i] = err
-		case r.claim.Token != a.Claim.Token:
-			errs[i] = domain.ErrOrderInProgress
-		case a.Answer.Transient:
-			r.until = time.Now()
-		default:
-			r.answer = &a.Answer
-		}
+	r := m.rows[keyRowOf(c)]
+	switch {
+	case err != nil:
+		return err
+	case r.claim.Token != c.Token:
+		return domain.ErrOrderInProgress
+	case a.Transient:
+		r.until = time.Now()
+	default:
+		r.answer = &a
 	}
-	return errs
+	return nil
 }
 
 func (m *memKeys) NoteResource(ctx context.Context, c *domain.Claim, id int64, _ time.Time) error {
@@ -251,7 +242,6 @@ func TestStoreFailures(t *testing.T) {
 		_, _, err = keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout)
-		time.Sleep(2 * time.Second) // until the blocked batch has timed out
 	})
 }
 
@@ -321,13 +311,11 @@ type lateKeys struct {
 	failed bool
 }
 
-func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
-	states := l.memKeys.ClaimKeys(ctx, claims)
+func (l *lateKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState {
+	state := l.memKeys.ClaimKey(ctx, c)
 	if !l.failed {
 		l.failed = true
-		for i := range states {
-			states[i] = domain.KeyState{Err: domain.ErrUnavailable}
-		}
+		return domain.KeyState{Err: domain.ErrUnavailable}
 	}
-	return states
+	return state
 }

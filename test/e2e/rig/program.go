@@ -195,8 +195,8 @@ func die() {
 // killBeforeAnswer kills the server between the effect of a keyed request and the storage of its answer.
 type killBeforeAnswer struct{ service.KeyStore }
 
-// KeepAnswers implements service.KeyStore.
-func (killBeforeAnswer) KeepAnswers(context.Context, []domain.KeptAnswer) []error {
+// KeepAnswer implements service.KeyStore.
+func (killBeforeAnswer) KeepAnswer(context.Context, *domain.Claim, domain.Answer) error {
 	die()
 	return nil
 }
