@@ -13,13 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/handler"
-	"seckill/internal/kit/redisconn"
 	"seckill/internal/kit/version"
 	"seckill/internal/lock"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/tracing"
 	"seckill/internal/repo"
-	"seckill/internal/sale/entry"
 )
 
 // metrics are the collectors of this package. Package handler registers its own.
@@ -110,9 +108,9 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	build.Set(1)
 
 	m.registry.MustRegister(
-		m.expired, m.admitted, m.payments, repo.NewBacklogCollector(store),
+		m.expired, m.admitted, m.payments, backlogCollector(store),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisconn.NewPoolCollector(rdb),
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, poolCollector(rdb),
 		m.findings, m.repairs, m.reconciles, build,
 	)
 
@@ -186,28 +184,5 @@ func (m *metrics) reconciled(r reconcile.Round) {
 	}
 	if r.OK {
 		m.reconciles.Set(float64(r.At.UnixMilli()) / 1000)
-	}
-}
-
-// roomBuyers exports the buyers of the waiting rooms. A room has the same numbers on every server that knows it. Rooms
-// have no label, because their number has no limit.
-type roomBuyers struct{ rooms *entry.Rooms }
-
-var roomBuyersDesc = prometheus.NewDesc("seckill_room_buyers",
-	"Buyers in the waiting rooms in use, of sales that have not ended: lobby, waiting, present (of these two), pass (valid and not used).", []string{"state"}, nil)
-
-// Describe implements prometheus.Collector.
-func (roomBuyers) Describe(ch chan<- *prometheus.Desc) { ch <- roomBuyersDesc }
-
-// Collect implements prometheus.Collector.
-func (r roomBuyers) Collect(ch chan<- prometheus.Metric) {
-	s := r.rooms.Totals()
-	for state, n := range map[string]int{
-		"lobby":   s.Lobby,
-		"waiting": s.Waiting,
-		"present": s.Present,
-		"pass":    s.Outstanding,
-	} {
-		ch <- prometheus.MustNewConstMetric(roomBuyersDesc, prometheus.GaugeValue, float64(n), state)
 	}
 }

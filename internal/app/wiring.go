@@ -251,7 +251,7 @@ func (w *wiring) newLanes(t *topics) *lanes {
 	}
 
 	workers := newWorkers(w.env, w.rdb, l.gate, w.store, committer.Commit, w.metrics, l.stats, t.movedOrders.publish)
-	w.metrics.registry.MustRegister(queue.NewLagCollector(workers))
+	w.metrics.registry.MustRegister(lagCollector(workers))
 	history := &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()}
 	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, history, t.saleSubscribers, w.store, l.gate, workers, w.log)
 	l.mode = newLane(w.env, w.backends, w.ids, l.gate, workers, w.metrics, l.stats)
@@ -286,7 +286,7 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 		Admitted: w.metrics.roomAdmitted,
 		Log:      w.log,
 	})
-	w.metrics.registry.MustRegister(roomBuyers{s.rooms})
+	w.metrics.registry.MustRegister(roomCollector(s.rooms))
 
 	s.entries = &entry.Service{
 		Sales:     l.sales,
