@@ -15,7 +15,6 @@ import (
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
-	"seckill/internal/service"
 )
 
 // Gate adapts admission.Gate to the interfaces of package service.
@@ -53,22 +52,6 @@ func NewGate(
 
 // Expect implements lane.Gate.
 func (g Gate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
-
-// DeadLetters implements service.DeadLetterStore.
-func (g Gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
-	found, err := g.Gate.DeadLetters(ctx, before, limit)
-	deadLetters := make([]service.DeadLetter, len(found))
-	for i, l := range found {
-		deadLetters[i] = service.DeadLetter(l)
-	}
-	return deadLetters, err
-}
-
-// DeadLetter implements service.DeadLetterStore.
-func (g Gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
-	l, err := g.Gate.DeadLetter(ctx, id)
-	return service.DeadLetter(l), err
-}
 
 // newWorkers returns the workers that commit queued orders. They call moved with the id of each order that is settled.
 func newWorkers(

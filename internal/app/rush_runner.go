@@ -95,7 +95,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
 			last.State = domain.RushDone
-			last.Took = time.Since(r.begun)
+			last.Took = domain.Milliseconds(time.Since(r.begun))
 			if err != nil {
 				last.State = domain.RushFailed
 				last.Detail = err.Error()
@@ -223,8 +223,8 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 		last.Answered = len(report.Answers)
 		last.Orders = orders
 		last.Outcomes = maps.Clone(report.Codes)
-		last.P50 = report.Percentile(50)
-		last.P99 = report.Percentile(99)
+		last.P50 = domain.Milliseconds(report.Percentile(50))
+		last.P99 = domain.Milliseconds(report.Percentile(99))
 	})
 
 	verdicts, err := simulated.Check(ctx, report)
@@ -279,7 +279,7 @@ func (r *rushRunner) Last() domain.Rush {
 	last := r.last
 	last.Verdicts = slices.Clone(last.Verdicts)
 	if last.State == domain.RushRunning {
-		last.Took = time.Since(r.begun)
+		last.Took = domain.Milliseconds(time.Since(r.begun))
 	}
 	return last
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"math"
 
 	"seckill/internal/domain"
 	"seckill/internal/ops/salestats"
@@ -28,7 +29,7 @@ func newSaleMonitor(
 			lag, err := workers.Lag(ctx)
 			return salestats.QueueLag{
 				Unsettled:   lag.Unsettled,
-				Oldest:      lag.Oldest,
+				Oldest:      math.Round(lag.Oldest.Seconds()*1000) / 1000,
 				DeadLetters: lag.Dead,
 			}, err
 		}

@@ -41,11 +41,11 @@ type CodeSender interface {
 // the client that made it, so a stranger can neither use up nor replace the code of the phone's owner.
 type LoginRequest struct {
 	// At least 128 random bits, known to the client only.
-	ID    string
+	ID    string `gorm:"column:login_id;primaryKey"`
 	Phone string
 	Asker []byte // see Tokens.askerHashes
 	// The hash of the code; empty after use.
-	Hash []byte
+	Hash []byte `gorm:"column:code_hash"`
 	// Guesses with the ID.
 	Attempts          int
 	AttemptsWithoutID int

@@ -172,11 +172,11 @@ func printReports(out io.Writer, reports []reconcile.Report) error {
 	return nil
 }
 
-func age(oldest, now time.Time) string {
-	if oldest.IsZero() {
+func age(oldest *time.Time, now time.Time) string {
+	if oldest == nil {
 		return "-"
 	}
-	return now.Sub(oldest).Truncate(time.Second).String()
+	return now.Sub(*oldest).Truncate(time.Second).String()
 }
 
 func state(f reconcile.Finding) string {

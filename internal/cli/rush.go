@@ -112,7 +112,7 @@ func printReport(out io.Writer, r *rush.Report) {
 
 	fmt.Fprint(out, "latency")
 	for _, p := range []int{50, 90, 95, 99, 100} {
-		fmt.Fprintf(out, "  p%d %.1fms", p, float64(r.Percentile(p).Microseconds())/1000)
+		fmt.Fprintf(out, "  p%d %.1fms", p, milliseconds(r.Percentile(p)))
 	}
 
 	fmt.Fprintln(out)
@@ -130,6 +130,8 @@ func printReport(out io.Writer, r *rush.Report) {
 
 	_ = w.Flush()
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -163,24 +165,20 @@ func localURL(addr string) string {
 // runOnServer has the server simulate the buyers, which needs none of their tokens, and prints the progress.
 func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
 	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units, because this command cannot reach its database\n", r.Buyers, r.Stock)
-	result, err := client.Simulate(e.Ctx, admin, r.Buyers, r.Stock, func(s rush.Simulation) {
-		printProgress(e.Out, s.Answered, s.Buyers, s.Orders, s.Elapsed)
+	result, err := client.Simulate(e.Ctx, admin, r.Buyers, r.Stock, func(s domain.Rush, elapsed time.Duration) {
+		printProgress(e.Out, s.Answered, s.Buyers, s.Orders, elapsed)
 	})
 	if err != nil {
 		return fmt.Errorf("simulate the buyers (alternative: --tokens): %w", err)
 	}
 
-	fmt.Fprintf(e.Out, "all buyers answered in %.2fs\nlatency  p50 %.1fms  p99 %.1fms\n", result.TookMS/1000, result.P50MS, result.P99MS)
+	fmt.Fprintf(e.Out, "all buyers answered in %.2fs\nlatency  p50 %.1fms  p99 %.1fms\n",
+		time.Duration(result.Took).Seconds(), milliseconds(time.Duration(result.P50)), milliseconds(time.Duration(result.P99)))
 	if result.Detail != "" {
 		return &exitError{ExitUnchecked, errors.New(result.Detail)}
 	}
 
-	verdicts := make([]domain.Verdict, len(result.Verdicts))
-	for i, v := range result.Verdicts {
-		verdicts[i] = domain.Verdict(v)
-	}
-
-	return printVerdicts(e.Out, verdicts)
+	return printVerdicts(e.Out, result.Verdicts)
 }
 
 // credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, or users

@@ -89,8 +89,8 @@ type GateState struct {
 
 // Holder identifies an order and its user, usually of an active order.
 type Holder struct {
-	OrderID int64
-	UserID  int64
+	OrderID int64 `json:"order_id,string"`
+	UserID  int64 `json:"user_id,string"`
 }
 
 // GateLevel is a snapshot of the counters of a voucher's gate.
@@ -192,4 +192,20 @@ type End struct {
 	Dead string
 	// Whether the admission is retried, in a stream entry of its own.
 	Again bool
+}
+
+// DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
+// decision of an operator. Its unit was returned, and for its buyer the order has failed.
+type DeadLetter struct {
+	ID string // "<shard>-<ms>-<seq>"
+	// Nil if the entry cannot be parsed; then it cannot be replayed.
+	Admission *Admission
+	// Those of the admission, or the unchanged fields of an unparsable entry.
+	Fields map[string]string
+	// The id of the stream entry.
+	Entry  string
+	Reason string
+	Tries  int64
+	// When it was dead-lettered.
+	BuriedAt time.Time
 }

@@ -19,22 +19,23 @@ const (
 
 // Actor is the origin of an audited action. ID is a user id for buyers and admins, otherwise 0.
 type Actor struct {
-	Kind ActorKind
-	ID   int64
+	Kind ActorKind `json:"actor"`
+	ID   int64     `json:"actor_id,omitempty,string"`
 }
 
 // AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists
 // if and only if the action happened. Placing an order has no entry, because the order itself records it.
 type AuditEntry struct {
-	ID    int64
-	At    time.Time
-	Actor Actor
+	ID int64     `json:"id,string"`
+	At time.Time `json:"at"`
+	Actor
 	// The name of a Move, or one of the actions below.
-	Action    string
-	VoucherID int64
+	Action string `json:"action"`
+	// 0 if a payment names an order that does not exist.
+	VoucherID int64 `json:"voucher_id,omitempty,string"`
 	// 0 for an action on the voucher.
-	OrderID int64
-	Detail  string
+	OrderID int64  `json:"order_id,omitempty,string"`
+	Detail  string `json:"detail"`
 }
 
 // The actions that are not moves of an order.
@@ -63,24 +64,24 @@ type AuditFilter struct {
 
 // AdminRequest records one request of a user with a role above buyer, or one command on the server.
 type AdminRequest struct {
-	ID int64
-	At time.Time
+	ID int64     `json:"id,string"`
+	At time.Time `json:"at"`
 	// 0 for a command.
-	UserID int64
+	UserID int64 `json:"actor_id,omitempty,string"`
 	// Empty for a command.
-	Role Role
+	Role Role `json:"role,omitempty"`
 	// The method of HTTP, or MethodCommand.
-	Method string
+	Method string `json:"method"`
 	// The pattern of the path, or the command.
-	Route string
+	Route string `json:"route"`
 	// The id in the path, or what the command was applied to; may be empty.
-	Target string
+	Target string `json:"target,omitempty"`
 	// The status of the answer; 0 if the end of the request is not known.
-	Status int
+	Status int `json:"-"`
 	// Empty for a command.
-	RequestID string
+	RequestID string `json:"request_id,omitempty"`
 	// The network of the client: an IPv4 /24 or an IPv6 /48; empty for a command.
-	Network string
+	Network string `json:"network,omitempty"`
 }
 
 // maxAuditTarget bounds the target of an AdminRequest, in bytes.

@@ -131,15 +131,15 @@ func (e Entry) Changes(after Entry) string {
 // new sale, begins with its defaults.
 type EntryInput struct {
 	// A word of the API.
-	Mode string
+	Mode string `json:"mode"`
 	// "on" or "off".
-	Challenge *string
+	Challenge *string `json:"challenge"`
 	// Only with mode room; defaultLobby before the start selects the default, which follows the start.
-	OpensAt *time.Time
+	OpensAt *time.Time `json:"-"`
 	// Buyers per second; only with mode room.
-	Rate *int
+	Rate *int `json:"rate"`
 	// In seconds; not with mode open.
-	PassTTL *int
+	PassTTL *int `json:"pass_ttl"`
 }
 
 // apply validates the input and sets it on e. A pause and the message stay. The epoch changes with the mode, unless the

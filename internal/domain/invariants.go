@@ -80,9 +80,10 @@ func (b SaleTotals) Holds(invariant string) bool {
 
 // Verdict is the result of checking one invariant. OK is nil if the check could not be made.
 type Verdict struct {
-	ID, Title string
-	OK        *bool
-	Detail    string
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	OK     *bool  `json:"ok"`
+	Detail string `json:"detail"`
 }
 
 // Broken reports whether the invariant was checked and does not hold.

@@ -53,6 +53,9 @@ func (s OrderStatus) String() string {
 	return "unknown"
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s OrderStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // ParseOrderStatus is the inverse of String. It returns false for an unknown word.
 func ParseOrderStatus(word string) (OrderStatus, bool) {
 	for s, w := range orderStatusWords {

@@ -9,28 +9,31 @@ import (
 // written in the transaction of the placement or move, and delivered at least once. An event is delivered after the
 // earlier ones of its order, unless these were given up or an admin repeats them.
 type OrderEvent struct {
-	ID        int64
-	Type      EventType
-	CreatedAt time.Time
+	ID        int64     `json:"id,string"`
+	Type      EventType `json:"-"`
+	CreatedAt time.Time `json:"-"`
 	// As the placement or move left it.
-	Order  Order
-	Status EventStatus
+	Order  Order       `json:"-"`
+	Status EventStatus `json:"status"`
 	// Deliveries begun since CreatedAt or RepeatedAt.
-	Tries int
+	Tries int `json:"tries"`
 	// Nil unless the event is pending.
-	NextTryAt *time.Time
+	NextTryAt *time.Time `json:"next_try_at,omitempty"`
 	// When an admin last repeated it; nil: never.
-	RepeatedAt *time.Time
+	RepeatedAt *time.Time `json:"-"`
 	// When the last delivery ended; nil: none has.
-	AnsweredAt *time.Time
+	AnsweredAt *time.Time `json:"answered_at,omitempty"`
 	// HTTP status of the last answer; 0: there was none.
-	AnswerStatus int
+	AnswerStatus int `json:"answer_status,omitempty"`
 	// The beginning of the last answer, or why there was none.
-	Answer string
+	Answer string `json:"answer,omitempty"`
 }
 
 // EventType is the type of an event. The API prefixes it with "order.".
 type EventType string
+
+// MarshalText implements encoding.TextMarshaler, by the name in the API.
+func (t EventType) MarshalText() ([]byte, error) { return []byte("order." + t), nil }
 
 // EventCreated is the event of an order that was placed. Move.Event returns the others.
 const EventCreated EventType = "created"
@@ -64,6 +67,9 @@ var eventStatusWords = map[EventStatus]string{
 }
 
 func (s EventStatus) String() string { return eventStatusWords[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s EventStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // ParseEventStatus is the inverse of String. It returns false for an unknown word.
 func ParseEventStatus(word string) (EventStatus, bool) {

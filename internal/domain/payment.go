@@ -37,6 +37,9 @@ func (s PaymentStatus) String() string {
 	return "unknown"
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s PaymentStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Received reports whether the money has arrived, even if it went back later.
 func (s PaymentStatus) Received() bool {
 	return s == PaymentSucceeded || s == PaymentRefunding || s.Returned()
@@ -47,24 +50,24 @@ func (s PaymentStatus) Returned() bool { return s == PaymentRefunded || s == Pay
 
 // Payment is an attempt to pay for an order. Amount is in the smallest unit of its currency (cents).
 type Payment struct {
-	ID       int64
-	OrderID  int64
-	Provider string
+	ID       int64  `json:"-"`
+	OrderID  int64  `json:"-"`
+	Provider string `json:"provider"`
 	// Identifies the payment at the provider; unique.
-	Ref      string
-	Amount   int64
-	Currency string // ISO 4217
-	Status   PaymentStatus
-	// Refund requests sent to the provider.
-	RefundTries int
+	Ref      string        `json:"provider_ref" gorm:"column:provider_ref"`
+	Amount   int64         `json:"amount"`
+	Currency string        `json:"currency"` // ISO 4217
+	Status   PaymentStatus `json:"status"`
+	// Refund requests sent to the provider; for admins only.
+	RefundTries int `json:"-"`
 	// Why the last of them has failed; empty if none has.
-	RefundError string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	RefundError string    `json:"-"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at" gorm:"autoUpdateTime:false"`
 	// Where the buyer pays; not stored, empty if the provider has no page.
-	CheckoutURL string
+	CheckoutURL string `json:"checkout_url,omitempty" gorm:"-"`
 	// By the database's clock; only of payments from DueInquiries.
-	ClaimedAt time.Time
+	ClaimedAt time.Time `json:"-" gorm:"-"`
 }
 
 // SalePayment is a payment with the voucher of its order.

@@ -3,7 +3,6 @@ package domain
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // ErrNoDemo reports that an operation is available only in demo mode.
@@ -28,21 +27,22 @@ const (
 
 // Rush is the progress and the result of a load simulation.
 type Rush struct {
-	State     RushState
-	VoucherID int64
-	Buyers    int
-	Stock     int64
+	State     RushState `json:"state"`
+	VoucherID int64     `json:"voucher_id,omitempty,string"`
+	Buyers    int       `json:"buyers"`
+	Stock     int64     `json:"stock"`
 	// Buyers with their final answer.
-	Answered int
-	Orders   int
-	Took     time.Duration
+	Answered int          `json:"answered"`
+	Orders   int          `json:"orders"`
+	Took     Milliseconds `json:"took_ms"`
 	// Latency of the final answers; set at the end.
-	P50, P99 time.Duration
+	P50 Milliseconds `json:"p50_ms"`
+	P99 Milliseconds `json:"p99_ms"`
 	// Number of answers by code; set at the end.
-	Outcomes map[string]int
-	Verdicts []Verdict
+	Outcomes map[string]int `json:"outcomes"`
+	Verdicts []Verdict      `json:"verdicts"`
 	// Why it failed.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 }
 
 // Rusher runs load simulations, one at a time. It is safe for concurrent use.

@@ -9,28 +9,35 @@ import (
 
 // Shop is where a voucher is redeemed. Its data follows the hm-dianping course.
 type Shop struct {
-	ID   int64
-	Name string
+	ID   int64  `json:"id,string"`
+	Name string `json:"name"`
 	// The category on the pages of hm-dianping.
-	TypeID   int64
-	Images   string // comma-separated URLs
-	Area     string
-	Address  string
-	X, Y     float64 // longitude, latitude
-	AvgPrice int64   // cents
-	Sold     int
-	Comments int
+	TypeID    int64     `json:"type_id,string"`
+	Area      string    `json:"area"`
+	Address   string    `json:"address"`
+	OpenHours string    `json:"open_hours"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at" gorm:"autoUpdateTime:false"`
+
+	// Only on the pages of hm-dianping.
+
+	Images   string  `json:"-"` // comma-separated URLs
+	X        float64 `json:"-"` // longitude
+	Y        float64 `json:"-"` // latitude
+	AvgPrice int64   `json:"-"` // cents
+	Sold     int     `json:"-"`
+	Comments int     `json:"-"`
 	// Tenths: 47 is 4.7.
-	Score     int
-	OpenHours string
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Score int `json:"-"`
 }
 
 // ShopFields are the fields that an operator can set in a new shop and change later. A nil field is absent.
 type ShopFields struct {
-	Name, Area, Address, OpenHours *string
-	TypeID                         *int64
+	Name      *string `json:"name"`
+	Area      *string `json:"area"`
+	Address   *string `json:"address"`
+	OpenHours *string `json:"open_hours"`
+	TypeID    *int64  `json:"-"`
 }
 
 // Limits of the fields of a shop: the lengths of the columns, and the highest category.

@@ -77,11 +77,11 @@ type Voucher struct {
 	// The id of its picture; empty: none.
 	ImageID   string
 	CreatedAt time.Time
-	UpdatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	// Nil for a normal voucher.
-	Sale *Sale
+	Sale *Sale `gorm:"-"`
 	// Only service.SaleLoader sets it.
-	Offer *Offer
+	Offer *Offer `gorm:"-"`
 }
 
 // Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).
@@ -255,21 +255,21 @@ var (
 
 // VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
 type VoucherFields struct {
-	ShopID      *int64
-	Title       *string
-	SubTitle    *string
-	Rules       *string
-	PayValue    *int64
-	ActualValue *int64
+	ShopID      *int64  `json:"-"`
+	Title       *string `json:"title"`
+	SubTitle    *string `json:"sub_title"`
+	Rules       *string `json:"rules"`
+	PayValue    *int64  `json:"pay_value"`
+	ActualValue *int64  `json:"actual_value"`
 	// Checked by the store; "" removes the picture.
-	ImageID      *string
-	BeginAt      *time.Time
-	EndAt        *time.Time
-	LimitPerUser *int
-	Entry        *EntryInput
-	PayTimeout   *int // in seconds
-	UnpaidLimit  *int
-	Segments     *int
+	ImageID      *string     `json:"image_id"`
+	BeginAt      *time.Time  `json:"-"`
+	EndAt        *time.Time  `json:"-"`
+	LimitPerUser *int        `json:"limit_per_user"`
+	Entry        *EntryInput `json:"-"`
+	PayTimeout   *int        `json:"pay_timeout"` // in seconds
+	UnpaidLimit  *int        `json:"unpaid_limit"`
+	Segments     *int        `json:"segments"`
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three

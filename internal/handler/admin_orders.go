@@ -243,12 +243,7 @@ func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.RefundFor)
 }
 
-func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Ref    string `json:"provider_ref"`
 		Reason string `json:"reason"`
@@ -272,12 +267,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim) e
 }
 
 // refundable returns the number and the sum of the orders that refundAll would refund.
-func (h *adminOrderHandler) refundable(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
 	v, err := h.vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
@@ -304,12 +294,7 @@ const (
 
 // refundAll begins the refunds of the paid orders of a sale that is not open, for refundAllTime. The client repeats the
 // request until no orders are left, and can show its progress.
-func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64) error {
 	ctx := c.Request.Context()
 
 	out := struct {

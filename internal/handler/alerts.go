@@ -42,7 +42,7 @@ type alertHandler struct {
 
 // alertsOut is the JSON form of the alerts.
 type alertsOut struct {
-	Violations []violationOut `json:"violations"`
+	Violations []reconcile.Violation `json:"violations"`
 	// Null: not yet.
 	CheckedAt *time.Time `json:"checked_at"`
 	// Null: Redis does not answer.
@@ -59,22 +59,14 @@ type failingRefundOut struct {
 	Error   string `json:"error"`
 }
 
-type violationOut struct {
-	VoucherID ID     `json:"voucher_id"`
-	Invariant string `json:"invariant"`
-	Detail    string `json:"detail"`
-}
-
 // deadLetterWait bounds the wait for Redis.
 const deadLetterWait = 500 * time.Millisecond
 
 func (h *alertHandler) list(c *gin.Context) error {
 	ctx := c.Request.Context()
-	out := alertsOut{Violations: []violationOut{}, FailingRefunds: []failingRefundOut{}}
+	out := alertsOut{FailingRefunds: []failingRefundOut{}}
 	violations, checkedAt := h.reconciler.Violations()
-	for _, v := range violations {
-		out.Violations = append(out.Violations, violationOut{ID(v.VoucherID), string(v.Invariant), v.Detail})
-	}
+	out.Violations = append([]reconcile.Violation{}, violations...)
 
 	if !checkedAt.IsZero() {
 		checkedAt = domain.Moment(checkedAt)

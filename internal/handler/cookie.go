@@ -129,19 +129,12 @@ func (k cookies) overTLS(c *gin.Context) bool {
 	}
 
 	from, err := netip.ParseAddr(c.RemoteIP())
-	if err != nil {
+	if err != nil || !contains(k.proxies, from.Unmap()) {
 		return false
 	}
 
-	from = from.Unmap()
-	for _, network := range k.proxies {
-		if network.Contains(from) {
-			scheme, _, _ := strings.Cut(c.GetHeader("X-Forwarded-Proto"), ",")
-			return strings.EqualFold(strings.TrimSpace(scheme), "https")
-		}
-	}
-
-	return false
+	scheme, _, _ := strings.Cut(c.GetHeader("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(scheme), "https")
 }
 
 // setScheme sets the scheme of a request's URL to that of the browser, for pages with absolute links.

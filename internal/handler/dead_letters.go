@@ -17,16 +17,16 @@ type deadLetterHandler struct {
 
 type deadLetterOut struct {
 	ID        string            `json:"id"`
-	OrderID   *ID               `json:"order_id,omitempty"`
-	UserID    *ID               `json:"user_id,omitempty"`
-	VoucherID *ID               `json:"voucher_id,omitempty"`
+	OrderID   ID                `json:"order_id,omitempty"`
+	UserID    ID                `json:"user_id,omitempty"`
+	VoucherID ID                `json:"voucher_id,omitempty"`
 	Reason    string            `json:"reason"`
 	Tries     int64             `json:"tries"`
 	BuriedAt  time.Time         `json:"buried_at"`
 	Fields    map[string]string `json:"fields"`
 }
 
-func newDeadLetterOut(l *service.DeadLetter) deadLetterOut {
+func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
 	out := deadLetterOut{
 		ID:       l.ID,
 		Reason:   l.Reason,
@@ -36,12 +36,9 @@ func newDeadLetterOut(l *service.DeadLetter) deadLetterOut {
 	}
 
 	if a := l.Admission; a != nil {
-		order := ID(a.OrderID)
-		user := ID(a.UserID)
-		voucher := ID(a.VoucherID)
-		out.OrderID = &order
-		out.UserID = &user
-		out.VoucherID = &voucher
+		out.OrderID = ID(a.OrderID)
+		out.UserID = ID(a.UserID)
+		out.VoucherID = ID(a.VoucherID)
 	}
 
 	return out

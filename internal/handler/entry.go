@@ -96,12 +96,7 @@ func writeAdmission(c *gin.Context, a *entry.Admission) error {
 	return writeJSON(c, status, newAdmissionOut(a))
 }
 
-func (h *entryHandler) enter(c *gin.Context) error {
-	voucherID, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *entryHandler) enter(c *gin.Context, voucherID int64) error {
 	var in struct {
 		Solution string `json:"solution"`
 	}
@@ -117,11 +112,7 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	return writeAdmission(c, &a)
 }
 
-func (h *entryHandler) ask(c *gin.Context) error {
-	voucherID, err := pathID(c)
-	if err != nil {
-		return err
-	}
+func (h *entryHandler) ask(c *gin.Context, voucherID int64) error {
 	a, err := h.service.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
 	if err != nil {
 		return err
@@ -129,11 +120,7 @@ func (h *entryHandler) ask(c *gin.Context) error {
 	return writeAdmission(c, &a)
 }
 
-func (h *entryHandler) leave(c *gin.Context) error {
-	voucherID, err := pathID(c)
-	if err != nil {
-		return err
-	}
+func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
 	if err := h.service.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
 		return err
 	}
@@ -142,48 +129,25 @@ func (h *entryHandler) leave(c *gin.Context) error {
 }
 
 // events streams the answers of ask. The last event has the code of the error that ended the wait.
-func (h *entryHandler) events(c *gin.Context) error {
-	voucherID, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
-	s := &entryStream{
-		h:       h,
-		user:    caller(c).UserID,
-		voucher: voucherID,
-		ticket:  c.GetHeader(ticketHeader),
-	}
-	if s.sub, err = h.subscribers.Subscribe(s.user, voucherID); err != nil {
-		return err
-	}
-
-	streaming := false
-	defer func() {
-		if !streaming {
-			h.subscribers.Unsubscribe(s.sub)
+func (h *entryHandler) events(c *gin.Context, voucherID int64) error {
+	return serveStream(c, h.auth, h.subscribers, voucherID, func(events *stream) (func(), error) {
+		s := &entryStream{
+			stream:  events,
+			h:       h,
+			user:    caller(c).UserID,
+			voucher: voucherID,
+			ticket:  c.GetHeader(ticketHeader),
 		}
-	}()
 
-	a, err := s.ask(c.Request.Context())
-	if err != nil {
-		return err
-	}
-
-	if s.stream, err = openStream(c, h.auth); err != nil {
-		return err
-	}
-
-	streaming = true
-	go s.run(a)
-	return nil
+		a, err := s.ask(c.Request.Context())
+		return func() { s.run(a) }, err
+	})
 }
 
 type entryStream struct {
 	*stream
 
 	h             *entryHandler
-	sub           *salestats.Subscription
 	user, voucher int64
 	ticket        string
 }
@@ -196,9 +160,6 @@ func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
 // run writes events until the wait is over, the client disconnects, or the process stops. A change for this buyer is sent
 // at once, a new position at the interval of the polls.
 func (s *entryStream) run(a admissionOut) {
-	defer s.h.subscribers.Unsubscribe(s.sub)
-	defer s.start()()
-
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 
@@ -221,7 +182,7 @@ func (s *entryStream) run(a admissionOut) {
 			poll.Reset(wait)
 		}
 
-		if !s.wait(s.sub, poll.C) {
+		if !s.wait(poll.C) {
 			return
 		}
 

@@ -39,64 +39,38 @@ type eventHandler struct {
 // order streams the states of an order from the present one to the last. The id of an event is the order's progress,
 // which is the same on every server, so a client resumes anywhere with Last-Event-ID. If that id is the final state,
 // the answer is 204, after which a browser does not reconnect.
-func (h *eventHandler) order(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
-	user := caller(c).UserID
-
-	// Before the first read, so that no change after it is missed.
-	sub, err := h.subscribers.Subscribe(user, id)
-	if err != nil {
-		return err
-	}
-
-	s := &orderStream{
-		h:    h,
-		sub:  sub,
-		user: user,
-		id:   id,
-	}
-
-	streaming := false
-	defer func() {
-		if !streaming {
-			h.subscribers.Unsubscribe(sub)
+func (h *eventHandler) order(c *gin.Context, id int64) error {
+	return serveStream(c, h.auth, h.subscribers, id, func(events *stream) (func(), error) {
+		s := &orderStream{
+			stream: events,
+			h:      h,
+			user:   caller(c).UserID,
 		}
-	}()
 
-	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.orders.Get(ctx, user, id) })
-	if err != nil {
-		return err
-	}
+		o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.orders.Get(ctx, s.user, id) })
+		if err != nil {
+			return nil, err
+		}
 
-	if s.sent, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
-		// Absent or invalid: send everything.
-		s.sent = 0
-	}
+		if s.sent, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
+			// Absent or invalid: send everything.
+			s.sent = 0
+		}
 
-	if o.Status.Final() && s.sent >= progressOf(&o) {
-		c.Status(http.StatusNoContent)
-		return nil
-	}
+		if o.Status.Final() && s.sent >= progressOf(&o) {
+			c.Status(http.StatusNoContent)
+			return nil, nil
+		}
 
-	if s.stream, err = openStream(c, h.auth); err != nil {
-		return err
-	}
-
-	streaming = true
-	go s.run(o)
-	return nil
+		return func() { s.run(o) }, nil
+	})
 }
 
 type orderStream struct {
 	*stream
 
-	h        *eventHandler
-	sub      *salestats.Subscription
-	user, id int64
+	h    *eventHandler
+	user int64
 	// progressOf the order in the last event.
 	sent int64
 	// Start of the absence from both queue and database; zero if present.
@@ -105,9 +79,6 @@ type orderStream struct {
 
 // run writes events until the order is in a final state, the client disconnects, or the process stops.
 func (s *orderStream) run(o domain.Order) {
-	defer s.h.subscribers.Unsubscribe(s.sub)
-	defer s.start()()
-
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()
 
@@ -122,7 +93,7 @@ func (s *orderStream) run(o domain.Order) {
 		// Jitter spreads streams that began together.
 		poll.Reset(interval/2 + rand.N(interval))
 
-		if !s.wait(s.sub, poll.C) {
+		if !s.wait(poll.C) {
 			return
 		}
 

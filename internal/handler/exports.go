@@ -182,7 +182,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 			p.Before = last.ID
 		}
 		return h.payments.ListPayments(c.Request.Context(), p)
-	}, func(p *domain.SalePayment) domain.SalePayment { return *p })
+	}, itself)
 
 	rows := func(yield func([]string, error) bool) {
 		for p, err := range all {

@@ -54,8 +54,8 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, purchases gin.Handle
 
 		g.GET("/shop-type/list", h.wrap(h.shopTypes))
 		g.GET("/shop/of/type", reads, h.wrap(h.shopsOfType))
-		g.GET("/shop/:id", reads, h.wrap(h.shop))
-		g.GET("/voucher/list/:id", h.wrap(h.vouchersOfShop))
+		g.GET("/shop/:id", reads, h.wrap(byID(h.shop)))
+		g.GET("/voucher/list/:id", h.wrap(byID(h.vouchersOfShop)))
 		g.POST("/voucher", operate, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", operate, h.wrap(h.createSale))
 

@@ -76,12 +76,7 @@ func newHmdpShop(s *domain.Shop) hmdpShop {
 	}
 }
 
-func (h *hmdpHandler) shop(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
 	return h.shopPages.write(c, shopQuery{id: id}, func(ctx context.Context) (*snapshot, error) {
 		s, err := h.shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {

@@ -33,12 +33,7 @@ type hmdpVoucher struct {
 
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
 // vouchers in other currencies are left out.
-func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
-	shopID, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -108,6 +107,9 @@ const maxFieldName = 64
 // unknownField matches the error of encoding/json for an unknown field, which has no type.
 var unknownField = regexp.MustCompile(`^json: unknown field (".*")$`)
 
+// embedded matches the Go names of embedded structs in the path of a field.
+var embedded = regexp.MustCompile(`\b[a-z]*[A-Z]\w*\.`)
+
 // bind decodes the body, which must be one JSON object, into dst. Error: *domain.InvalidError, which names the field,
 // for unknown fields, wrong types, a second value and bodies over maxBody.
 func bind(c *gin.Context, dst any) error {
@@ -167,8 +169,7 @@ func bindError(err error) error {
 	case errors.As(err, &tooLarge):
 		return domain.Invalid("body", "must have at most %d bytes", maxBody)
 	case errors.As(err, &wrongType):
-		// The path of a field begins with the Go name of its embedded struct.
-		field := strings.TrimPrefix(wrongType.Field, "voucherFields.")
+		field := embedded.ReplaceAllString(wrongType.Field, "")
 		if field == "" {
 			field = "body"
 		}
@@ -191,6 +192,24 @@ func pathID(c *gin.Context) (int64, error) {
 		return 0, domain.Invalid("id", "%s", typeDetail(reflect.TypeFor[ID]()))
 	}
 	return id, nil
+}
+
+// byID adapts a handler of requests with an id in the path.
+func byID(handle func(c *gin.Context, id int64) error) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		id, err := pathID(c)
+		if err != nil {
+			return err
+		}
+		return handle(c, id)
+	}
+}
+
+// keyedByID is byID for requests that may have an Idempotency-Key.
+func keyedByID(handle func(c *gin.Context, claim *domain.Claim, id int64) error) func(*gin.Context, *domain.Claim) error {
+	return func(c *gin.Context, claim *domain.Claim) error {
+		return byID(func(c *gin.Context, id int64) error { return handle(c, claim, id) })(c)
+	}
 }
 
 // queryID returns an id of the query, or 0 if it is absent.
@@ -236,6 +255,9 @@ type list[T any] struct {
 	// Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
+
+// itself converts an item whose JSON form is that of its type.
+func itself[T any](item *T) T { return *item }
 
 // newList converts a page of items. A full page gets the cursor after its last item as next_cursor; any other page is
 // the last.

@@ -66,41 +66,14 @@ type (
 
 		CreatedAt time.Time `json:"created_at"`
 	}
-	exportedSession struct {
-		CreatedAt time.Time  `json:"created_at"`
-		ExpiresAt time.Time  `json:"expires_at"`
-		RevokedAt *time.Time `json:"revoked_at,omitempty"`
-
-		SecondFactor bool `json:"second_factor"`
-	}
-	exportedCode struct {
-		CreatedAt time.Time `json:"created_at"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
 	exportedFactor struct {
 		EnrolledAt time.Time `json:"enrolled_at"`
 	}
 	exportedOrder struct {
 		orderOut
 
-		Payments []paymentOut    `json:"payments"`
-		Events   []exportedEvent `json:"events"`
-	}
-	exportedEvent struct {
-		Type       string     `json:"type"`
-		CreatedAt  time.Time  `json:"created_at"`
-		Status     string     `json:"status"`
-		AnsweredAt *time.Time `json:"answered_at,omitempty"`
-	}
-	exportedKey struct {
-		Key       string    `json:"key"`
-		CreatedAt time.Time `json:"created_at"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
-	exportedPlace struct {
-		VoucherID ID        `json:"voucher_id"`
-		Number    uint32    `json:"number"`
-		JoinedAt  time.Time `json:"joined_at"`
+		Payments []domain.Payment     `json:"payments"`
+		Events   []domain.EventRecord `json:"events"`
 	}
 )
 
@@ -239,27 +212,25 @@ func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error
 	}
 }
 
-func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[exportedSession, error] {
+func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[domain.SessionRecord, error] {
 	return pages(c, h.reads, func(last *domain.SessionRecord) ([]domain.SessionRecord, error) {
 		after := ""
 		if last != nil {
 			after = last.ID
 		}
 		return h.personal.SessionsOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, func(s *domain.SessionRecord) exportedSession {
-		return exportedSession{s.CreatedAt, s.ExpiresAt, s.RevokedAt, s.SecondFactor}
-	})
+	}, itself)
 }
 
 // codes returns the requests for login codes of the last day, without the codes and who made the requests.
-func (h *meHandler) codes(c *gin.Context, phone string) iter.Seq2[exportedCode, error] {
+func (h *meHandler) codes(c *gin.Context, phone string) iter.Seq2[domain.LoginCodeRecord, error] {
 	return pages(c, h.reads, func(last *domain.LoginCodeRecord) ([]domain.LoginCodeRecord, error) {
 		after := ""
 		if last != nil {
 			after = last.LoginID
 		}
 		return h.personal.LoginCodesOf(c.Request.Context(), phone, after, domain.MaxPageSize)
-	}, func(r *domain.LoginCodeRecord) exportedCode { return exportedCode{r.CreatedAt, r.ExpiresAt} })
+	}, itself)
 }
 
 // factors returns the second factors without their secrets.
@@ -299,32 +270,22 @@ func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrd
 	}, func(o *domain.Order) exportedOrder {
 		o.RedeemCode = ""
 
-		out := exportedOrder{
+		return exportedOrder{
 			orderOut: newOrderOut(o),
-			Payments: []paymentOut{},
-			Events:   []exportedEvent{},
+			Payments: append([]domain.Payment{}, payments[o.ID]...),
+			Events:   append([]domain.EventRecord{}, events[o.ID]...),
 		}
-
-		for _, p := range payments[o.ID] {
-			out.Payments = append(out.Payments, newPaymentOut(&p))
-		}
-
-		for _, e := range events[o.ID] {
-			out.Events = append(out.Events, exportedEvent{eventName(e.Type), e.CreatedAt, e.Status.String(), e.AnsweredAt})
-		}
-
-		return out
 	})
 }
 
-func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, error] {
+func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[domain.AuditEntry, error] {
 	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
 		f := domain.AuditFilter{ActorID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
 		if last != nil {
 			f.Page.Before = last.ID
 		}
 		return h.audit.AuditLog(c.Request.Context(), f)
-	}, newAuditOut)
+	}, itself)
 }
 
 func (h *meHandler) requests(c *gin.Context, userID int64) iter.Seq2[requestOut, error] {
@@ -337,22 +298,22 @@ func (h *meHandler) requests(c *gin.Context, userID int64) iter.Seq2[requestOut,
 	}, newRequestOut)
 }
 
-func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[exportedKey, error] {
+func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[domain.KeyRecord, error] {
 	return pages(c, h.reads, func(last *domain.KeyRecord) ([]domain.KeyRecord, error) {
 		after := ""
 		if last != nil {
 			after = last.Key
 		}
 		return h.personal.KeysOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, func(k *domain.KeyRecord) exportedKey { return exportedKey(*k) })
+	}, itself)
 }
 
-func (h *meHandler) places(c *gin.Context, userID int64) iter.Seq2[exportedPlace, error] {
+func (h *meHandler) places(c *gin.Context, userID int64) iter.Seq2[domain.PlaceRecord, error] {
 	return pages(c, h.reads, func(last *domain.PlaceRecord) ([]domain.PlaceRecord, error) {
 		after := int64(0)
 		if last != nil {
 			after = last.VoucherID
 		}
 		return h.personal.PlacesOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, func(p *domain.PlaceRecord) exportedPlace { return exportedPlace{ID(p.VoucherID), p.Number, p.JoinedAt} })
+	}, itself)
 }

@@ -196,7 +196,7 @@ func (r *fakeRusher) Last() domain.Rush { return r.last }
 
 func (r *fakeRusher) Stop(context.Context) {
 	r.last = domain.Rush{
-		State: domain.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: time.Second, P50: 1234567, P99: 2e6,
+		State: domain.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: domain.Milliseconds(time.Second), P50: 1234567, P99: 2e6,
 		Outcomes: map[string]int{"ok": 1}, Verdicts: []domain.Verdict{domain.NewVerdict("I1", true, "1 sold of 1")},
 	}
 }

@@ -16,50 +16,31 @@ type orderEventHandler struct {
 }
 
 type eventBody struct {
-	ID        ID        `json:"id"`
-	Type      string    `json:"type"`
-	CreatedAt time.Time `json:"created_at"`
-	Data      orderOut  `json:"data"`
+	ID        ID               `json:"id"`
+	Type      domain.EventType `json:"type"`
+	CreatedAt time.Time        `json:"created_at"`
+	Data      orderOut         `json:"data"`
 }
 
 func newEventBody(e *domain.OrderEvent) eventBody {
 	return eventBody{
 		ID:        ID(e.ID),
-		Type:      eventName(e.Type),
+		Type:      e.Type,
 		CreatedAt: e.CreatedAt,
 		Data:      newOrderOut(&e.Order),
 	}
 }
 
-// eventName returns the type of an event in the API.
-func eventName(t domain.EventType) string { return "order." + string(t) }
-
 // EncodeEvent returns the body of the delivery of an event, as JSON.
 func EncodeEvent(e *domain.OrderEvent) ([]byte, error) { return json.Marshal(newEventBody(e)) }
 
+// orderEventOut is an event with the body of its delivery.
 type orderEventOut struct {
-	ID           ID         `json:"id"`
-	Status       string     `json:"status"`
-	Tries        int        `json:"tries"`
-	NextTryAt    *time.Time `json:"next_try_at,omitempty"`
-	AnsweredAt   *time.Time `json:"answered_at,omitempty"`
-	AnswerStatus int        `json:"answer_status,omitempty"`
-	Answer       string     `json:"answer,omitempty"`
-	Payload      eventBody  `json:"payload"`
+	*domain.OrderEvent
+	Payload eventBody `json:"payload"`
 }
 
-func newOrderEventOut(e *domain.OrderEvent) orderEventOut {
-	return orderEventOut{
-		ID:           ID(e.ID),
-		Status:       e.Status.String(),
-		Tries:        e.Tries,
-		NextTryAt:    e.NextTryAt,
-		AnsweredAt:   e.AnsweredAt,
-		AnswerStatus: e.AnswerStatus,
-		Answer:       e.Answer,
-		Payload:      newEventBody(e),
-	}
-}
+func newOrderEventOut(e *domain.OrderEvent) orderEventOut { return orderEventOut{e, newEventBody(e)} }
 
 func (h *orderEventHandler) list(c *gin.Context) error {
 	page, err := h.cursors.request(c)
@@ -87,11 +68,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }))
 }
 
-func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
+func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
 	if err := h.events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package handler
 import (
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,52 +13,23 @@ import (
 
 type paymentHandler struct{ payments *service.Payments }
 
-type paymentOut struct {
-	Provider    string    `json:"provider"`
-	ProviderRef string    `json:"provider_ref"`
-	Amount      int64     `json:"amount"`
-	Currency    string    `json:"currency"`
-	Status      string    `json:"status"`
-	CreatedAt   time.Time `json:"created_at"`
-	UpdatedAt   time.Time `json:"updated_at"`
-	CheckoutURL string    `json:"checkout_url,omitempty"`
-}
-
-func newPaymentOut(p *domain.Payment) paymentOut {
-	return paymentOut{
-		Provider:    p.Provider,
-		ProviderRef: p.Ref,
-		Amount:      p.Amount,
-		Currency:    p.Currency,
-		Status:      p.Status.String(),
-		CreatedAt:   p.CreatedAt,
-		UpdatedAt:   p.UpdatedAt,
-		CheckoutURL: p.CheckoutURL,
-	}
-}
-
 type adminPaymentOut struct {
-	paymentOut
+	domain.Payment
 
 	RefundTries int    `json:"refund_tries,omitempty"`
 	RefundError string `json:"refund_error,omitempty"`
 }
 
 func newAdminPaymentOut(p *domain.Payment) adminPaymentOut {
-	return adminPaymentOut{newPaymentOut(p), p.RefundTries, p.RefundError}
+	return adminPaymentOut{*p, p.RefundTries, p.RefundError}
 }
 
 type paidOut struct {
-	Order   orderOut   `json:"order"`
-	Payment paymentOut `json:"payment"`
+	Order   orderOut       `json:"order"`
+	Payment domain.Payment `json:"payment"`
 }
 
-func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Provider string `json:"provider"`
 	}
@@ -72,30 +42,20 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), newPaymentOut(&p)})
+	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), p})
 }
 
 func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim) error {
 	return writeResult(c, claim, h.payments.Refund)
 }
 
-func (h *paymentHandler) list(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *paymentHandler) list(c *gin.Context, id int64) error {
 	payments, err := h.payments.List(c.Request.Context(), caller(c).UserID, id)
 	if err != nil {
 		return err
 	}
 
-	out := list[paymentOut]{Items: make([]paymentOut, len(payments))}
-	for i := range payments {
-		out.Items[i] = newPaymentOut(&payments[i])
-	}
-
-	return writeJSON(c, http.StatusOK, out)
+	return writeJSON(c, http.StatusOK, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)})
 }
 
 // webhook handles a notice of a payment provider. The signature covers the raw body.
@@ -111,5 +71,5 @@ func (h *paymentHandler) webhook(c *gin.Context) error {
 	}
 
 	// The provider gets no data of the order.
-	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment))
+	return writeJSON(c, http.StatusOK, settled.Payment)
 }

@@ -34,20 +34,6 @@ type testGate struct{ *admission.Gate }
 
 func (g testGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
-func (g testGate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
-	found, err := g.Gate.DeadLetters(ctx, before, limit)
-	letters := make([]service.DeadLetter, len(found))
-	for i, l := range found {
-		letters[i] = service.DeadLetter(l)
-	}
-	return letters, err
-}
-
-func (g testGate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
-	l, err := g.Gate.DeadLetter(ctx, id)
-	return service.DeadLetter(l), err
-}
-
 func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
 	m := env.StartMiniredis(t)

@@ -231,13 +231,13 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.user, wrap(r.limits.orders), wrap(h.orders.place))
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
-	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.entries), wrap(h.entry.enter))
-	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(h.entry.ask))
-	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(h.entry.leave))
+	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.entries), wrap(byID(h.entry.enter)))
+	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(byID(h.entry.ask)))
+	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(byID(h.entry.leave)))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(h.vouchers.list))
-	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(h.vouchers.show))
+	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(h.vouchers.show)))
 }
 
 // streams registers the streams, which have no timeout.
@@ -245,9 +245,9 @@ func (r *routes) streams() {
 	wrap := r.e.wrap
 	h := r.h
 
-	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(h.events.order))
-	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.user, wrap(r.limits.polls), wrap(h.entry.events))
-	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(h.stats.events))
+	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(h.events.order)))
+	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.user, wrap(r.limits.polls), wrap(byID(h.entry.events)))
+	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(h.stats.events)))
 }
 
 // files registers what is larger or slower than other requests and answers.
@@ -283,9 +283,9 @@ func (r *routes) accounts(v1 *gin.RouterGroup) {
 
 	v1.GET("/images/:hash", wrap(h.images.show))
 	v1.GET("/shops", r.reads, wrap(h.shops.list))
-	v1.GET("/shops/:id", r.reads, wrap(h.shops.show))
+	v1.GET("/shops/:id", r.reads, wrap(byID(h.shops.show)))
 	v1.POST("/admin/shops", r.operate, h.keys.once(h.shops.create))
-	v1.PATCH("/admin/shops/:id", r.operate, wrap(h.shops.change))
+	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(h.shops.change)))
 }
 
 // orders registers the orders and payments of a buyer.
@@ -296,9 +296,9 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 	v1.GET("/orders", r.user, r.reads, wrap(h.orders.list))
 	v1.GET("/orders/:id", r.user, r.reads, wrap(h.orders.show))
 	v1.POST("/orders/:id/cancel", r.user, h.keys.once(h.orders.cancel))
-	v1.POST("/orders/:id/pay", r.user, h.keys.once(h.payments.pay))
+	v1.POST("/orders/:id/pay", r.user, h.keys.once(keyedByID(h.payments.pay)))
 	v1.POST("/orders/:id/refund", r.user, h.keys.once(h.payments.refund))
-	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(h.payments.list))
+	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(h.payments.list)))
 	v1.POST("/payments/webhook/:provider", wrap(h.payments.webhook))
 }
 
@@ -308,14 +308,14 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	h := r.h
 
 	v1.POST("/admin/vouchers", r.operate, h.keys.once(h.vouchers.create))
-	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(h.vouchers.change))
-	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(h.vouchers.checklist))
-	v1.POST("/admin/vouchers/:id/publish", r.operate, h.keys.once(h.vouchers.publish))
-	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(h.stats.show))
-	v1.POST("/admin/vouchers/:id/stock", r.operate, h.keys.once(h.vouchers.changeStock))
-	v1.POST("/admin/vouchers/:id/room", r.operate, h.keys.once(h.vouchers.changeRoom))
-	v1.POST("/admin/vouchers/:id/refunds", r.operate, h.keys.once(h.adminOrders.refundAll))
-	v1.GET("/admin/vouchers/:id/refunds", r.read, wrap(h.adminOrders.refundable))
+	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(h.vouchers.change)))
+	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(h.vouchers.checklist)))
+	v1.POST("/admin/vouchers/:id/publish", r.operate, h.keys.once(keyedByID(h.vouchers.publish)))
+	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(h.stats.show)))
+	v1.POST("/admin/vouchers/:id/stock", r.operate, h.keys.once(keyedByID(h.vouchers.changeStock)))
+	v1.POST("/admin/vouchers/:id/room", r.operate, h.keys.once(keyedByID(h.vouchers.changeRoom)))
+	v1.POST("/admin/vouchers/:id/refunds", r.operate, h.keys.once(keyedByID(h.adminOrders.refundAll)))
+	v1.GET("/admin/vouchers/:id/refunds", r.read, wrap(byID(h.adminOrders.refundable)))
 }
 
 // adminOrders registers the orders of all users.
@@ -329,7 +329,7 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	v1.POST("/admin/orders/search", r.phones, wrap(h.adminOrders.search))
 	v1.POST("/admin/orders/:id/cancel", r.operate, h.keys.once(h.adminOrders.cancel))
 	v1.POST("/admin/orders/:id/refund", r.operate, h.keys.once(h.adminOrders.refund))
-	v1.POST("/admin/orders/:id/return-outside", r.operate, h.keys.once(h.adminOrders.returnOutside))
+	v1.POST("/admin/orders/:id/return-outside", r.operate, h.keys.once(keyedByID(h.adminOrders.returnOutside)))
 	v1.POST("/admin/orders/:id/redeem", r.operate, h.keys.once(h.orders.redeem))
 	v1.POST("/admin/orders/:id/undo-redeem", r.operate, h.keys.once(h.orders.undoRedeem))
 
@@ -349,9 +349,9 @@ func (r *routes) operations(v1 *gin.RouterGroup) {
 	v1.POST("/admin/dead-letters/:id/replay", r.operate, h.keys.once(h.deadLetters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", r.operate, h.keys.once(h.deadLetters.discard))
 	v1.GET("/admin/payment-notices", r.read, wrap(h.notices.list))
-	v1.POST("/admin/payment-notices/:id/close", r.operate, h.keys.once(h.notices.close))
+	v1.POST("/admin/payment-notices/:id/close", r.operate, h.keys.once(keyedByID(h.notices.close)))
 	v1.GET("/admin/events", r.read, wrap(h.orderEvents.list))
-	v1.POST("/admin/events/:id/repeat", r.operate, h.keys.once(h.orderEvents.repeat))
+	v1.POST("/admin/events/:id/repeat", r.operate, h.keys.once(keyedByID(h.orderEvents.repeat)))
 	v1.GET("/admin/reconcile", r.read, wrap(h.reconcile.report))
 	v1.POST("/admin/reconcile", r.administer, wrap(h.reconcile.apply))
 	v1.POST("/admin/rush", r.administer, wrap(h.rush.requireDemo), h.keys.once(h.rush.start))

@@ -1,9 +1,7 @@
 package handler
 
 import (
-	"math"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,73 +10,22 @@ import (
 
 type rushHandler struct{ rush domain.Rusher }
 
-type rushOut struct {
-	State     domain.RushState `json:"state"`
-	VoucherID *ID              `json:"voucher_id,omitempty"`
-	Buyers    int              `json:"buyers"`
-	Stock     int64            `json:"stock"`
-	Answered  int              `json:"answered"`
-	Orders    int              `json:"orders"`
-	Took      float64          `json:"took_ms"`
-	P50       float64          `json:"p50_ms"`
-	P99       float64          `json:"p99_ms"`
-	Outcomes  map[string]int   `json:"outcomes"`
-	Verdicts  []verdictOut     `json:"verdicts"`
-	Detail    string           `json:"detail,omitempty"`
-}
-
-type verdictOut struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-	// Null: could not be checked.
-	OK     *bool  `json:"ok"`
-	Detail string `json:"detail"`
-}
-
-func newVerdictsOut(verdicts []domain.Verdict) []verdictOut {
-	// [] rather than null.
-	out := make([]verdictOut, len(verdicts))
-	for i, v := range verdicts {
-		out[i] = verdictOut(v)
-	}
-	return out
-}
-
-// milliseconds converts a duration, rounded to two decimals.
-func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())/10) / 100 }
-
-func newRushOut(r *domain.Rush) rushOut {
-	out := rushOut{
-		State:    r.State,
-		Buyers:   r.Buyers,
-		Stock:    r.Stock,
-		Answered: r.Answered,
-		Orders:   r.Orders,
-		Took:     milliseconds(r.Took),
-		P50:      milliseconds(r.P50),
-		P99:      milliseconds(r.P99),
-		Outcomes: r.Outcomes,
-		Verdicts: newVerdictsOut(r.Verdicts),
-		Detail:   r.Detail,
-	}
-
-	if r.VoucherID != 0 {
-		out.VoucherID = (*ID)(&r.VoucherID)
-	}
-
-	// {} rather than null.
-	if out.Outcomes == nil {
-		out.Outcomes = map[string]int{}
-	}
-
-	return out
-}
-
 func (h *rushHandler) requireDemo(*gin.Context) error {
 	if h.rush == nil {
 		return domain.ErrNoDemo
 	}
 	return nil
+}
+
+// writeRush writes {} and [] rather than null for a rush without results.
+func writeRush(c *gin.Context, status int, r domain.Rush) error {
+	if r.Outcomes == nil {
+		r.Outcomes = map[string]int{}
+	}
+	if r.Verdicts == nil {
+		r.Verdicts = []domain.Verdict{}
+	}
+	return writeJSON(c, status, r)
 }
 
 func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
@@ -99,12 +46,11 @@ func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	return writeJSON(c, http.StatusAccepted, newRushOut(&r))
+	return writeRush(c, http.StatusAccepted, r)
 }
 
 func (h *rushHandler) show(c *gin.Context) error {
-	r := h.rush.Last()
-	return writeJSON(c, http.StatusOK, newRushOut(&r))
+	return writeRush(c, http.StatusOK, h.rush.Last())
 }
 
 func (h *rushHandler) stop(c *gin.Context) error {

@@ -28,42 +28,13 @@ func newShopHandler(cfg Config, cursors cursors, visit func(*gin.Context) error)
 	return &shopHandler{cfg.Shops, cfg.Now, cursors, newAnswerCache[shopKey](answerTimeout, visit, cfg.Now)}
 }
 
-type shopOut struct {
-	ID        ID        `json:"id"`
-	Name      string    `json:"name"`
-	TypeID    ID        `json:"type_id"`
-	Area      string    `json:"area"`
-	Address   string    `json:"address"`
-	OpenHours string    `json:"open_hours"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-func newShopOut(s *domain.Shop) shopOut {
-	return shopOut{
-		ID:        ID(s.ID),
-		Name:      s.Name,
-		TypeID:    ID(s.TypeID),
-		Area:      s.Area,
-		Address:   s.Address,
-		OpenHours: s.OpenHours,
-		CreatedAt: s.CreatedAt,
-		UpdatedAt: s.UpdatedAt,
-	}
-}
-
-func (h *shopHandler) show(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *shopHandler) show(c *gin.Context, id int64) error {
 	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (*snapshot, error) {
 		s, err := h.store.Shop(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		return encodeSnapshot(newShopOut(&s))
+		return encodeSnapshot(s)
 	})
 }
 
@@ -78,7 +49,7 @@ func (h *shopHandler) list(c *gin.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return encodeSnapshot(newList(page, shops, newShopOut, func(s *domain.Shop) int64 { return s.ID }))
+		return encodeSnapshot(newList(page, shops, itself, func(s *domain.Shop) int64 { return s.ID }))
 	})
 }
 
@@ -90,22 +61,15 @@ func encodeSnapshot(v any) (*snapshot, error) {
 	return newSnapshot(part{piece: newPiece(body)}), nil
 }
 
+// shopFields are domain.ShopFields with the id of a request.
 type shopFields struct {
-	Name      *string `json:"name"`
-	TypeID    *ID     `json:"type_id"`
-	Area      *string `json:"area"`
-	Address   *string `json:"address"`
-	OpenHours *string `json:"open_hours"`
+	domain.ShopFields
+	TypeID *ID `json:"type_id"`
 }
 
 func (f shopFields) fields() domain.ShopFields {
-	return domain.ShopFields{
-		Name:      f.Name,
-		TypeID:    (*int64)(f.TypeID),
-		Area:      f.Area,
-		Address:   f.Address,
-		OpenHours: f.OpenHours,
-	}
+	f.ShopFields.TypeID = (*int64)(f.TypeID)
+	return f.ShopFields
 }
 
 func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
@@ -125,15 +89,10 @@ func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
 
 	h.answers.forget()
 	c.Header("Location", locationOf("shops", s.ID))
-	return writeJSON(c, http.StatusCreated, newShopOut(&s))
+	return writeJSON(c, http.StatusCreated, s)
 }
 
-func (h *shopHandler) change(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *shopHandler) change(c *gin.Context, id int64) error {
 	var in shopFields
 	if err := bind(c, &in); err != nil {
 		return err
@@ -145,7 +104,7 @@ func (h *shopHandler) change(c *gin.Context) error {
 	}
 
 	h.answers.forget()
-	return writeJSON(c, http.StatusOK, newShopOut(&s))
+	return writeJSON(c, http.StatusOK, s)
 }
 
 func adminOf(c *gin.Context) domain.Actor {

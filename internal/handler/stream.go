@@ -38,6 +38,7 @@ var reauthenticate = []byte("event: reauth\ndata: {}\n\n")
 // its connection, because net/http keeps two goroutines and ten kilobytes of buffers per request, and thousands of
 // streams are open at once. It ends with the access token of its request.
 type stream struct {
+	sub  *salestats.Subscription
 	conn net.Conn
 	// Closed when the connection is.
 	gone chan struct{}
@@ -46,16 +47,52 @@ type stream struct {
 	unwatch func()
 }
 
-// openStream hijacks the connection and writes the header of the answer. The answer ends when the connection is closed, that
-// to HEAD at once.
-func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
+// serveStream answers a request with a stream about an order or a sale. prepare reads what the first event needs and
+// returns the function that writes the events until the stream is over, or nil if it has answered the request itself.
+func serveStream(
+	c *gin.Context, users *auth.Service, subscribers *salestats.Subscribers, id int64, prepare func(*stream) (func(), error),
+) error {
+	// Before the first read, so that no change after it is missed.
+	sub, err := subscribers.Subscribe(caller(c).UserID, id)
+	if err != nil {
+		return err
+	}
+
+	streaming := false
+	defer func() {
+		if !streaming {
+			subscribers.Unsubscribe(sub)
+		}
+	}()
+
+	s := &stream{sub: sub}
+	run, err := prepare(s)
+	if err != nil || run == nil {
+		return err
+	}
+	if err := s.open(c, users); err != nil {
+		return err
+	}
+
+	streaming = true
+	go func() {
+		defer subscribers.Unsubscribe(sub)
+		defer s.start()()
+		run()
+	}()
+	return nil
+}
+
+// open hijacks the connection and writes the header of the answer. The answer ends when the connection is closed, that to
+// HEAD at once.
+func (s *stream) open(c *gin.Context, users *auth.Service) error {
 	header := c.Writer.Header().Clone()
 	conn, _, err := c.Writer.Hijack()
 	if err != nil {
-		return nil, fmt.Errorf("take over the connection of a stream: %w", err)
+		return fmt.Errorf("take over the connection of a stream: %w", err)
 	}
 
-	s := &stream{conn: conn}
+	s.conn = conn
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Connection", "close")
 
@@ -88,7 +125,7 @@ func openStream(c *gin.Context, users *auth.Service) (*stream, error) {
 		_ = s.conn.Close()
 	}
 
-	return s, nil
+	return nil
 }
 
 // end closes the connection because the token has expired or its session was revoked. Afterwards every write fails, so
@@ -119,11 +156,11 @@ func (s *stream) start() func() {
 	}
 }
 
-// wait returns true on a wake-up by sub or poll, and false when the stream is over. It writes heartbeats meanwhile.
-func (s *stream) wait(sub *salestats.Subscription, poll <-chan time.Time) bool {
+// wait returns true on a change or at poll, and false when the stream is over. It writes heartbeats meanwhile.
+func (s *stream) wait(poll <-chan time.Time) bool {
 	for {
 		select {
-		case <-sub.Changed:
+		case <-s.sub.Changed:
 			return true
 		case <-poll:
 			return true
@@ -133,7 +170,7 @@ func (s *stream) wait(sub *salestats.Subscription, poll <-chan time.Time) bool {
 			}
 		case <-s.gone:
 			return false
-		case <-sub.Done:
+		case <-s.sub.Done:
 			s.write(fmt.Appendf(nil, "retry: %d\n\n", (minReconnect + rand.N(spreadReconnect)).Milliseconds()))
 			return false
 		}

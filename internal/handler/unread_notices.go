@@ -21,7 +21,7 @@ type unreadNoticeOut struct {
 	Provider   string     `json:"provider"`
 	Source     string     `json:"source"`
 	Ref        string     `json:"provider_ref,omitempty"`
-	OrderID    *ID        `json:"order_id,omitempty"`
+	OrderID    ID         `json:"order_id,omitempty"`
 	Reason     string     `json:"reason"`
 	Body       string     `json:"body"`
 	Times      int        `json:"times"`
@@ -36,6 +36,7 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 		Provider:   n.Provider,
 		Source:     "notice",
 		Ref:        n.Notice.Ref,
+		OrderID:    ID(n.Notice.OrderID),
 		Reason:     n.Reason,
 		Body:       strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
 		Times:      n.Times,
@@ -46,9 +47,6 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 
 	if n.Notice.Queried {
 		out.Source = "query"
-	}
-	if n.Notice.OrderID != 0 {
-		out.OrderID = (*ID)(&n.Notice.OrderID)
 	}
 
 	return out
@@ -77,12 +75,7 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }))
 }
 
-func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Reason string `json:"reason"`
 	}
@@ -94,7 +87,7 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	err = h.notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+	err := h.notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
 		ID:     id,
 		Reason: in.Reason,
 		By:     domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},

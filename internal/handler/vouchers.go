@@ -172,12 +172,7 @@ func encodeVoucher(v *domain.Voucher, now time.Time) []byte {
 	return text[:bytes.LastIndex(text, []byte(last))+len(last)]
 }
 
-func (h *voucherHandler) show(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *voucherHandler) show(c *gin.Context, id int64) error {
 	v, err := h.vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
@@ -349,57 +344,28 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
+// voucherFields are domain.VoucherFields with the ids and times of a request.
 type voucherFields struct {
-	ShopID       *ID     `json:"shop_id"`
-	Title        *string `json:"title"`
-	SubTitle     *string `json:"sub_title"`
-	Rules        *string `json:"rules"`
-	PayValue     *int64  `json:"pay_value"`
-	ActualValue  *int64  `json:"actual_value"`
-	ImageID      *string `json:"image_id"`
-	BeginAt      *Time   `json:"begin_at"`
-	EndAt        *Time   `json:"end_at"`
-	LimitPerUser *int    `json:"limit_per_user"`
-	Entry        *struct {
-		Mode      string  `json:"mode"`
-		Challenge *string `json:"challenge"`
-		OpensAt   *Time   `json:"opens_at"`
-		Rate      *int    `json:"rate"`
-		PassTTL   *int    `json:"pass_ttl"`
+	domain.VoucherFields
+	ShopID  *ID   `json:"shop_id"`
+	BeginAt *Time `json:"begin_at"`
+	EndAt   *Time `json:"end_at"`
+	Entry   *struct {
+		domain.EntryInput
+		OpensAt *Time `json:"opens_at"`
 	} `json:"entry"`
-	PayTimeout  *int `json:"pay_timeout"`
-	UnpaidLimit *int `json:"unpaid_limit"`
-	Segments    *int `json:"segments"`
 }
 
 func (f voucherFields) service() domain.VoucherFields {
-	var entry *domain.EntryInput
-	if e := f.Entry; e != nil {
-		entry = &domain.EntryInput{
-			Mode:      e.Mode,
-			Challenge: e.Challenge,
-			OpensAt:   (*time.Time)(e.OpensAt),
-			Rate:      e.Rate,
-			PassTTL:   e.PassTTL,
-		}
+	fields := f.VoucherFields
+	fields.ShopID = (*int64)(f.ShopID)
+	fields.BeginAt = (*time.Time)(f.BeginAt)
+	fields.EndAt = (*time.Time)(f.EndAt)
+	if f.Entry != nil {
+		fields.Entry = &f.Entry.EntryInput
+		fields.Entry.OpensAt = (*time.Time)(f.Entry.OpensAt)
 	}
-
-	return domain.VoucherFields{
-		Entry:        entry,
-		ShopID:       (*int64)(f.ShopID),
-		Title:        f.Title,
-		SubTitle:     f.SubTitle,
-		Rules:        f.Rules,
-		PayValue:     f.PayValue,
-		ActualValue:  f.ActualValue,
-		ImageID:      f.ImageID,
-		BeginAt:      (*time.Time)(f.BeginAt),
-		EndAt:        (*time.Time)(f.EndAt),
-		LimitPerUser: f.LimitPerUser,
-		PayTimeout:   f.PayTimeout,
-		UnpaidLimit:  f.UnpaidLimit,
-		Segments:     f.Segments,
-	}
+	return fields
 }
 
 func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
@@ -438,12 +404,7 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 	return writeJSON(c, http.StatusCreated, h.out(&v))
 }
 
-func (h *voucherHandler) change(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *voucherHandler) change(c *gin.Context, id int64) error {
 	var in struct {
 		voucherFields
 		Status *string `json:"status"`
@@ -469,12 +430,7 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Revoke  bool    `json:"revoke"`
 		Paused  *bool   `json:"paused"`
@@ -493,12 +449,7 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Delta  *int64  `json:"delta"`
 		Reason *string `json:"reason"`
@@ -522,12 +473,7 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error 
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-func (h *voucherHandler) checklist(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-
+func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
 	list, err := h.drafts.Check(c.Request.Context(), id)
 	if err != nil {
 		return err
@@ -550,11 +496,7 @@ func (h *voucherHandler) checklist(c *gin.Context) error {
 }
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
-func (h *voucherHandler) publish(c *gin.Context, _ *domain.Claim) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
+func (h *voucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
 	v, err := h.drafts.Publish(c.Request.Context(), adminOf(c), id)
 	if err != nil {
 		return err

@@ -10,56 +10,26 @@ import (
 )
 
 type userRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	Phone     string
-	NickName  string
-	Icon      string
-	Role      string
-	CreatedAt time.Time
+	domain.User
 	// The time of the last login.
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	DeletedAt *time.Time
-
-	DeviceGeneration int64
 }
 
 func (userRow) TableName() string { return "users" }
-
-func newUserRow(u *domain.User) userRow {
-	return userRow{
-		Phone:     u.Phone,
-		NickName:  u.NickName,
-		Icon:      u.Icon,
-		Role:      string(u.Role),
-		CreatedAt: u.CreatedAt,
-		UpdatedAt: u.CreatedAt,
-	}
-}
-
-func (r *userRow) user() domain.User {
-	return domain.User{
-		ID:               r.ID,
-		Phone:            r.Phone,
-		NickName:         r.NickName,
-		Icon:             r.Icon,
-		Role:             domain.Role(r.Role),
-		CreatedAt:        r.CreatedAt,
-		DeviceGeneration: r.DeviceGeneration,
-	}
-}
 
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
 	err := takeUser(s.db.Reader(ctx), &u, id)
-	return u.user(), s.db.Translate(err)
+	return u.User, s.db.Translate(err)
 }
 
 // UserByPhone implements auth.Store.
 func (s *Store) UserByPhone(ctx context.Context, phone string) (domain.User, error) {
 	var u userRow
 	err := s.db.Reader(ctx).Where("phone = ?", phone).Take(&u).Error
-	return u.user(), s.db.Translate(err)
+	return u.User, s.db.Translate(err)
 }
 
 func takeUser(db *gorm.DB, u *userRow, id int64) error {

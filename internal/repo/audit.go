@@ -74,7 +74,7 @@ func findAudit(tx *gorm.DB, e domain.AuditEntry) error {
 
 // AuditLog implements domain.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
-	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := newest(s.db.Reader(ctx), f.Page)
 	for column, value := range map[string]int64{
 		"voucher_id": f.VoucherID,
 		"order_id":   f.OrderID,
@@ -83,10 +83,6 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 		if value != 0 {
 			q = q.Where(column+" = ?", value)
 		}
-	}
-
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
 	}
 
 	var rows []auditRow
@@ -102,78 +98,26 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 	return entries, nil
 }
 
-type adminRequestRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	At        time.Time
-	UserID    int64
-	Role      string
-	Method    string
-	Route     string
-	Target    string
-	Status    int
-	RequestID string
-	Network   string
-}
-
-func (adminRequestRow) TableName() string { return "admin_requests" }
-
 // RecordRequest implements domain.AuditStore.
 func (s *Store) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
-	row := adminRequestRow{
-		At:        r.At,
-		UserID:    r.UserID,
-		Role:      string(r.Role),
-		Method:    r.Method,
-		Route:     r.Route,
-		Target:    r.Target,
-		Status:    r.Status,
-		RequestID: r.RequestID,
-		Network:   r.Network,
-	}
-
-	err := s.db.Writer(ctx).Create(&row).Error
-	r.ID = row.ID
-	return s.db.Translate(err)
+	return s.db.Translate(s.db.Writer(ctx).Create(r).Error)
 }
 
 // FinishRequest implements domain.AuditStore.
 func (s *Store) FinishRequest(ctx context.Context, id int64, status int) error {
-	return s.db.Translate(s.db.Writer(ctx).Model(&adminRequestRow{ID: id}).Update("status", status).Error)
+	return s.db.Translate(s.db.Writer(ctx).Model(&domain.AdminRequest{ID: id}).Update("status", status).Error)
 }
 
 // AdminRequests implements domain.AuditStore.
 func (s *Store) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
-	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := newest(s.db.Reader(ctx), f.Page)
 	if f.UserID != 0 {
 		q = q.Where("user_id = ?", f.UserID)
 	}
 	if f.Target != "" {
 		q = q.Where("target = ?", f.Target)
 	}
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
-	}
-
-	var rows []adminRequestRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	requests := make([]domain.AdminRequest, len(rows))
-	for i, r := range rows {
-		requests[i] = domain.AdminRequest{
-			ID:        r.ID,
-			At:        r.At,
-			UserID:    r.UserID,
-			Role:      domain.Role(r.Role),
-			Method:    r.Method,
-			Route:     r.Route,
-			Target:    r.Target,
-			Status:    r.Status,
-			RequestID: r.RequestID,
-			Network:   r.Network,
-		}
-	}
-
-	return requests, nil
+	var requests []domain.AdminRequest
+	err := q.Find(&requests).Error
+	return requests, s.db.Translate(err)
 }

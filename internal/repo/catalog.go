@@ -9,20 +9,7 @@ import (
 // The rows of the tables. They do not leave this package.
 
 type voucherRow struct {
-	ID          int64 `gorm:"primaryKey"`
-	ShopID      int64
-	Title       string
-	SubTitle    string
-	Rules       string
-	PayValue    int64
-	ActualValue int64
-	Currency    string
-	Type        int8
-	Status      int8
-	ImageID     string
-	CreatedAt   time.Time
-	// Set by package service.
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+	domain.Voucher
 	// Only of withShops.
 	ShopName *string `gorm:"->"`
 }
@@ -63,41 +50,8 @@ func (saleRow) TableName() string { return "seckill_vouchers" }
 const saleColumns = `seckill_vouchers.*,
 	(SELECT COALESCE(SUM(delta), 0) FROM stock_changes c WHERE c.voucher_id = seckill_vouchers.voucher_id) AS added`
 
-func newVoucherRow(v *domain.Voucher) voucherRow {
-	return voucherRow{
-		ID:          v.ID,
-		ShopID:      v.ShopID,
-		Title:       v.Title,
-		SubTitle:    v.SubTitle,
-		Rules:       v.Rules,
-		PayValue:    v.PayValue,
-		ActualValue: v.ActualValue,
-		Currency:    v.Currency,
-		Type:        int8(v.Type),
-		Status:      int8(v.Status),
-		ImageID:     v.ImageID,
-		CreatedAt:   v.CreatedAt,
-		UpdatedAt:   v.UpdatedAt,
-	}
-}
-
 func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
-	v := domain.Voucher{
-		ID:          r.ID,
-		ShopID:      r.ShopID,
-		Title:       r.Title,
-		SubTitle:    r.SubTitle,
-		Rules:       r.Rules,
-		PayValue:    r.PayValue,
-		ActualValue: r.ActualValue,
-		Currency:    r.Currency,
-		Type:        domain.VoucherType(r.Type),
-		Status:      domain.VoucherStatus(r.Status),
-		ImageID:     r.ImageID,
-		CreatedAt:   r.CreatedAt,
-		UpdatedAt:   r.UpdatedAt,
-	}
-
+	v := r.Voucher
 	if r.ShopName != nil {
 		v.Offer = domain.NewOffer(&v, *r.ShopName)
 	}
@@ -181,63 +135,3 @@ type stockChangeRow struct {
 }
 
 func (stockChangeRow) TableName() string { return "stock_changes" }
-
-type shopRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	Name      string
-	TypeID    int64
-	Images    string
-	Area      string
-	Address   string
-	X, Y      float64
-	AvgPrice  int64
-	Sold      int
-	Comments  int
-	Score     int
-	OpenHours string
-	CreatedAt time.Time
-	// Set by package service.
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
-}
-
-func (shopRow) TableName() string { return "shops" }
-
-func newShopRow(s *domain.Shop) shopRow {
-	return shopRow{
-		ID:        s.ID,
-		Name:      s.Name,
-		TypeID:    s.TypeID,
-		Images:    s.Images,
-		Area:      s.Area,
-		Address:   s.Address,
-		X:         s.X,
-		Y:         s.Y,
-		AvgPrice:  s.AvgPrice,
-		Sold:      s.Sold,
-		Comments:  s.Comments,
-		Score:     s.Score,
-		OpenHours: s.OpenHours,
-		CreatedAt: s.CreatedAt,
-		UpdatedAt: s.UpdatedAt,
-	}
-}
-
-func (r *shopRow) shop() domain.Shop {
-	return domain.Shop{
-		ID:        r.ID,
-		Name:      r.Name,
-		TypeID:    r.TypeID,
-		Images:    r.Images,
-		Area:      r.Area,
-		Address:   r.Address,
-		X:         r.X,
-		Y:         r.Y,
-		AvgPrice:  r.AvgPrice,
-		Sold:      r.Sold,
-		Comments:  r.Comments,
-		Score:     r.Score,
-		OpenHours: r.OpenHours,
-		CreatedAt: r.CreatedAt,
-		UpdatedAt: r.UpdatedAt,
-	}
-}

@@ -51,7 +51,7 @@ func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) err
 	// Id in shops -> id in the table.
 	ids := make(map[int64]int64, len(shops))
 	for i := range shops {
-		row := newShopRow(&shops[i])
+		row := shops[i]
 		row.ID = 0
 		if err := tx.Create(&row).Error; err != nil {
 			return err

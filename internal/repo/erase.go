@@ -96,7 +96,7 @@ func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) ([]
 
 	var idle []domain.User
 	for i := range rows {
-		idle = append(idle, rows[i].user())
+		idle = append(idle, rows[i].User)
 	}
 
 	return idle, last, s.db.Translate(err)

@@ -14,56 +14,27 @@ import (
 // an attack.
 const keepLoginRequests = 24 * time.Hour
 
-type loginRequestRow struct {
-	LoginID           string `gorm:"primaryKey"`
-	Phone             string
-	Asker             []byte
-	CodeHash          []byte
-	Attempts          int
-	AttemptsWithoutID int
-	CreatedAt         time.Time
-	ExpiresAt         time.Time
-}
+type loginRequestRow struct{ auth.LoginRequest }
 
 func (loginRequestRow) TableName() string { return "login_codes" }
 
-func newLoginRequestRow(r *auth.LoginRequest) loginRequestRow {
-	return loginRequestRow{
-		LoginID:           r.ID,
-		Phone:             r.Phone,
-		Asker:             r.Asker,
-		CodeHash:          append([]byte{}, r.Hash...),
-		Attempts:          r.Attempts,
-		AttemptsWithoutID: r.AttemptsWithoutID,
-		CreatedAt:         r.CreatedAt,
-		ExpiresAt:         r.ExpiresAt,
-	}
-}
-
-func (r *loginRequestRow) request() auth.LoginRequest {
-	return auth.LoginRequest{
-		ID:                r.LoginID,
-		Phone:             r.Phone,
-		Asker:             r.Asker,
-		Hash:              r.CodeHash,
-		Attempts:          r.Attempts,
-		AttemptsWithoutID: r.AttemptsWithoutID,
-		CreatedAt:         r.CreatedAt,
-		ExpiresAt:         r.ExpiresAt,
-	}
+// newLoginRequestRow returns the row of a request, in which an empty hash is not NULL.
+func newLoginRequestRow(r auth.LoginRequest) loginRequestRow {
+	r.Hash = append([]byte{}, r.Hash...)
+	return loginRequestRow{r}
 }
 
 // AddLoginRequest implements auth.Store.
 func (s *Store) AddLoginRequest(ctx context.Context, r auth.LoginRequest) error {
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		row := newLoginRequestRow(&r)
+		row := newLoginRequestRow(r)
 		return tx.Create(&row).Error
 	})
 }
 
 // DeleteLoginRequest implements auth.Store.
 func (s *Store) DeleteLoginRequest(ctx context.Context, id string) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Delete(&loginRequestRow{LoginID: id}).Error })
+	return s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Where("login_id = ?", id).Delete(&loginRequestRow{}).Error })
 }
 
 // lockLoginRequest reads and locks the request to which a guess belongs, so guesses at one code run one after another.

@@ -198,11 +198,7 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 		}
 	}
 
-	read := make([]domain.Order, len(orders))
-	for i := range orders {
-		read[i] = orders[i].order()
-	}
-
+	read := ordersOf(orders)
 	if err := s.AddOffers(ctx, read); err != nil {
 		return nil, err
 	}
@@ -291,7 +287,7 @@ func (s *Store) FinishEvents(ctx context.Context, results []domain.EventResult) 
 
 // OrderEvents implements domain.EventStore.
 func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain.OrderEvent, error) {
-	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := newest(s.db.Reader(ctx), f.Page)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}
@@ -303,9 +299,6 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 
 	if f.OrderID != 0 {
 		q = q.Where("order_id = ?", f.OrderID)
-	}
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
 	}
 
 	var rows []eventRow

@@ -40,17 +40,13 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 		return nil, s.db.Translate(err)
 	}
 
-	orders := make([]domain.Order, len(rows))
-	for i := range rows {
-		orders[i] = rows[i].order()
-	}
-
+	orders := ordersOf(rows)
 	return orders, s.AddOffers(ctx, orders)
 }
 
 // find returns the newest orders of tx that match q.
 func find(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
-	tx = within(tx, q).Order("id DESC").Limit(q.Page.Limit)
+	tx = newest(within(tx, q), q.Page)
 	if q.ID != 0 {
 		tx = tx.Where("id = ?", q.ID)
 	}
@@ -62,9 +58,6 @@ func find(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
 	}
 	if q.Status != 0 {
 		tx = tx.Where("status = ?", q.Status)
-	}
-	if q.Page.Before > 0 {
-		tx = tx.Where("id < ?", q.Page.Before)
 	}
 
 	var rows []orderRow

@@ -91,6 +91,14 @@ func (r *orderRow) order() domain.Order {
 	return o
 }
 
+func ordersOf(rows []orderRow) []domain.Order {
+	orders := make([]domain.Order, len(rows))
+	for i := range rows {
+		orders[i] = rows[i].order()
+	}
+	return orders
+}
+
 // asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
 func (r *orderRow) asPlaced() domain.Order {
 	o := r.order()
@@ -154,12 +162,9 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 
 // ListOrders implements service.OrderStore.
 func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	q := s.db.Reader(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
+	q := newest(s.db.Reader(ctx).Where("user_id = ?", f.UserID), f.Page)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
-	}
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
 	}
 
 	var rows []orderRow
@@ -167,10 +172,6 @@ func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.
 		return nil, s.db.Translate(err)
 	}
 
-	orders := make([]domain.Order, len(rows))
-	for i := range rows {
-		orders[i] = rows[i].order()
-	}
-
+	orders := ordersOf(rows)
 	return orders, s.AddOffers(ctx, orders)
 }

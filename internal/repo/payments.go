@@ -14,52 +14,12 @@ import (
 )
 
 type paymentRow struct {
-	ID          int64 `gorm:"primaryKey"`
-	OrderID     int64
-	Provider    string
-	ProviderRef string
-	Amount      int64
-	Currency    string
-	Status      int8
-	RefundTries int
-	RefundError string
-	NextTryAt   *time.Time
-	QueriedAt   *time.Time
-	CreatedAt   time.Time
-	// Set by package service.
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+	domain.Payment
+	NextTryAt *time.Time
+	QueriedAt *time.Time
 }
 
 func (paymentRow) TableName() string { return "payments" }
-
-func newPaymentRow(p *domain.Payment) paymentRow {
-	return paymentRow{
-		OrderID:     p.OrderID,
-		Provider:    p.Provider,
-		ProviderRef: p.Ref,
-		Amount:      p.Amount,
-		Currency:    p.Currency,
-		Status:      int8(p.Status),
-		CreatedAt:   p.CreatedAt,
-		UpdatedAt:   p.UpdatedAt,
-	}
-}
-
-func (r *paymentRow) payment() domain.Payment {
-	return domain.Payment{
-		ID:          r.ID,
-		OrderID:     r.OrderID,
-		Provider:    r.Provider,
-		Ref:         r.ProviderRef,
-		Amount:      r.Amount,
-		Currency:    r.Currency,
-		Status:      domain.PaymentStatus(r.Status),
-		RefundTries: r.RefundTries,
-		RefundError: r.RefundError,
-		CreatedAt:   r.CreatedAt,
-		UpdatedAt:   r.UpdatedAt,
-	}
-}
 
 // BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
@@ -88,7 +48,7 @@ func (s *Store) BeginPayment(
 			return row.ID, err
 		}
 
-		row = newPaymentRow(&p)
+		row = paymentRow{Payment: p}
 		row.Amount = order.Amount
 		row.Currency = order.Currency
 
@@ -108,7 +68,7 @@ func (s *Store) BeginPayment(
 	})
 
 	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
-		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
+		return tx.Where("provider_ref = ?", row.Ref).Take(&paymentRow{}).Error
 	})
 	if id, done := domain.DoneBefore(err); done {
 		order = orderRow{}
@@ -123,7 +83,7 @@ func (s *Store) BeginPayment(
 		err = s.db.Translate(err)
 	}
 
-	return order.order(), row.payment(), err
+	return order.order(), row.Payment, err
 }
 
 // SettlePayment implements domain.PaymentStore. The notices of one order queue at its row.
@@ -157,7 +117,7 @@ func (s *Store) SettlePayment(
 
 		settled = domain.Settled{
 			Order:   order.order(),
-			Payment: payment.payment(),
+			Payment: payment.Payment,
 			Changed: payment.Status != was,
 			Freed:   held && order.Slot == nil,
 		}
@@ -206,7 +166,7 @@ func (s *Store) paymentOfNotice(
 
 	// Another result that was not begun here is not stored: a later success of its reference would seem to be begun here.
 	if errors.Is(err, gorm.ErrRecordNotFound) && n.Result == domain.PaymentSucceeded {
-		row = newPaymentRow(&received)
+		row = paymentRow{Payment: received}
 		err = tx.Create(&row).Error
 		// Stored meanwhile by a notice for another order.
 		if s.db.Duplicate(err, sqldb.UKProviderRef) {
@@ -220,7 +180,7 @@ func (s *Store) paymentOfNotice(
 	case row.OrderID != order.ID || row.Provider != provider:
 		return nil, false, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Result.Received():
-	case !domain.PaymentStatus(row.Status).Received():
+	case !row.Status.Received():
 		row.Amount = received.Amount
 		row.Currency = received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
@@ -233,7 +193,7 @@ func (s *Store) paymentOfNotice(
 // settlePayment applies the result of a payment, which pays the order only if it was begun here. The payment is locked,
 // and so is the order if it exists.
 func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun bool, result domain.PaymentStatus, at time.Time) error {
-	status := domain.PaymentStatus(p.Status)
+	status := p.Status
 	switch {
 	case result.Returned():
 		return s.reversePayment(tx, order, p, result, at)
@@ -262,7 +222,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 				Move:   domain.MovePay,
 				By:     by,
 				At:     at,
-				Detail: p.ProviderRef,
+				Detail: p.Ref,
 			})
 		}
 
@@ -279,14 +239,14 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 		Action:    domain.ActionReturnMoney,
 		VoucherID: order.VoucherID,
 		OrderID:   order.ID,
-		Detail:    p.ProviderRef + ": " + reason,
+		Detail:    p.Ref + ": " + reason,
 	})
 }
 
 // reversePayment records that the money of a payment went back without a request of this shop: refunded by the provider,
 // or disputed. It refunds an order that was paid with the payment. A redeemed order keeps its unit, which is used up.
 func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, result domain.PaymentStatus, at time.Time) error {
-	was := domain.PaymentStatus(p.Status)
+	was := p.Status
 	if was == result || was == domain.PaymentDisputed {
 		return nil
 	}
@@ -313,7 +273,7 @@ func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, resu
 			Move:   domain.MoveRefund,
 			By:     by,
 			At:     at,
-			Detail: p.ProviderRef + ": " + result.String(),
+			Detail: p.Ref + ": " + result.String(),
 		})
 		if err != nil {
 			return err
@@ -338,14 +298,14 @@ func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
 		Action:    domain.ActionDispute,
 		VoucherID: order.VoucherID,
 		OrderID:   order.ID,
-		Detail:    p.ProviderRef,
+		Detail:    p.Ref,
 	})
 }
 
 // setPayment changes the status of a payment that the transaction has locked. A refund is due at once by the database's
 // clock, which DueRefunds uses; at comes from the clock of an instance.
 func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStatus, at time.Time) error {
-	p.Status = int8(status)
+	p.Status = status
 	p.UpdatedAt = at
 	p.NextTryAt = nil
 	if status == domain.PaymentRefunding {
@@ -442,7 +402,7 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 			err = tx.Model(&paymentRow{}).Where("id = ?", r.ID).
 				Updates(map[string]any{"next_try_at": next, "refund_tries": r.RefundTries}).Error
 
-			due = append(due, r.payment())
+			due = append(due, r.Payment)
 		}
 
 		return err
@@ -518,7 +478,7 @@ func claimInquiries(
 			return nil, err
 		}
 
-		due[i] = rows[i].payment()
+		due[i] = rows[i].Payment
 		due[i].ClaimedAt = now
 	}
 
@@ -598,7 +558,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		}
 
 		// Another call has finished it.
-		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding {
+		if p.Status != domain.PaymentRefunding {
 			return nil
 		}
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
@@ -636,7 +596,7 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 				Move:   domain.MoveRefunded,
 				By:     by,
 				At:     at,
-				Detail: p.ProviderRef,
+				Detail: p.Ref,
 			})
 		}
 
@@ -653,7 +613,7 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 		Action:    domain.ActionMoneyReturned,
 		VoucherID: order.VoucherID,
 		OrderID:   order.ID,
-		Detail:    p.ProviderRef,
+		Detail:    p.Ref,
 	})
 }
 
@@ -686,7 +646,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 			return 0, err
 		}
 
-		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding {
+		if p.Status != domain.PaymentRefunding {
 			return 0, domain.ErrInvalidState
 		}
 
@@ -700,7 +660,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 			Action:    domain.ActionOutsideReturn,
 			VoucherID: order.VoucherID,
 			OrderID:   order.ID,
-			Detail:    p.ProviderRef + ": " + r.Reason,
+			Detail:    p.Ref + ": " + r.Reason,
 		})
 		if err != nil {
 			return 0, err
@@ -709,7 +669,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 		freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
 		settled = domain.Settled{
 			Order:   order.order(),
-			Payment: p.payment(),
+			Payment: p.Payment,
 			Changed: true,
 			Freed:   freed,
 		}
@@ -738,7 +698,7 @@ func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, e
 		err = nil
 	}
 
-	return domain.Settled{Order: order.order(), Payment: p.payment()}, s.db.Translate(err)
+	return domain.Settled{Order: order.order(), Payment: p.Payment}, s.db.Translate(err)
 }
 
 const (
@@ -755,12 +715,8 @@ WHERE refund_tries >= ? AND refund_error <> '' ORDER BY id LIMIT ?`
 
 // FailingRefunds implements handler.Failures.
 func (s *Store) FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error) {
-	var rows []paymentRow
-	err := s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most).Scan(&rows).Error
-	payments := make([]domain.Payment, len(rows))
-	for i := range rows {
-		payments[i] = rows[i].payment()
-	}
+	var payments []domain.Payment
+	err := s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most).Scan(&payments).Error
 	return payments, s.db.Translate(err)
 }
 
@@ -787,51 +743,46 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	db := s.db.Reader(ctx)
 	now, err := s.db.Now(db)
-	if err == nil {
-		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, now).Count(&b.Orders).Error
-	}
-	if err == nil {
-		err = db.Model(&paymentRow{}).Where("status = ?", domain.PaymentRefunding).Count(&b.Refunds).Error
+	if err != nil {
+		return b, s.db.Translate(err)
 	}
 
-	var oldestOrder []orderRow
-	if err == nil && b.Orders > 0 {
-		err = db.Where("status = ?", domain.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
+	pending := db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, now)
+	if b.Orders, b.OldestOrder, err = backlogOf(pending, "expires_at", now); err != nil {
+		return b, s.db.Translate(err)
 	}
 
-	for _, o := range oldestOrder {
-		// Negative if the overdue ones were closed meanwhile.
-		b.OldestOrder = max(0, now.Sub(o.ExpiresAt))
+	refunding := db.Model(&paymentRow{}).Where("status = ?", domain.PaymentRefunding)
+	if b.Refunds, b.OldestRefund, err = backlogOf(refunding, "updated_at", now); err != nil {
+		return b, s.db.Translate(err)
 	}
 
-	var oldestRefund []paymentRow
-	if err == nil && b.Refunds > 0 {
-		err = db.Where("status = ?", domain.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
+	if s.events {
+		events := db.Model(&eventRow{}).Where("status = ?", domain.EventPending)
+		if b.Events, b.OldestEvent, err = backlogOf(events, "created_at", now); err != nil {
+			return b, s.db.Translate(err)
+		}
 	}
 
-	for _, p := range oldestRefund {
-		// Negative if the clock of an instance is ahead.
-		b.OldestRefund = max(0, now.Sub(p.UpdatedAt))
+	b.Notices, err = s.OpenNotices(ctx)
+	return b, err
+}
+
+// backlogOf returns the number of rows, and the age of the oldest by a column of times.
+func backlogOf(rows *gorm.DB, column string, now time.Time) (int64, time.Duration, error) {
+	var n int64
+	if err := rows.Session(&gorm.Session{}).Count(&n).Error; err != nil || n == 0 {
+		return n, 0, err
 	}
 
-	if err == nil {
-		b.Notices, err = s.OpenNotices(ctx)
+	var oldest []time.Time
+	err := rows.Session(&gorm.Session{}).Order(column).Limit(1).Pluck(column, &oldest).Error
+	if err != nil || len(oldest) == 0 {
+		return n, 0, err
 	}
 
-	var events []eventRow
-	if err == nil && s.events {
-		err = db.Model(&eventRow{}).Where("status = ?", domain.EventPending).Count(&b.Events).Error
-	}
-	if err == nil && b.Events > 0 {
-		err = db.Select("created_at").Where("status = ?", domain.EventPending).Order("created_at").Limit(1).Find(&events).Error
-	}
-
-	for _, e := range events {
-		// Likewise.
-		b.OldestEvent = max(0, now.Sub(e.CreatedAt))
-	}
-
-	return b, s.db.Translate(err)
+	// Negative if the clock of an instance is ahead.
+	return n, max(0, now.Sub(oldest[0])), nil
 }
 
 // Payments implements domain.PaymentStore.
@@ -840,39 +791,26 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.P
 		return nil, err
 	}
 
-	var rows []paymentRow
-	if err := s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	payments := make([]domain.Payment, len(rows))
-	for i := range rows {
-		payments[i] = rows[i].payment()
-	}
-
-	return payments, nil
+	var payments []domain.Payment
+	err := s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id").Find(&payments).Error
+	return payments, s.db.Translate(err)
 }
 
 // PaymentsOf implements domain.PersonalStore.
 func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.Payment, error) {
-	var rows []paymentRow
-	if err := s.db.Reader(ctx).Where("order_id IN ?", orderIDs).Order("id").Find(&rows).Error; err != nil {
+	var all []domain.Payment
+	if err := s.db.Reader(ctx).Where("order_id IN ?", orderIDs).Order("id").Find(&all).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 	payments := make(map[int64][]domain.Payment, len(orderIDs))
-	for i := range rows {
-		payments[rows[i].OrderID] = append(payments[rows[i].OrderID], rows[i].payment())
+	for _, p := range all {
+		payments[p.OrderID] = append(payments[p.OrderID], p)
 	}
 	return payments, nil
 }
 
 // ListPayments implements handler.PaymentLister.
 func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error) {
-	var rows []struct {
-		Row       paymentRow `gorm:"embedded"`
-		VoucherID int64
-	}
-
 	q := s.db.Reader(ctx).Table("payments p").Select("p.*, COALESCE(o.voucher_id, 0) AS voucher_id").
 		Joins("LEFT JOIN voucher_orders o ON o.id = p.order_id").Order("p.id DESC").Limit(p.Limit)
 
@@ -880,14 +818,7 @@ func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SaleP
 		q = q.Where("p.id < ?", p.Before)
 	}
 
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	payments := make([]domain.SalePayment, len(rows))
-	for i := range rows {
-		payments[i] = domain.SalePayment{Payment: rows[i].Row.payment(), VoucherID: rows[i].VoucherID}
-	}
-
-	return payments, nil
+	var payments []domain.SalePayment
+	err := q.Find(&payments).Error
+	return payments, s.db.Translate(err)
 }

@@ -48,10 +48,10 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 				require.NoError(t, err)
 				row := func(order int64, age, due time.Duration) paymentRow {
 					next := clock.Add(-due)
-					return paymentRow{
-						OrderID: order, Provider: "bank", ProviderRef: fmt.Sprint("pay_", order), Amount: 1, Currency: "CNY", Status: int8(domain.PaymentPending),
-						NextTryAt: &next, CreatedAt: clock.Add(-age), UpdatedAt: clock,
-					}
+					return paymentRow{NextTryAt: &next, Payment: domain.Payment{
+						OrderID: order, Provider: "bank", Ref: fmt.Sprint("pay_", order), Amount: 1, Currency: "CNY", Status: domain.PaymentPending,
+						CreatedAt: clock.Add(-age), UpdatedAt: clock,
+					}}
 				}
 				rows := []paymentRow{row(1, tc.loneAge, tc.loneDue)}
 				for order := range int64(many) {

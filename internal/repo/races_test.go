@@ -140,10 +140,10 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 		t.Logf("winners: %v", wins)
 		require.Empty(t, finishDueRefunds(t, s), "only unmatched payments are refunded")
 		for _, p := range allPayments(t, s) {
-			if refs[p.ProviderRef] {
-				require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status), p.ProviderRef)
+			if refs[p.Ref] {
+				require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status), p.Ref)
 			} else {
-				require.Equal(t, domain.PaymentSucceeded, domain.PaymentStatus(p.Status), p.ProviderRef)
+				require.Equal(t, domain.PaymentSucceeded, domain.PaymentStatus(p.Status), p.Ref)
 			}
 		}
 		requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))

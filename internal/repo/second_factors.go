@@ -26,14 +26,14 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 	var row secondFactorRow
 	err := tx.Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return confirm(u.user(), nil)
+		return confirm(u.User, nil)
 	}
 	if err != nil {
 		return false, err
 	}
 
 	factor := auth.SecondFactor{Secret: row.Secret, LastStep: row.LastStep}
-	confirmed, err := confirm(u.user(), &factor)
+	confirmed, err := confirm(u.User, &factor)
 	if err != nil || !confirmed {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (s *Store) Enroll(
 		}).Error
 	})
 
-	return u.user(), err
+	return u.User, err
 }
 
 // RemoveAdmin implements auth.AdminStore.
@@ -80,12 +80,12 @@ func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil ti
 		}
 		return setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
 	})
-	return u.user(), err
+	return u.User, err
 }
 
 // setRole changes the role of a user, deletes their second factor and ends their sessions.
 func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
-	u.Role = string(role)
+	u.Role = role
 	u.UpdatedAt = now
 
 	if err := tx.Select("role", "updated_at").Updates(u).Error; err != nil {
@@ -124,7 +124,7 @@ func (s *Store) Admins(ctx context.Context, phones []string) ([]domain.Admin, er
 	admins := make([]domain.Admin, len(users))
 	for i := range users {
 		admins[i] = domain.Admin{
-			User:       users[i].user(),
+			User:       users[i].User,
 			EnrolledAt: enrolled[users[i].ID].EnrolledAt,
 			Factor:     enrolled[users[i].ID].Secret,
 		}

@@ -40,12 +40,12 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 		for i := from; i < to; i++ {
 			phones = append(phones, seedPhone(i))
 
-			users = append(users, newUserRow(&domain.User{
+			users = append(users, userRow{UpdatedAt: now, User: domain.User{
 				Phone:     seedPhone(i),
 				NickName:  fmt.Sprintf("buyer_%d", i),
 				Role:      domain.RoleBuyer,
 				CreatedAt: now,
-			}))
+			}})
 		}
 
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {

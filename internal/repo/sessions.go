@@ -77,11 +77,11 @@ func (s *Store) OpenSession(
 			return err
 		}
 
-		r := row.request()
+		r := row.LoginRequest
 		hash := r.Hash
 		right = check(&r)
 
-		row = newLoginRequestRow(&r)
+		row = newLoginRequestRow(r)
 		if err := tx.Select("*").Updates(&row).Error; err != nil || !right {
 			// The transaction commits even after a wrong guess, because it counts the guess.
 			return err
@@ -95,7 +95,7 @@ func (s *Store) OpenSession(
 		if errors.Is(err, domain.ErrWrongTOTP) {
 			refusal = err
 			// The check has counted the attempt.
-			row.CodeHash = hash
+			row.Hash = hash
 			return tx.Select("*").Updates(&row).Error
 		}
 
@@ -120,7 +120,7 @@ func (s *Store) OpenSession(
 		err = refusal
 	}
 
-	return u.user(), err
+	return u.User, err
 }
 
 // revokeOldest ends the oldest sessions of the user of latest beyond auth.MaxSessions.
@@ -150,7 +150,7 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 		return u, err
 	}
 
-	u = newUserRow(newcomer)
+	u = userRow{User: *newcomer, UpdatedAt: newcomer.CreatedAt}
 	// SeedUsers, or a login with another request, may have created it.
 	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) {
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
@@ -216,7 +216,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		err = domain.ErrUnauthenticated
 	}
 
-	return u.user(), row.SecondFactor, err
+	return u.User, row.SecondFactor, err
 }
 
 // SessionUser implements auth.Store.
@@ -232,7 +232,7 @@ func (s *Store) SessionUser(ctx context.Context, id string) (domain.User, time.T
 		err = domain.ErrUnauthenticated
 	}
 
-	return u.user(), row.ExpiresAt, err
+	return u.User, row.ExpiresAt, err
 }
 
 // RevokeSession implements auth.Store.
@@ -283,22 +283,9 @@ func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 
 // RevocationsAfter implements auth.RevocationStore.
 func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]auth.Revocation, error) {
-	var rows []revocationRow
-	err := s.db.Reader(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
-	if err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	list := make([]auth.Revocation, len(rows))
-	for i, r := range rows {
-		list[i] = auth.Revocation{
-			Seq:       r.Seq,
-			SessionID: r.SessionID,
-			KeepUntil: r.KeepUntil,
-		}
-	}
-
-	return list, nil
+	var list []auth.Revocation
+	err := s.db.Reader(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&list).Error
+	return list, s.db.Translate(err)
 }
 
 // PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.

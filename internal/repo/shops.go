@@ -14,9 +14,9 @@ import (
 
 // Shop implements domain.ShopStore.
 func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
-	var row shopRow
-	err := s.db.Reader(ctx).Take(&row, id).Error
-	return row.shop(), s.db.Translate(err)
+	var shop domain.Shop
+	err := s.db.Reader(ctx).Take(&shop, id).Error
+	return shop, s.db.Translate(err)
 }
 
 // ListShops implements domain.ShopStore.
@@ -26,13 +26,9 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 		order = nearest(*f.Near)
 	}
 
-	var rows []shopRow
-	err := s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
-	if err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	return shopsOf(rows), nil
+	var shops []domain.Shop
+	err := s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&shops).Error
+	return shops, s.db.Translate(err)
 }
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
@@ -47,29 +43,15 @@ func nearest(p domain.Place) clause.OrderBy {
 
 // Shops implements domain.ShopStore.
 func (s *Store) Shops(ctx context.Context, p domain.Page) ([]domain.Shop, error) {
-	q := s.db.Reader(ctx).Order("id DESC").Limit(p.Limit)
-	if p.Before > 0 {
-		q = q.Where("id < ?", p.Before)
-	}
-	var rows []shopRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	return shopsOf(rows), nil
-}
-
-func shopsOf(rows []shopRow) []domain.Shop {
-	shops := make([]domain.Shop, len(rows))
-	for i := range rows {
-		shops[i] = rows[i].shop()
-	}
-	return shops
+	var shops []domain.Shop
+	err := newest(s.db.Reader(ctx), p).Find(&shops).Error
+	return shops, s.db.Translate(err)
 }
 
 // CreateShop implements domain.ShopStore.
 func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *domain.Shop, by domain.Actor) error {
 	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
-		row := newShopRow(created)
+		row := *created
 		if err := tx.Create(&row).Error; err != nil {
 			return 0, err
 		}
@@ -95,20 +77,18 @@ func (s *Store) ChangeShop(
 ) (domain.Shop, error) {
 	var after domain.Shop
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		var row shopRow
-		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, id).Error; err != nil {
+		var before domain.Shop
+		if err := tx.Clauses(sqldb.ForUpdate).Take(&before, id).Error; err != nil {
 			return err
 		}
 
-		before := row.shop()
 		after = before
 		if err := change(&after); err != nil {
 			return err
 		}
 
 		after.UpdatedAt = at
-		row = newShopRow(&after)
-		if err := tx.Select("*").Updates(&row).Error; err != nil {
+		if err := tx.Select("*").Updates(&after).Error; err != nil {
 			return err
 		}
 

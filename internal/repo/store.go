@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"gorm.io/gorm"
+
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
 	"seckill/internal/repo/sqldb"
@@ -35,4 +37,12 @@ func newStore(db *sqldb.DB) *Store {
 		db:     sqldb.Access{DB: db},
 		offers: cache.New[domain.OfferID](cache.Options[*domain.Offer]{MaxEntries: maxOffers}),
 	}
+}
+
+// newest selects a page of rows, newest first.
+func newest(q *gorm.DB, p domain.Page) *gorm.DB {
+	if p.Before > 0 {
+		q = q.Where("id < ?", p.Before)
+	}
+	return q.Order("id DESC").Limit(p.Limit)
 }

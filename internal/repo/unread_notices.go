@@ -113,12 +113,9 @@ func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
 
 // UnreadNotices implements domain.NoticeStore.
 func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]domain.UnreadNotice, error) {
-	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := newest(s.db.Reader(ctx), f.Page)
 	if f.Open {
 		q = q.Where("closed_at IS NULL")
-	}
-	if f.Page.Before > 0 {
-		q = q.Where("id < ?", f.Page.Before)
 	}
 
 	var rows []noticeRow

@@ -33,7 +33,7 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 
 // insertVoucher stores the voucher and its sale, and sets v.ID and v.Sale.ChangedAt.
 func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
-	row := newVoucherRow(v)
+	row := voucherRow{Voucher: *v}
 	if err := tx.Create(&row).Error; err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Store) ChangeVoucher(
 			return err
 		}
 
-		row := newVoucherRow(&v)
+		row := voucherRow{Voucher: v}
 		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 		return domain.Voucher{}, err
 	}
 
-	if domain.VoucherType(row.Type) == domain.VoucherNormal {
+	if row.Type == domain.VoucherNormal {
 		return row.voucher(nil), nil
 	}
 

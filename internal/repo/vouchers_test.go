@@ -295,7 +295,7 @@ func TestVouchersByTitle(t *testing.T) {
 		add := func(titles map[int64]string, all ...string) {
 			rows := make([]voucherRow, len(all))
 			for i, title := range all {
-				rows[i] = voucherRow{ShopID: 1, Title: title, Currency: "CNY", Status: int8(domain.VoucherOn), CreatedAt: now, UpdatedAt: now}
+				rows[i] = voucherRow{Voucher: domain.Voucher{ShopID: 1, Title: title, Currency: "CNY", Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}}
 			}
 			require.NoError(t, s.db.Writer(t.Context()).Create(&rows).Error)
 			for _, r := range rows {
@@ -408,7 +408,7 @@ func TestListShops(t *testing.T) {
 			newShop("too", 1, 120, 60), newShop("west", 1, 119.87, 60),
 		}
 		for i := range shops {
-			row := newShopRow(&shops[i])
+			row := shops[i]
 			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 			shops[i].ID = row.ID
 		}

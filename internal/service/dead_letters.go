@@ -9,31 +9,15 @@ import (
 	"seckill/internal/domain"
 )
 
-// DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
-// decision of an operator. Its unit was returned, and for its buyer the order has failed.
-type DeadLetter struct {
-	ID string
-	// Nil if the entry cannot be parsed; then it cannot be replayed.
-	Admission *domain.Admission
-	// The fields of the stream entry.
-	Fields map[string]string
-	// The id of the stream entry.
-	Entry  string
-	Reason string
-	Tries  int64
-	// When it was dead-lettered.
-	BuriedAt time.Time
-}
-
 // DeadLetterStore stores dead letters. Errors: ErrUnavailable, besides those given below.
 type DeadLetterStore interface {
 	// DeadLetters returns at most limit dead letters, newest first, after the one with the id before. An empty before
 	// starts at the newest. Error: ErrNotFound (before is not an id).
-	DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error)
+	DeadLetters(ctx context.Context, before string, limit int) ([]domain.DeadLetter, error)
 	// CountDeadLetters returns the number of dead letters.
 	CountDeadLetters(ctx context.Context) (int64, error)
 	// DeadLetter returns one dead letter. Error: ErrNotFound.
-	DeadLetter(ctx context.Context, id string) (DeadLetter, error)
+	DeadLetter(ctx context.Context, id string) (domain.DeadLetter, error)
 	// Replay reserves a unit for a dead letter again and puts it back into the queue. Errors: ErrNotFound,
 	// ErrInvalidState (it cannot be parsed), ErrGateCold (the admission has the voucher to Load), ErrSoldOut,
 	// *DuplicateOrderError.
@@ -72,7 +56,7 @@ type DeadLetters struct {
 }
 
 // List returns a page of dead letters, newest first. Errors: *InvalidError (before), ErrUnavailable.
-func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
+func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]domain.DeadLetter, error) {
 	letters, err := d.Store.DeadLetters(ctx, before, limit)
 	if errors.Is(err, domain.ErrNotFound) {
 		return nil, domain.Invalid("cursor", "must be a next_cursor of this list")

@@ -14,7 +14,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/idgen"
 	"seckill/internal/ops/reconcile"
-	"seckill/internal/sale/admission"
 	"seckill/internal/service"
 )
 
@@ -158,25 +157,8 @@ func (l *life) track(p *reservation, now *snapshot) {
 	require.False(l, was == stateCommitted && p.state != stateCommitted, "order %d was committed and is %s", p.OrderID, p.state)
 }
 
-// deadLetterStore adapts the gate to service.DeadLetterStore.
-type deadLetterStore struct{ *admission.Gate }
-
-func (g deadLetterStore) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
-	found, err := g.Gate.DeadLetters(ctx, before, limit)
-	letters := make([]service.DeadLetter, len(found))
-	for i, letter := range found {
-		letters[i] = service.DeadLetter(letter)
-	}
-	return letters, err
-}
-
-func (g deadLetterStore) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
-	letter, err := g.Gate.DeadLetter(ctx, id)
-	return service.DeadLetter(letter), err
-}
-
 func (l *life) deadLetters() service.DeadLetters {
-	return service.DeadLetters{Store: deadLetterStore{l.gate}, Log: l.real, Sales: l.real, Now: time.Now}
+	return service.DeadLetters{Store: l.gate, Log: l.real, Sales: l.real, Now: time.Now}
 }
 
 func (l *life) anyDeadLetters() bool {
@@ -185,7 +167,7 @@ func (l *life) anyDeadLetters() bool {
 	return n > 0
 }
 
-func (l *life) anyDeadLetter(t *rapid.T) admission.DeadLetter {
+func (l *life) anyDeadLetter(t *rapid.T) domain.DeadLetter {
 	letters, err := l.gate.DeadLetters(l.ctx, "", 500)
 	require.NoError(l, err)
 	return evenly(t, "letter", letters...)
@@ -197,7 +179,7 @@ func (l *life) replay(t *rapid.T) {
 }
 
 // replayLetter replays a dead letter and reports whether it is queued now.
-func (l *life) replayLetter(letter admission.DeadLetter, fixed bool) bool {
+func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 	p := l.reservations[letter.Admission.OrderID]
 	p.poison = p.poison && !fixed
 	g := l.gates()[p.VoucherID]
@@ -228,7 +210,7 @@ func (l *life) replayLetter(letter admission.DeadLetter, fixed bool) bool {
 // discard deletes a dead letter.
 func (l *life) discard(t *rapid.T) { l.discardLetter(l.anyDeadLetter(t)) }
 
-func (l *life) discardLetter(letter admission.DeadLetter) {
+func (l *life) discardLetter(letter domain.DeadLetter) {
 	p := l.reservations[letter.Admission.OrderID]
 	letters := l.deadLetters()
 	require.NoError(l, letters.Discard(l.ctx, nil, admin, letter.ID))

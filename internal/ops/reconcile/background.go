@@ -40,10 +40,10 @@ type Round struct {
 
 // Violation is a violated invariant of a sale.
 type Violation struct {
-	VoucherID int64
+	VoucherID int64 `json:"voucher_id,string"`
 	// KindI1 to KindI5.
-	Invariant Kind
-	Detail    string
+	Invariant Kind   `json:"invariant"`
+	Detail    string `json:"detail"`
 }
 
 // Violations returns the violated invariants that the last round of Run knows, and when a round last compared
@@ -93,7 +93,8 @@ type voucherState struct {
 	failed error
 
 	nextPoll, nextSnapshot, nextRebuild time.Time // not before
-	rebuildBackoff                      time.Duration
+	// Rebuilds in a row that did not help.
+	failedRebuilds int
 }
 
 // Every returns the time between two rounds of Run.
@@ -233,13 +234,13 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 func (s *voucherState) recordRepair(findings []Finding) {
 	for _, f := range findings {
 		if !f.Repaired {
-			s.rebuildBackoff = min(max(minRebuildBackoff, 2*s.rebuildBackoff), maxRebuildBackoff)
-			s.nextRebuild = time.Now().Add(s.rebuildBackoff)
+			s.nextRebuild = time.Now().Add(loop.Backoff(minRebuildBackoff, maxRebuildBackoff, s.failedRebuilds))
+			s.failedRebuilds++
 			return
 		}
 	}
 
 	s.suspect = nil
-	s.rebuildBackoff = 0
+	s.failedRebuilds = 0
 	s.nextRebuild = time.Time{}
 }

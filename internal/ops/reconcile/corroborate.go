@@ -13,15 +13,15 @@ import (
 func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 	var found []Finding
 	if a.cold && b.cold {
-		found = append(found, Finding{
-			Kind: KindGateCold, Detail: "the gate is not loaded while the sale is open; the next buyer, or a repair, loads it",
-		})
+		found = append(found, r.newFinding(
+			KindGateCold, "the gate is not loaded while the sale is open; the next buyer, or a repair, loads it", domain.Named{},
+		))
 	}
 
 	if a.broken() && b.broken() {
-		found = append(found, Finding{
-			Kind: KindGateBroken, Detail: "a key of the gate has the wrong type or holds no number; another program wrote it",
-		})
+		found = append(found, r.newFinding(
+			KindGateBroken, "a key of the gate has the wrong type or holds no number; another program wrote it", domain.Named{},
+		))
 	}
 
 	found = append(found, r.gateDiffers(a, b)...)
@@ -190,12 +190,12 @@ func (r *Reconciler) newFinding(kind Kind, detail string, orders domain.Named) F
 		Kind:   kind,
 		Detail: detail,
 		Count:  orders.Count,
-		Orders: orders.Orders,
+		Orders: append([]domain.Holder{}, orders.Orders...),
 	}
 
 	for _, h := range orders.Orders {
-		if made := r.cfg.OrderTime(h.OrderID); f.Oldest.IsZero() || made.Before(f.Oldest) {
-			f.Oldest = made
+		if made := r.cfg.OrderTime(h.OrderID); f.Oldest == nil || made.Before(*f.Oldest) {
+			f.Oldest = &made
 		}
 	}
 

@@ -43,28 +43,28 @@ func Kinds() []Kind {
 
 // Finding is a difference between the actual and the expected state of a sale.
 type Finding struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// An explanation for operators.
-	Detail string
+	Detail string `json:"detail"`
 	// The number of orders; without orders, how far a counter is off.
-	Count int64
+	Count int64 `json:"count"`
 	// At most domain.MaxNamed of them.
-	Orders []domain.Holder
-	// When the oldest of Orders was placed, by its id; zero if Orders is empty.
-	Oldest time.Time
+	Orders []domain.Holder `json:"orders"`
+	// When the oldest of Orders was placed, by its id; nil if Orders is empty.
+	Oldest *time.Time `json:"oldest_at"`
 	// By a rebuild of the gate.
-	Repairable bool
-	Repaired   bool
+	Repairable bool `json:"repairable"`
+	Repaired   bool `json:"repaired"`
 }
 
 // Report lists the findings about a voucher.
 type Report struct {
-	VoucherID int64
-	CheckedAt time.Time
+	VoucherID int64     `json:"voucher_id,string"`
+	CheckedAt time.Time `json:"checked_at"`
 	// Busy reports that the gate changed during every snapshot. The checksum and the queue counter were not compared,
 	// and the drift of the other counters is less exact.
-	Busy     bool
-	Findings []Finding
+	Busy     bool      `json:"busy"`
+	Findings []Finding `json:"findings"`
 }
 
 // Left returns the number of findings that are not repaired.

@@ -163,9 +163,9 @@ func setDefault(d *time.Duration, to time.Duration) {
 
 // Reconciliation is the result of Reconcile.
 type Reconciliation struct {
-	Reports []Report
+	Reports []Report `json:"reports"`
 	// The approximate number of sales that were not checked.
-	LeftOut int64
+	LeftOut int64 `json:"left_out"`
 }
 
 // Reconcile checks one voucher. If voucherID is 0 it checks the vouchers that this process sells and then the newest
@@ -252,13 +252,13 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 // report takes a second snapshot if the first one contains a difference, and repairs with apply.
 func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (Report, error) {
 	last := first
-	var findings []Finding
+	findings := []Finding{}
 	if first.suspect() {
 		var err error
 		if last, err = r.takeSnapshot(ctx, first.facts.VoucherID); err != nil {
 			return Report{}, err
 		}
-		findings = r.corroborate(first, last)
+		findings = append(findings, r.corroborate(first, last)...)
 	}
 
 	if apply {
@@ -269,7 +269,7 @@ func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (R
 
 	return Report{
 		VoucherID: first.facts.VoucherID,
-		CheckedAt: last.at,
+		CheckedAt: domain.Moment(last.at),
 		Busy:      last.busy(),
 		Findings:  append(findings, r.definite(last)...),
 	}, nil

@@ -25,13 +25,13 @@ func TestReconcileReportsAndRepairsEachFault(t *testing.T) {
 			f := found.Findings[0]
 			require.Equal(t, d.kind, f.Kind)
 			require.Equal(t, d.count, f.Count)
-			require.Equal(t, d.orders, f.Orders)
+			require.Equal(t, append([]domain.Holder{}, d.orders...), f.Orders)
 			require.NotEmpty(t, f.Detail)
 			require.True(t, f.Repairable)
 			require.False(t, f.Repaired)
 			require.Equal(t, 1, found.Left())
 			if len(d.orders) > 0 {
-				require.Equal(t, r.cfg.OrderTime(d.orders[0].OrderID), f.Oldest)
+				require.Equal(t, r.cfg.OrderTime(d.orders[0].OrderID), *f.Oldest)
 			}
 			require.Zero(t, w.loads, "a report changed the gate")
 
@@ -267,7 +267,7 @@ func TestFindingsThatNeedADecisionAreReported(t *testing.T) {
 			require.False(t, f.Repairable || f.Repaired)
 			require.Zero(t, w.loads)
 			oldest := slices.MaxFunc(tc.orders, compareHolders)
-			require.Equal(t, w.reconciler().cfg.OrderTime(oldest.OrderID), f.Oldest)
+			require.Equal(t, w.reconciler().cfg.OrderTime(oldest.OrderID), *f.Oldest)
 		})
 	}
 }

@@ -233,35 +233,50 @@ func (c *counts) add(name, value string) {
 	}
 }
 
-// Second is what happened to a voucher in one second, or in total since At.
+// Totals is what happened to a voucher since a time.
+type Totals struct {
+	Since time.Time `json:"since"`
+	Counts
+}
+
+// Second is what happened to a voucher in one second.
 type Second struct {
-	At time.Time
+	At time.Time `json:"at"`
+	Counts
+	Level
+}
+
+// Counts are the counters of all processes for some time.
+type Counts struct {
 	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".
-	Answers map[string]uint64
+	Answers map[string]uint64 `json:"outcomes"`
 	// "ok" is a stored order, in every lane; other reasons occur in lane queue only.
-	Settled map[string]uint64
+	Settled map[string]uint64 `json:"settled"`
 	// Transactions of the lanes batch and queue that committed orders.
-	Batches uint64
+	Batches uint64 `json:"batches"`
 	// Orders that these transactions committed.
-	Rows uint64
+	Rows uint64 `json:"batch_rows"`
 	// Latency of the responses, within 10 %; 0 without responses.
-	P50, P99 time.Duration
-	Level    Level
+	P50 domain.Milliseconds `json:"p50_ms"`
+	P99 domain.Milliseconds `json:"p99_ms"`
 }
 
 // Level is what was left at the end of a second: units in the database, units in the gate, and QueueLag.Unsettled.
 // Unknown values are nil.
-type Level struct{ Stock, Gate, Lag *int64 }
+type Level struct {
+	Stock *int64 `json:"stock"`
+	Gate  *int64 `json:"gate"`
+	Lag   *int64 `json:"lag"`
+}
 
-func (c *counts) second(at time.Time) Second {
-	return Second{
-		At:      at.UTC(),
+func (c *counts) named() Counts {
+	return Counts{
 		Answers: byName(outcomeNames[:], c.answers[:]),
 		Settled: byName(settledNames[:], c.settled[:]),
 		Batches: c.batches,
 		Rows:    c.rows,
-		P50:     c.quantile(0.5),
-		P99:     c.quantile(0.99),
+		P50:     domain.Milliseconds(c.quantile(0.5)),
+		P99:     domain.Milliseconds(c.quantile(0.99)),
 	}
 }
 

@@ -1,6 +1,7 @@
 package salestats
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -10,25 +11,27 @@ import (
 // Figures are the results of a sale in orders, and in cents of its currency.
 type Figures struct {
 	// All orders that were committed.
-	Orders int64
+	Orders int64 `json:"orders"`
 	// Paid at some time, refunded or not.
-	Paid int64
+	Paid int64 `json:"paid"`
 	// Waiting for the payment, or cancelled without one.
-	Unpaid int64
+	Unpaid int64 `json:"unpaid"`
 	// Whose money has gone or is going back.
-	Refunded int64
+	Refunded int64 `json:"refunded"`
 	// The revenue of the orders that are paid or redeemed.
-	Revenue        int64
-	RefundedAmount int64
-	// By the time of the order, oldest first; periods without orders are missing.
-	Curve []Sold
+	Revenue        int64 `json:"revenue"`
+	RefundedAmount int64 `json:"refunded_amount"`
+	// Paid orders per order, rounded to four decimals.
+	Conversion float64 `json:"conversion"`
+	// By the time of the order, oldest first; periods without orders are missing. Absent in streams.
+	Curve []Sold `json:"curve,omitempty"`
 }
 
 // Sold is a period of a sale, with the orders that were placed in it and what they have brought until now.
 type Sold struct {
-	At      time.Time // its beginning
-	Orders  int64
-	Revenue int64
+	At      time.Time `json:"at"` // its beginning
+	Orders  int64     `json:"orders"`
+	Revenue int64     `json:"revenue"`
 }
 
 // MaxPeriods bounds the periods of a curve.
@@ -52,6 +55,7 @@ func (f *Figures) Add(status domain.OrderStatus, period time.Time, orders, amoun
 
 	f.Orders += orders
 	f.Revenue += revenue
+	f.Conversion = math.Round(float64(f.Paid)/float64(f.Orders)*1e4) / 1e4
 
 	i, found := slices.BinarySearchFunc(f.Curve, period, func(s Sold, at time.Time) int { return s.At.Compare(at) })
 	if !found {

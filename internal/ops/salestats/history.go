@@ -111,7 +111,7 @@ func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, no
 // reading is what all processes have reported about a voucher.
 type reading struct {
 	instances int
-	total     Second // since total.At
+	total     Totals
 	seconds   []Second
 }
 
@@ -163,7 +163,7 @@ func (r *reading) readTotals(reply any, now time.Time) time.Time {
 		}
 	})
 
-	r.total = sum.second(domain.Moment(since))
+	r.total = Totals{domain.Moment(since).UTC(), sum.named()}
 	return since
 }
 
@@ -196,9 +196,11 @@ func (r *reading) readSeconds(reply any, first, end int64) {
 	}
 
 	for i := range sums {
-		s := sums[i].second(time.Unix(first+int64(i), 0))
-		s.Level = levels[i]
-		r.seconds = append(r.seconds, s)
+		r.seconds = append(r.seconds, Second{
+			At:     time.Unix(first+int64(i), 0).UTC(),
+			Counts: sums[i].named(),
+			Level:  levels[i],
+		})
 	}
 }
 

@@ -71,7 +71,7 @@ func secondsAddUp(t *testing.T, rdb *redis.Client) {
 	require.Equal(t, map[string]uint64{"ok": workers * each / 2, "duplicate_order": workers * each}, r.total.Settled)
 	require.EqualValues(t, workers*each, r.total.Batches)
 	require.EqualValues(t, 3*workers*each, r.total.Rows)
-	require.InEpsilon(t, time.Millisecond, r.total.P99, 0.1)
+	require.InEpsilon(t, time.Millisecond, time.Duration(r.total.P99), 0.1)
 	require.Equal(t, 2, r.instances)
 }
 
@@ -90,7 +90,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	r, err := h.read(ctx, 7, time.Time{}, now)
 	require.NoError(t, err)
 	require.Empty(t, r.seconds)
-	require.Equal(t, domain.Moment(now).UTC(), r.total.At)
+	require.Equal(t, domain.Moment(now).UTC(), r.total.Since)
 
 	require.NoError(t, h.add(ctx, map[int64]*report{7: one}, now))
 	require.Positive(t, rdb.PTTL(ctx, reports).Val())

@@ -66,10 +66,10 @@ type MonitorStore interface {
 // QueueLag is how far the workers are behind, over all sales.
 type QueueLag struct {
 	// Users with unsettled admissions, or stream entries if those are more.
-	Unsettled int64
-	// Age of the oldest stream entry; 0 if there is none.
-	Oldest      time.Duration
-	DeadLetters int64
+	Unsettled int64 `json:"lag"`
+	// Age of the oldest stream entry in seconds; 0 if there is none.
+	Oldest      float64 `json:"oldest_seconds"`
+	DeadLetters int64   `json:"dead_letters"`
 }
 
 // history keeps what the processes report about the sales. RedisHistory is one.
@@ -161,27 +161,36 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 
 // SaleStats are the statistics of a sale at one moment.
 type SaleStats struct {
-	Voucher domain.Voucher
-	At      time.Time
-	Lane    string
+	Voucher domain.Voucher `json:"-"`
+	At      time.Time      `json:"at"`
+	Lane    string         `json:"lane"`
 	// Processes that have reported lately, including this one.
-	Instances int
-	// Units added since the sale was published.
-	Added int64
-	// Units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer.
-	Gate *int64
+	Instances int   `json:"instances"`
+	Stock     Stock `json:"stock"`
 	// Nil: there is no queue, or Redis does not answer.
-	Queue *QueueLag
+	Queue *QueueLag `json:"queue"`
 
-	Orders map[domain.OrderStatus]int64
-	// Counted with the orders.
-	Figures    Figures
-	Invariants []domain.Verdict
-	// When the orders were counted; zero: not yet.
-	CheckedAt time.Time
+	// When the orders were counted; nil: not yet.
+	CheckedAt *time.Time `json:"checked_at"`
+	// Empty without a count.
+	Orders map[domain.OrderStatus]int64 `json:"orders"`
+	// Nil without a count.
+	Figures    *Figures         `json:"figures"`
+	Invariants []domain.Verdict `json:"invariants"`
 
-	Totals  Second
-	Seconds []Second
+	Totals  Totals   `json:"totals"`
+	Seconds []Second `json:"seconds"`
+}
+
+// Stock are the units of a sale.
+type Stock struct {
+	Initial int64 `json:"initial"`
+	// Since the sale was published.
+	Added int64 `json:"added"`
+	// Left in the database.
+	Database int64 `json:"database"`
+	// That the gate may admit; nil: there is no gate, it is cold, or Redis does not answer.
+	Gate *int64 `json:"gate"`
 }
 
 // NewMonitor returns a Monitor, which works while Run does.
@@ -335,9 +344,15 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 	stats := SaleStats{
 		Voucher: stock.voucher,
 		Lane:    m.cfg.Lane,
-		Added:   stock.added,
-		Gate:    stock.gate(),
+		Stock: Stock{
+			Initial:  stock.voucher.Sale.InitialStock,
+			Added:    stock.added,
+			Database: stock.voucher.Sale.Stock,
+			Gate:     stock.gate(),
+		},
 		Queue:   stock.lag,
+		Orders:  map[domain.OrderStatus]int64{},
+		Seconds: []Second{},
 	}
 
 	stats.checkOrders(s.orders.last())
@@ -360,12 +375,12 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 	r, err := m.cfg.History.read(ctx, s.Voucher.ID, after, now)
 	if err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot read the counters of a sale", slog.Any("err", err))
-		r.total.At = s.At
+		r.total = Totals{s.At, new(counts).named()}
 	}
 
 	s.Instances = max(r.instances, 1)
 	s.Totals = r.total
-	s.Seconds = r.seconds
+	s.Seconds = append(s.Seconds, r.seconds...)
 }
 
 // watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls
@@ -460,9 +475,13 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 // checkOrders fills in the counted orders and the invariants.
 func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
-		s.Orders = c.ByStatus
-		s.Figures = c.Figures
-		s.CheckedAt = domain.Moment(at)
+		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
+			s.Orders[status] = c.ByStatus[status]
+		}
+
+		at = domain.Moment(at)
+		s.CheckedAt = &at
+		s.Figures = &c.Figures
 	}
 
 	for _, i := range c.Totals.Invariants() {
@@ -470,7 +489,7 @@ func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 		case err != nil:
 			i.OK = nil
 			i.Detail = "the database could not be read"
-		case s.CheckedAt.IsZero():
+		case s.CheckedAt == nil:
 			i.OK = nil
 			i.Detail = "the orders are being counted"
 		}

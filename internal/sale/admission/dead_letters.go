@@ -24,20 +24,6 @@ var replayScript = script(replaySource)
 // maxDeadLetters bounds one page of dead letters.
 const maxDeadLetters = 500
 
-// DeadLetter is an admission whose processing was given up, or a stream entry that could not be parsed.
-type DeadLetter struct {
-	ID string // "<shard>-<ms>-<seq>"
-	// Admission is nil if the entry could not be parsed; then it cannot be replayed.
-	Admission *domain.Admission
-	// Fields are those of the admission, or the unchanged fields of an unparsable entry.
-	Fields map[string]string
-	// Entry is its id in the stream.
-	Entry    string
-	Reason   string
-	Tries    int64
-	BuriedAt time.Time
-}
-
 // deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
 type deadLetterID struct {
 	shard   Shard
@@ -77,7 +63,7 @@ func parseDeadLetterID(text string) (deadLetterID, error) {
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
 // the first page, and the id of the previous page's last dead letter for any other.
 // Errors: domain.ErrNotFound (before is not an id), ErrUnavailable.
-func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
+func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]domain.DeadLetter, error) {
 	limit = min(max(limit, 1), maxDeadLetters)
 	var end *deadLetterID
 	if before != "" {
@@ -124,23 +110,23 @@ func (g *Gate) CountDeadLetters(ctx context.Context) (int64, error) {
 }
 
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
-func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
+func (g *Gate) DeadLetter(ctx context.Context, id string) (domain.DeadLetter, error) {
 	_, d, err := g.readDeadLetter(ctx, id)
 	return d, err
 }
 
-func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, DeadLetter, error) {
+func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, domain.DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
-		return at, DeadLetter{}, err
+		return at, domain.DeadLetter{}, err
 	}
 
 	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
-		return at, DeadLetter{}, unavailable(err, "read dead letter %s", id)
+		return at, domain.DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return at, DeadLetter{}, domain.ErrNotFound
+		return at, domain.DeadLetter{}, domain.ErrNotFound
 	}
 
 	return at, newDeadLetter(at, found[0]), nil
@@ -161,7 +147,7 @@ func pageStart(end *deadLetterID, s Shard) string {
 }
 
 // mergeDeadLetters returns the newest dead letters of all shards, at most limit.
-func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, error) {
+func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]domain.DeadLetter, error) {
 	type found struct {
 		id      deadLetterID
 		message redis.XMessage
@@ -180,7 +166,7 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, 
 
 	slices.SortFunc(all, func(a, b found) int { return b.id.compare(a.id) })
 
-	letters := make([]DeadLetter, 0, min(len(all), limit))
+	letters := make([]domain.DeadLetter, 0, min(len(all), limit))
 	for _, f := range all[:min(len(all), limit)] {
 		letters = append(letters, newDeadLetter(f.id, f.message))
 	}
@@ -189,9 +175,9 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, 
 }
 
 // newDeadLetter makes a DeadLetter of its entry. It accepts any content, so that an operator can see every dead letter.
-func newDeadLetter(id deadLetterID, m redis.XMessage) DeadLetter {
+func newDeadLetter(id deadLetterID, m redis.XMessage) domain.DeadLetter {
 	values := stringValues(m.Values)
-	d := DeadLetter{
+	d := domain.DeadLetter{
 		ID:       id.String(),
 		Entry:    values["dead_entry"],
 		Reason:   values["dead_reason"],

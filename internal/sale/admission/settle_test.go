@@ -178,7 +178,7 @@ func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
 	settle(t, g, p, slices.Repeat([]domain.End{{Dead: "poison"}}, len(p.Admissions))...)
 }
 
-func deadLetters(t *testing.T, g *Gate) []DeadLetter {
+func deadLetters(t *testing.T, g *Gate) []domain.DeadLetter {
 	t.Helper()
 	all, err := g.DeadLetters(t.Context(), "", maxDeadLetters)
 	require.NoError(t, err)

@@ -10,19 +10,19 @@ import (
 // Stats are the figures of a waiting room. All but Present are the same on every server.
 type Stats struct {
 	// Lobby is the number of buyers that wait for the start.
-	Lobby int
+	Lobby int `json:"lobby"`
 	// Waiting is the number of buyers that wait for their turn; 0 before the start.
-	Waiting int
+	Waiting int `json:"waiting"`
 	// Present is the number of buyers of these two that are not absent, as far as the servers know of each other.
-	Present int
+	Present int `json:"present"`
 	// Admitted is the number of buyers that got a pass, since the room opened.
-	Admitted int
+	Admitted int `json:"admitted"`
 	// Outstanding is the number of valid passes that have not bought.
-	Outstanding int
+	Outstanding int `json:"outstanding"`
 	// Used is the number of valid passes that have bought.
-	Used int
+	Used int `json:"used"`
 	// Left is the number of buyers that gave up their place or an unused pass, since the room opened.
-	Left int
+	Left int `json:"left"`
 }
 
 // Stats returns the figures of the room of a sale, from memory. Error: domain.ErrUnavailable.

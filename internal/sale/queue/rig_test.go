@@ -237,7 +237,7 @@ func (r *rig) pending() []redis.XPendingExt {
 	return p
 }
 
-func (r *rig) deadLetters() []admission.DeadLetter {
+func (r *rig) deadLetters() []domain.DeadLetter {
 	letters, err := r.gate.DeadLetters(r.t.Context(), "", 500)
 	require.NoError(r.t, err)
 	return letters
