@@ -27,7 +27,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	}
 	right, killed := s.Serve(t), s.Spawn(t, "")
 	fast, slow := clock(10*time.Minute).Serve(t), clock(-10*time.Minute).Serve(t)
-	sale := right.RoomSale(t, buyers, rate, 60, 3*time.Second)
+	sale := right.RoomSale(t, buyers, rate, 600, 3*time.Second)
 	log := s.RoomLog(t, sale)
 	all := enter(t, sale, s.Tokens(t, buyers), right, killed, fast, slow)
 	numbers := make([]uint32, buyers)
