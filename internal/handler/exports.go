@@ -241,7 +241,7 @@ func (h *exportHandler) changes(c *gin.Context, sheet *sheetFormat, voucherID in
 		return h.audit.AuditLog(c.Request.Context(), f)
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
-			sheet.id(e.ID), sheet.time(&e.At), string(e.Actor.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
+			sheet.id(e.ID), sheet.time(&e.At), string(e.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
 			sheet.text(e.Detail),
 		}
 	})

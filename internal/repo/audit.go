@@ -45,7 +45,7 @@ func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	for i, e := range entries {
 		rows[i] = auditRow{
 			At:        e.At,
-			Actor:     string(e.Actor.Kind),
+			Actor:     string(e.Kind),
 			ActorID:   e.Actor.ID,
 			Action:    e.Action,
 			VoucherID: e.VoucherID,

@@ -49,7 +49,8 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 // locks the order with the key, so it waits for a transaction that is placing one. That transaction has either found the
 // new lease and places no order, or its order is found here.
 func (s *Store) refuseKeyOfOrder(ctx context.Context, c *domain.Claim, state domain.KeyState) (domain.KeyState, error) {
-	if state.Err != nil || state.Answer != nil {
+	leased := state.Err == nil && state.Answer == nil
+	if !leased {
 		return state, nil
 	}
 

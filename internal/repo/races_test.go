@@ -85,7 +85,7 @@ func auditTrail(t *testing.T, s *Store, order int64) []string {
 	require.NoError(t, err)
 	var actions []string
 	for _, e := range slices.Backward(entries) {
-		actions = append(actions, string(e.Actor.Kind)+" "+e.Action)
+		actions = append(actions, string(e.Kind)+" "+e.Action)
 	}
 	return actions
 }
@@ -141,9 +141,9 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 		require.Empty(t, finishDueRefunds(t, s), "only unmatched payments are refunded")
 		for _, p := range allPayments(t, s) {
 			if refs[p.Ref] {
-				require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status), p.Ref)
+				require.Equal(t, domain.PaymentRefunded, p.Status, p.Ref)
 			} else {
-				require.Equal(t, domain.PaymentSucceeded, domain.PaymentStatus(p.Status), p.Ref)
+				require.Equal(t, domain.PaymentSucceeded, p.Status, p.Ref)
 			}
 		}
 		requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
@@ -303,7 +303,7 @@ func TestReversalRacesMoves(t *testing.T) {
 			require.EqualValues(t, 1, freed.Load(), "the unit is returned to the gate once")
 		}
 		for _, p := range allPayments(t, s) {
-			require.Equal(t, domain.PaymentDisputed, domain.PaymentStatus(p.Status))
+			require.Equal(t, domain.PaymentDisputed, p.Status)
 		}
 		requireTotals(t, s, v.ID, int64(n-redeemed), int64(redeemed))
 	})
@@ -355,7 +355,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 			require.Equal(t, 1, strings.Count(strings.Join(auditTrail(t, s, o.ID), ","), "provider refunded"))
 		}
 		for _, p := range allPayments(t, s) {
-			require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status))
+			require.Equal(t, domain.PaymentRefunded, p.Status)
 		}
 		requireTotals(t, s, v.ID, int64(n), 0)
 	})

@@ -113,7 +113,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 		}
 		require.Equal(t, map[string]uint64{"ok": 1}, s.Answers)
 		require.Empty(t, s.Settled, "an admission is not a stored order")
-		require.Equal(t, &left, s.Level.Stock)
+		require.Equal(t, &left, s.Stock)
 	}
 
 	some, err := h.read(ctx, 7, r.seconds[100].At, now)
