@@ -111,7 +111,14 @@ func (branch) Notice(signature string, body []byte) (domain.PaymentNotice, error
 	if signature != "signed" {
 		return domain.PaymentNotice{}, domain.ErrUnauthenticated
 	}
-	var n domain.PaymentNotice
-	err := json.Unmarshal(body, &n)
-	return n, err
+	var m noticeMessage
+	err := json.Unmarshal(body, &m)
+	m.PaymentNotice.Result = domain.PaymentStatus(m.Result)
+	return m.PaymentNotice, err
+}
+
+// noticeMessage is the form in which the bank sends a notice.
+type noticeMessage struct {
+	domain.PaymentNotice
+	Result int8
 }

@@ -60,7 +60,7 @@ func (l *life) refund(_ *rapid.T, at *server, of target) action {
 // notify calls the webhook.
 func (l *life) notify(at *server, provider, signature string, n domain.PaymentNotice, delivered func()) action {
 	return action{name: "webhook", at: at, do: func() string {
-		body, err := json.Marshal(n)
+		body, err := json.Marshal(noticeMessage{n, int8(n.Result)})
 		if err != nil {
 			return err.Error()
 		}
