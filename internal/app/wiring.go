@@ -192,8 +192,8 @@ func (w *wiring) newPeople() (*people, error) {
 	return p, nil
 }
 
-// newQuota returns the quota of logins and codes, or nil without limits. A demo sends no messages that cost money, and everybody
-// who tries it uses the same few accounts.
+// newQuota returns the quota of logins and codes, or nil without limits. A demo has none: it sends no text messages, and its
+// users share a few accounts.
 func (w *wiring) newQuota(shared *ratelimit.Shared) *ratelimit.Quota {
 	if w.cfg.RateLimit != "on" || w.cfg.IsDemo() {
 		return nil

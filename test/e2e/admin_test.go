@@ -16,7 +16,7 @@ import (
 	"seckill/test/env"
 )
 
-// TestDemoDoesNotLimitCodes: whoever tries the demo uses the same few accounts, from private windows and scripts.
+// TestDemoDoesNotLimitCodes: the users of a demo share a few accounts, from private windows and scripts.
 func TestDemoDoesNotLimitCodes(t *testing.T) {
 	t.Parallel()
 	p := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on").Serve(t)

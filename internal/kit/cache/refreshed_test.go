@@ -83,7 +83,7 @@ func TestRefreshedAfterChange(t *testing.T) {
 	})
 }
 
-// A value is kept while reads fail or take long, and then nobody waits for them.
+// A value is kept while reads fail or take long. Its callers do not wait for such reads.
 func TestRefreshedKeepsItsValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{takes: 100 * time.Millisecond, err: errors.New("unavailable")}

@@ -76,7 +76,7 @@ type round struct {
 	seq uint32
 	// expires is later than in the event after an outage.
 	expires time.Time
-	// buyers leaves out those who left.
+	// buyers excludes the places that were left.
 	buyers int
 	// bought is the number of orders that were placed with a pass of the round.
 	bought int
@@ -314,7 +314,7 @@ func (l *line) remove(number uint32) {
 type turn struct {
 	// over means that the buyer left, or the pass has expired.
 	over bool
-	// held means that nobody can buy, and the pass gets the time back.
+	// held means that no server can sell; the pass is extended by that time.
 	held bool
 	// expires is that of the pass; zero if the buyer is not admitted.
 	expires time.Time

@@ -30,7 +30,7 @@ type Request struct {
 
 	// Further names and values in turn.
 	header []string
-	// Of a connection, by buyers who send many requests.
+	// Of a connection, for buyers with many requests.
 	reuse bool
 }
 
