@@ -176,7 +176,7 @@ func TestZooKeeperRemovesUnusedNames(t *testing.T) {
 // is set again, and the server then be asked for changes since a later time than that of the deletion. It reports it anyway.
 // The library reads that time without synchronization: see .ci/race-suppressions.
 func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
-	if !strings.Contains(os.Getenv("GORACE"), "suppressions=") {
+	if env.RaceDetector && !strings.Contains(os.Getenv("GORACE"), "suppressions=") {
 		t.Skip("needs GORACE with .ci/race-suppressions, as make test sets it")
 	}
 	t.Parallel()

@@ -55,8 +55,6 @@ type Stack struct {
 	// Of the database server.
 	Kind env.Kind
 	Env  []string
-	// Of the program; empty: this version.
-	Binary string
 	// Nil unless ownDatabase or the test started it.
 	Database *env.Database
 	// Nil unless the test started it.
@@ -335,7 +333,7 @@ func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 
-	cmd := exec.Command(cmp.Or(s.Binary, self), args...)
+	cmd := exec.Command(self, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{
 		EnvRunMain + "=1",
@@ -395,14 +393,10 @@ func (s *Stack) args(command ...string) []string {
 	return append(flags, command...)
 }
 
-// Run executes a command inside the test's process, which saves the start of the program, or that of another version in a
-// process. It returns the exit code and the combined output. A command that got no connection is repeated.
+// Run executes a command inside the test's process, which saves the start of the program. It returns the exit code and the
+// combined output. A command that got no connection is repeated.
 func (s *Stack) Run(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	if s.Binary != "" {
-		return s.RunProcess(t, args...)
-	}
-
 	for try := 1; ; try++ {
 		var out Buffer
 		code := s.run(context.WithoutCancel(t.Context()), &out, &out, args...)
@@ -506,7 +500,6 @@ func (p *Server) Logs(t *testing.T, text string) {
 // listens. At the end of the test the server ends as after SIGTERM, and TestMain finds what it leaves running.
 func (s *Stack) Serve(t *testing.T) *Server {
 	t.Helper()
-	require.Empty(t, s.Binary)
 	for _, e := range s.Env {
 		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKill), "%s needs a process", e)
 	}
