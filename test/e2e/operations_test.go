@@ -1,0 +1,407 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+	"seckill/test/env"
+	"seckill/test/env/servers"
+)
+
+// The units of the sale in TestBackupAndRestore, and how many orders are placed before, during and after the backup.
+const (
+	unitsToSell = 30
+	soldBefore  = 10
+	soldDuring  = 5
+	soldAfter   = 5
+)
+
+// TestBackupAndRestore runs the commands of docs/operations.md: a shop sells, is backed up, sells more, and loses
+// everything. On another machine it is restored, and sells the rest.
+func TestBackupAndRestore(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		env.UsesSQLite(t)
+		env.Program(t, "sqlite3")
+		o := newOperator(t)
+		o.moveTo(t, &rig.Stack{Lane: "lock", Env: []string{"SECKILL_DATA_DIR=" + o.path("/var/lib/seckill")}})
+		o.systemctl(t, "start", "seckill")
+		shop := openShop(t, o)
+
+		shop.sell(t, soldBefore)
+		o.run(t, "Back up", "SQLite")
+		kept := shop.orders
+		shop.sell(t, soldAfter)
+		shop.moveOn(t)
+
+		o.server.Kill()
+		require.NoError(t, os.RemoveAll(o.path("/var/lib/seckill")))
+		out := o.run(t, "Restore", "A file of SQLite", "Skip ids: SQLite", "Start and check")
+		shop.requireReopened(t, out, kept)
+	})
+
+	// The orders during the backup are in the queue until it is complete: the file of Redis alone has them.
+	t.Run("MariaDB and Redis", func(t *testing.T) {
+		t.Parallel()
+		o, shop := queueingShop(t)
+		shop.sell(t, soldBefore)
+		shop.queue(t, soldDuring)
+		o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+		kept := shop.orders
+		shop.release(t)
+		shop.sell(t, soldAfter)
+		shop.moveOn(t)
+
+		o.server.Kill()
+		o.moveTo(t, newMachine(t))
+		out := o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+		shop.requireReopened(t, out, kept)
+	})
+
+	// The orders during the backup are in the file of Redis, and committed in the binary log.
+	t.Run("binary log", func(t *testing.T) {
+		t.Parallel()
+		o, shop := queueingShop(t)
+		shop.sell(t, soldBefore)
+		shop.queue(t, soldDuring)
+		o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+		shop.release(t)
+		shop.sell(t, soldAfter)
+		o.run(t, "Copy of the binary log")
+
+		o.server.Kill()
+		o.moveTo(t, newMachine(t))
+		out := o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check")
+		shop.requireReopened(t, out, shop.orders)
+	})
+
+	// Redis has the gates of orders that the restored database does not have.
+	t.Run("database alone", func(t *testing.T) {
+		t.Parallel()
+		o, shop := queueingShop(t)
+		shop.sell(t, soldBefore)
+		o.run(t, "Back up", "MariaDB and MySQL")
+		kept := shop.orders
+		shop.sell(t, soldAfter)
+		shop.moveOn(t)
+
+		o.server.Kill()
+		machine := newMachine(t)
+		o.moveTo(t, machine.With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
+		out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+		shop.requireReopened(t, out, kept)
+	})
+}
+
+// queueingShop returns a shop in lane queue on MariaDB and Redis.
+func queueingShop(t *testing.T) (*operator, *backedUpShop) {
+	t.Helper()
+	env.Program(t, "mariadb-dump")
+	env.Program(t, "redis-cli")
+	o := newOperator(t)
+	o.moveTo(t, newMachine(t))
+	o.systemctl(t, "start", "seckill")
+	return o, openShop(t, o)
+}
+
+// newMachine returns a stack with an empty database seckill and an empty Redis, both with the logs that production has.
+func newMachine(t *testing.T) *rig.Stack {
+	t.Helper()
+	db := env.MariaDB.Start(t, "--log-bin", "--sync-binlog=1")
+	dsn, err := db.CreateDatabase(t.Context(), "seckill")
+	require.NoError(t, err)
+	rds := env.StartRedis(t, "--appendonly", "yes")
+
+	return &rig.Stack{
+		Lane:     "queue",
+		Kind:     env.MariaDB,
+		Database: db,
+		Redis:    rds,
+		Env: []string{
+			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(), "SECKILL_ORDER_LANE=queue",
+			"SECKILL_DRAIN=0s", "SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_DEMO=true", "SECKILL_UNSAFE=demo,sandbox,rate_limit",
+			rig.EnvRedeliver + "=1s",
+		},
+	}
+}
+
+// operator runs the commands of docs/operations.md on a machine whose files are in a folder.
+type operator struct {
+	root     string
+	addr     string
+	commands map[string]string // by heading
+	calls    chan systemctlCall
+	control  string // URL to which the program systemctl of the machine sends its arguments
+	hold     string // the workers of a server commit nothing while this file exists
+
+	stack  *rig.Stack
+	server *rig.Server
+}
+
+// systemctlCall is a run of systemctl, which waits until done is closed.
+type systemctlCall struct {
+	verb, unit string
+	done       chan struct{}
+}
+
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	o := &operator{
+		root:     t.TempDir(),
+		addr:     rig.FreeAddr(t),
+		commands: commandsOf(t, "../../docs/operations.md"),
+		calls:    make(chan systemctlCall),
+		hold:     filepath.Join(t.TempDir(), "hold"),
+	}
+
+	listener := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		call := systemctlCall{verb: r.URL.Query().Get("verb"), unit: r.URL.Query().Get("unit"), done: make(chan struct{})}
+		select {
+		case o.calls <- call:
+			<-call.done
+		case <-t.Context().Done():
+		}
+	}))
+	t.Cleanup(listener.Close)
+	o.control = listener.URL
+
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	for _, dir := range []string{"bin", "etc/seckill", "var/lib"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(o.root, dir), 0o700))
+	}
+	require.NoError(t, os.Symlink(exe, o.path("/bin/seckill")))
+	const systemctl = "#!/bin/sh\n" + `exec curl -fsS "$CONTROL?verb=$1&unit=$2"` + "\n"
+	require.NoError(t, os.WriteFile(o.path("/bin/systemctl"), []byte(systemctl), 0o700)) //nolint:gosec // a program
+	return o
+}
+
+// commandsOf returns the commands of a document by the heading above them. Commands below one heading that are for
+// different databases are those of "heading: database".
+func commandsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	commands := map[string]string{}
+	part := regexp.MustCompile("(?m)^#+ (.+)$|^(MariaDB and MySQL|SQLite):$|^```sh\n((?s:.*?))^```$")
+	heading := ""
+	for _, m := range part.FindAllStringSubmatch(string(text), -1) {
+		switch {
+		case m[1] != "":
+			heading = m[1]
+		case m[2] != "":
+			title, _, _ := strings.Cut(heading, ": ")
+			heading = title + ": " + m[2]
+		default:
+			commands[heading] += m[3]
+		}
+	}
+
+	return commands
+}
+
+// path returns where a file of the machine is.
+func (o *operator) path(file string) string { return filepath.Join(o.root, file) }
+
+// moveTo makes a stack the machine of the operator.
+func (o *operator) moveTo(t *testing.T, s *rig.Stack) {
+	t.Helper()
+	o.stack = s.With(rig.EnvHold + "=" + o.hold)
+
+	var settings strings.Builder
+	for _, e := range s.Env {
+		name, value, _ := strings.Cut(e, "=")
+		fmt.Fprintf(&settings, "%s='%s'\n", name, value)
+	}
+	require.NoError(t, os.WriteFile(o.path("/etc/seckill/seckill.env"), []byte(settings.String()), 0o600))
+
+	if s.IsEmbedded() {
+		return
+	}
+
+	dsn, err := mysql.ParseDSN(s.Setting("SECKILL_MYSQL_DSN"))
+	require.NoError(t, err)
+	host, port, _ := strings.Cut(dsn.Addr, ":")
+	client := fmt.Sprintf("[client]\nhost=%s\nport=%s\nuser=%s\n", host, port, dsn.User)
+	require.NoError(t, os.WriteFile(o.path("/.my.cnf"), []byte(client), 0o600))
+
+	dir, err := s.Redis.Client(t).ConfigGet(t.Context(), "dir").Result()
+	require.NoError(t, err)
+	_ = os.Remove(o.path("/var/lib/redis"))
+	require.NoError(t, os.Symlink(dir["dir"], o.path("/var/lib/redis")))
+}
+
+// ofMachine matches the beginning of a path of the machine in a command.
+var ofMachine = regexp.MustCompile(`(^|[\s='"(])(/(?:etc|var)/)`)
+
+// run runs the commands below the headings in one shell, and returns what they print.
+func (o *operator) run(t *testing.T, headings ...string) string {
+	t.Helper()
+	script := "set -e\n"
+	for _, h := range headings {
+		require.NotEmpty(t, o.commands[h], "docs/operations.md has no commands below %q", h)
+		script += o.commands[h]
+	}
+	script = ofMachine.ReplaceAllString(script, "${1}"+o.root+"${2}")
+
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = o.root
+	cmd.Env = []string{
+		rig.EnvRunMain + "=1", "CONTROL=" + o.control, "HOME=" + o.root, "PATH=" + o.path("/bin") + ":" + os.Getenv("PATH"),
+	}
+	var out rig.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case call := <-o.calls:
+			func() {
+				defer close(call.done)
+				o.systemctl(t, call.verb, call.unit)
+			}()
+		case err := <-ended:
+			require.NoError(t, err, "%s\nprints\n%s", script, out.String())
+			return out.String()
+		}
+	}
+}
+
+// systemctl does what the program does on the machine.
+func (o *operator) systemctl(t *testing.T, verb, unit string) {
+	t.Helper()
+	switch verb + " " + unit {
+	case "start seckill":
+		o.server = o.stack.With("SECKILL_RATE_LIMIT=off").Spawn(t, o.addr)
+	case "stop seckill":
+		// The machine was lost with it.
+		<-o.server.Done
+	case "stop redis-server":
+		require.NoError(t, o.stack.Redis.Terminate(servers.StartTimeout))
+	case "start redis-server":
+		require.NoError(t, o.stack.Redis.Restart())
+	default:
+		require.Fail(t, "unknown command", "systemctl %s %s", verb, unit)
+	}
+}
+
+// backedUpShop is a sale on the machine of an operator.
+type backedUpShop struct {
+	*operator
+
+	sale   string
+	tokens []string
+	orders []string // of the first buyers
+	ids    []string // of the user and the sale that no backup has
+	idle   string   // refresh token of a session that nobody uses until the restore
+	used   string   // refresh token of a session that was refreshed after the backup
+}
+
+func openShop(t *testing.T, o *operator) *backedUpShop {
+	t.Helper()
+	return &backedUpShop{
+		operator: o,
+		sale:     o.server.Sale(t, unitsToSell),
+		tokens:   o.stack.Tokens(t, 2*unitsToSell),
+		idle:     refreshToken(logIn(t, o.server, rig.NewPhone())),
+		used:     refreshToken(logIn(t, o.server, rig.NewPhone())),
+	}
+}
+
+// sell sells units to the next buyers.
+func (s *backedUpShop) sell(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		order := s.server.Buy(t, s.tokens[len(s.orders)], s.sale)
+		s.orders = append(s.orders, order.ID)
+	}
+}
+
+// queue accepts orders of the next buyers, which no worker commits before release.
+func (s *backedUpShop) queue(t *testing.T, n int) {
+	t.Helper()
+	rig.RequireSettled(t, s.stack)
+	require.NoError(t, os.WriteFile(s.hold, nil, 0o600))
+	for range n {
+		s.orders = append(s.orders, s.server.Queue(t, s.tokens[len(s.orders)], s.sale))
+	}
+}
+
+// release lets the workers commit what is queued.
+func (s *backedUpShop) release(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Remove(s.hold))
+	rig.RequireSettled(t, s.stack)
+}
+
+// moveOn creates a user and a sale, and refreshes a session.
+func (s *backedUpShop) moveOn(t *testing.T) {
+	t.Helper()
+	s.ids = []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+	s.used = refreshToken(s.server.Must(t, refresh(s.used)))
+}
+
+// requireReopened requires that the checks of the document passed, whose output is out. The restored server has the kept
+// orders, none of the others, gives no id again, and sells every unit that is left.
+func (s *backedUpShop) requireReopened(t *testing.T, out string, kept []string) {
+	t.Helper()
+	require.NotRegexp(t, `\.sql +pending`, out)
+	require.Contains(t, out, "all invariants hold")
+	require.Contains(t, out, " 0 failed")
+
+	for i, id := range s.orders {
+		if i < len(kept) {
+			rig.RequireOrdered(t, s.server, s.tokens[i], id)
+			continue
+		}
+		rig.RequireProblem(t, http.StatusNotFound, "not_found", s.server.Do(t, rig.Get("/orders/"+id, s.tokens[i])))
+	}
+
+	s.server.Must(t, refresh(s.idle))
+	if len(s.ids) > 0 {
+		require.Equal(t, http.StatusUnauthorized, s.server.Do(t, refresh(s.used)).Status)
+		again := []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+		for i, id := range again {
+			require.Greater(t, number(t, id), number(t, s.ids[i]), "the id of another one")
+		}
+	}
+
+	c := rig.BuyersOf(s.sale, unitsToSell, s.tokens, s.server)
+	r := c.Run(t.Context())
+	rig.RequireSoldOut(t, s.stack, c, r)
+	rig.RequireInvariants(t, s.stack, c, r)
+}
+
+func refresh(token string) rig.Request {
+	return rig.Post("/auth/refresh", "", map[string]any{"refresh_token": token})
+}
+
+func refreshToken(login map[string]any) string {
+	token, _ := login["refresh_token"].(string)
+	return token
+}
+
+func number(t *testing.T, id string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(id, 10, 64)
+	require.NoError(t, err)
+	return n
+}
