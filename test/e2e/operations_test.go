@@ -405,3 +405,40 @@ func number(t *testing.T, id string) int64 {
 	require.NoError(t, err)
 	return n
 }
+
+// TestReadmeDeployment runs the commands of the section on deployment of both READMEs. It ends with an admin who publishes.
+func TestReadmeDeployment(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+
+	const phone = "13912345678"
+	for file, heading := range map[string]string{"README.md": "Deployment", "README.zh-CN.md": "生产部署"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			s := newMachine(t)
+			s.Exec(t, "CREATE USER seckill@'127.0.0.1' IDENTIFIED BY 'password'")
+			s.Exec(t, "GRANT ALL ON seckill.* TO seckill@'127.0.0.1'")
+			codes := rig.StartCodeReceiver(t)
+
+			// The server is started below, where the rig waits for it. The receiver of the rig knows one secret only.
+			o := newOperator(t)
+			commands := strings.NewReplacer(
+				"127.0.0.1:3306", s.Database.Addr,
+				"127.0.0.1:6379", s.Redis.Addr,
+				"https://sms.example/codes", codes.URL,
+				"EVENTS_SECRET=$(openssl rand -hex 32)", "EVENTS_SECRET="+rig.EventsSecret,
+				"\nseckill serve\n", "\nenv\n",
+			).Replace(commandsOf(t, "../../"+file)[heading])
+			o.commands = map[string]string{heading: regexp.MustCompile(`<.+>`).ReplaceAllString(commands, phone)}
+			printed := o.run(t, heading)
+
+			deployed := &rig.Stack{Kind: s.Kind, Database: s.Database, Redis: s.Redis}
+			deployed.Env = regexp.MustCompile(`(?m)^SECKILL_\w+=.*$`).FindAllString(printed, -1)
+			p := deployed.Spawn(t, "")
+			codes.Scan(t, phone, printed)
+			admin, _ := codes.Login(t, p, phone)["access_token"].(string)
+			_, err := p.CreateSale(t.Context(), admin, 1)
+			require.NoError(t, err)
+		})
+	}
+}

@@ -23,7 +23,7 @@ import (
 
 // CodeReceiver is the service behind SECKILL_CODE_URL. It verifies the signature of each code.
 type CodeReceiver struct {
-	url string
+	URL string
 
 	mu sync.Mutex
 	// The last code by phone.
@@ -48,7 +48,7 @@ func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	}))
 	t.Cleanup(server.Close)
 
-	r.url = server.URL
+	r.URL = server.URL
 	return r
 }
 
@@ -81,7 +81,7 @@ func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
 
 // CodesTo returns the stack as a server outside demo mode that sends its codes to r.
 func (s *Stack) CodesTo(r *CodeReceiver) *Stack {
-	return s.With("SECKILL_DEMO=false", "SECKILL_CODE_URL="+r.url, "SECKILL_EVENTS_SECRET="+EventsSecret)
+	return s.With("SECKILL_DEMO=false", "SECKILL_CODE_URL="+r.URL, "SECKILL_EVENTS_SECRET="+EventsSecret)
 }
 
 // Code returns the last code of a phone, or "".
@@ -102,6 +102,14 @@ func (r *CodeReceiver) Sent() []string {
 func (r *CodeReceiver) Enroll(t *testing.T, s *Stack, phone string) {
 	t.Helper()
 	r.apps[phone] = s.Enroll(t, phone)
+}
+
+// Scan is Enroll for a phone that a command has enrolled, which printed the key.
+func (r *CodeReceiver) Scan(t *testing.T, phone, printed string) {
+	t.Helper()
+	key := totpKey.FindStringSubmatch(printed)
+	require.NotNil(t, key, printed)
+	r.apps[phone] = key[1]
 }
 
 // Request has a code sent to a phone and returns the answer. A slow receiver may get more than one code.
