@@ -215,3 +215,23 @@ func queries(t *testing.T) map[string]string {
 	require.Greater(t, len(found), 20)
 	return found
 }
+
+// TestTranslationsHaveTheSameCommands: a document and its Chinese translation have the same blocks of code, and link to each
+// other. Those of the tour name things in the reader's language; TestTour runs both.
+func TestTranslationsHaveTheSameCommands(t *testing.T) {
+	translated, err := filepath.Glob(filepath.Join(root, "docs/*.zh-CN.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, translated)
+	block := regexp.MustCompile("(?ms)^```.*?^```$")
+
+	for _, path := range translated {
+		chinese := filepath.Base(path)
+		english := strings.TrimSuffix(chinese, ".zh-CN.md") + ".md"
+		original, translation := read(t, "docs", english), read(t, "docs", chinese)
+		assert.Contains(t, original, "[中文]("+chinese+")")
+		assert.Contains(t, translation, "[English]("+english+")")
+		if chinese != "tour.zh-CN.md" {
+			assert.Equal(t, block.FindAllString(original, -1), block.FindAllString(translation, -1), chinese)
+		}
+	}
+}
