@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func TestBackupAndRestore(t *testing.T) {
 		shop := openShop(t, o)
 
 		shop.sell(t, soldBefore)
-		o.run(t, "Back up", "SQLite")
+		shop.backUpInMidRush(t, "SQLite")
 		kept := shop.orders
 		shop.sell(t, soldAfter)
 		shop.moveOn(t)
@@ -95,7 +96,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Parallel()
 		o, shop := queueingShop(t)
 		shop.sell(t, soldBefore)
-		o.run(t, "Back up", "MariaDB and MySQL")
+		shop.backUpInMidRush(t, "MariaDB and MySQL")
 		kept := shop.orders
 		shop.sell(t, soldAfter)
 		shop.moveOn(t)
@@ -333,6 +334,16 @@ func (s *backedUpShop) sell(t *testing.T, n int) {
 		order := s.server.Buy(t, s.tokens[len(s.orders)], s.sale)
 		s.orders = append(s.orders, order.ID)
 	}
+}
+
+// backUpInMidRush makes a backup in the middle of a rush of another sale, all of whose buyers get their units.
+func (s *backedUpShop) backUpInMidRush(t *testing.T, heading string) {
+	t.Helper()
+	const buyers = 400
+	c := rig.BuyersOf(s.server.Sale(t, buyers), buyers, s.stack.Tokens(t, buyers), s.server)
+	finish := rig.LongRush(t, s.stack, c, time.Second)
+	s.run(t, "Back up", heading)
+	require.Len(t, rig.OrdersIn(finish()), buyers)
 }
 
 // queue accepts orders of the next buyers, which no worker commits before release.
