@@ -136,8 +136,12 @@ func (e *InvalidError) Err() error {
 	return e
 }
 
-// NotRedeemableError means that an order is not paid, or not any more. It is an ErrInvalidState.
-type NotRedeemableError struct{ Order Order }
+// NotRedeemableError means that an order is not paid, or not any more, or not valid. It is an ErrInvalidState.
+type NotRedeemableError struct {
+	Order Order
+	// Why a paid order is not valid.
+	Validity string
+}
 
 func (e *NotRedeemableError) Error() string {
 	o := e.Order
@@ -146,6 +150,8 @@ func (e *NotRedeemableError) Error() string {
 		return fmt.Sprintf("order %d was redeemed at %s", o.ID, o.RedeemedAt.Format(time.RFC3339))
 	case o.Disputed:
 		return fmt.Sprintf("order %d is %s: the buyer's bank has taken the money back", o.ID, o.Status)
+	case e.Validity != "":
+		return fmt.Sprintf("order %d is %s", o.ID, e.Validity)
 	default:
 		return fmt.Sprintf("order %d is %s", o.ID, o.Status)
 	}

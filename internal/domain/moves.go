@@ -114,6 +114,8 @@ type OrderMove struct {
 	At     time.Time
 	// For the audit log.
 	Detail string
+	// Check refuses a move of the order as it is before. Nil allows it.
+	Check func(before *Order) error
 	// The claim of the request; nil if it has no key.
 	Claim *Claim
 }

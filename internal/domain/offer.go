@@ -18,6 +18,7 @@ type Offer struct {
 	ShopID      int64
 	// Empty: there is no such shop.
 	ShopName string
+	Validity
 }
 
 // OfferID is a hash of an offer, so that the same offer has the same id on every server. The zero value stands for an
@@ -33,6 +34,7 @@ func NewOffer(v *Voucher, shopName string) *Offer {
 		ActualValue: v.ActualValue,
 		ShopID:      v.ShopID,
 		ShopName:    shopName,
+		Validity:    v.Validity,
 	}
 
 	hash := sha256.New()
@@ -41,6 +43,14 @@ func NewOffer(v *Voucher, shopName string) *Offer {
 	}
 
 	fmt.Fprintf(hash, "%d:%d", o.ActualValue, o.ShopID)
+	// Offers without bounds keep the ids of earlier releases.
+	if o.ValidFrom != nil {
+		fmt.Fprintf(hash, "from:%d", o.ValidFrom.UnixMilli())
+	}
+	if o.ValidUntil != nil {
+		fmt.Fprintf(hash, "until:%d", o.ValidUntil.UnixMilli())
+	}
+
 	copy(o.ID[:], hash.Sum(nil))
 	return o
 }

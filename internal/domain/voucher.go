@@ -75,7 +75,8 @@ type Voucher struct {
 	Type     VoucherType
 	Status   VoucherStatus
 	// The id of its picture; empty: none.
-	ImageID   string
+	ImageID string
+	Validity
 	CreatedAt time.Time
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	// Nil for a normal voucher.
@@ -262,7 +263,10 @@ type VoucherFields struct {
 	PayValue    *int64  `json:"pay_value"`
 	ActualValue *int64  `json:"actual_value"`
 	// Checked by the store; "" removes the picture.
-	ImageID      *string     `json:"image_id"`
+	ImageID *string `json:"image_id"`
+	// The zero time removes a bound.
+	ValidFrom    *time.Time  `json:"-"`
+	ValidUntil   *time.Time  `json:"-"`
 	BeginAt      *time.Time  `json:"-"`
 	EndAt        *time.Time  `json:"-"`
 	LimitPerUser *int        `json:"limit_per_user"`
@@ -395,6 +399,10 @@ func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	}
 
 	f.applyToSale(v.Sale, now, bad)
+
+	setBound(&v.ValidFrom, f.ValidFrom, "valid_from", bad)
+	setBound(&v.ValidUntil, f.ValidUntil, "valid_until", bad)
+	v.checkValidity(bad)
 }
 
 // applyToSale is apply for the fields of a sale. A normal voucher (s is nil) accepts none of them.
@@ -446,6 +454,18 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 
 	if !s.Entry.OpensAt.IsZero() && !s.BeginAt.IsZero() && s.Entry.OpensAt.After(s.BeginAt) {
 		bad.Add("entry.opens_at", "must not be after begin_at")
+	}
+}
+
+// setBound is setTime for a time that the zero time removes.
+func setBound(dst **time.Time, src *time.Time, field string, bad *InvalidError) {
+	switch {
+	case src == nil:
+	case src.IsZero():
+		*dst = nil
+	default:
+		*dst = new(time.Time)
+		setTime(*dst, src, field, bad)
 	}
 }
 

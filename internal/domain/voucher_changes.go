@@ -28,6 +28,8 @@ func (v *Voucher) Changes(after *Voucher) string {
 	add("pay_value", before.PayValue, after.PayValue)
 	add("actual_value", before.ActualValue, after.ActualValue)
 	add("image_id", quoted(before.ImageID), quoted(after.ImageID))
+	add("valid_from", orNone(before.ValidFrom), orNone(after.ValidFrom))
+	add("valid_until", orNone(before.ValidUntil), orNone(after.ValidUntil))
 	add("status", before.Status, after.Status)
 
 	if before.Sale != nil && after.Sale != nil {
@@ -49,6 +51,14 @@ func orDefault(n *int) string {
 		return "default"
 	}
 	return strconv.Itoa(*n)
+}
+
+// orNone returns the text of a time that may be absent.
+func orNone(t *time.Time) string {
+	if t == nil {
+		return "none"
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }

@@ -206,6 +206,7 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 		v.Rules = bought.Rules
 		v.ShopID = bought.ShopID
 		v.ActualValue = bought.ActualValue
+		v.Validity = bought.Validity
 	}
 
 	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(&v)}

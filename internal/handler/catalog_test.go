@@ -295,6 +295,11 @@ func TestNewVoucherIsChecked(t *testing.T) {
 		admin.post("/api/v1/admin/vouchers", body).want(http.StatusCreated)
 	}
 
+	coupon := map[string]any{
+		"shop_id": "1", "title": "t", "pay_value": 1, "actual_value": 2, "valid_until": now.Format(time.RFC3339),
+	}
+	require.Equal(t, []string{"valid_until"}, admin.post("/api/v1/admin/vouchers", coupon).problem(http.StatusBadRequest, "invalid_request").fields())
+
 	right := e.saleBody(5)
 	delete(right, "force")
 	admin.post("/api/v1/admin/vouchers", right).want(http.StatusCreated)

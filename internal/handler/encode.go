@@ -56,6 +56,8 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 		b = appendString(b, bought.Rules)
 	}
 
+	b = appendTime(b, "valid_from", bought.ValidFrom)
+	b = appendTime(b, "valid_until", bought.ValidUntil)
 	b = append(b, `,"shop_id":"`...)
 	b = strconv.AppendInt(b, bought.ShopID, 10)
 	b = append(b, `","shop_name":`...)

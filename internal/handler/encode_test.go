@@ -236,6 +236,9 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			o.Offer = &domain.Offer{
 				Title: text.Draw(t, "bought title"), SubTitle: text.Draw(t, "bought sub title"), Rules: text.Draw(t, "bought rules"),
 				ShopID: id.Draw(t, "shop"), ShopName: text.Draw(t, "shop name"),
+				Validity: domain.Validity{
+					ValidFrom: rapid.Ptr(moment, true).Draw(t, "valid from"), ValidUntil: rapid.Ptr(moment, true).Draw(t, "valid until"),
+				},
 			}
 		}
 		want, err := json.Marshal(newOrderOut(&o))

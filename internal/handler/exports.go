@@ -156,12 +156,14 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 			sheet.state("status", o.Status.String()), sheet.amount(o.Amount, o.Currency), o.Currency, sheet.time(&o.CreatedAt),
 			sheet.time(&o.ExpiresAt), sheet.time(o.PaidAt), sheet.time(o.RedeemedAt), sheet.time(o.CancelledAt), sheet.time(o.RefundedAt),
 			sheet.text(bought.SubTitle), sheet.text(bought.Rules), sheet.id(bought.ShopID), sheet.text(bought.ShopName), value, sheet.text(o.ref),
+			sheet.time(bought.ValidFrom), sheet.time(bought.ValidUntil),
 		}
 	})
 
 	return h.write(c, "orders", &sheet, sheet.columns(
 		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at", "expires_at", "paid_at",
 		"redeemed_at", "cancelled_at", "refunded_at", "sub_title", "rules", "shop_id", "shop_name", "face_value", "payment_ref",
+		"valid_from", "valid_until",
 	), rows)
 }
 

@@ -243,3 +243,38 @@ func TestUsedCodeSaysWhen(t *testing.T) {
 		}](a).RedeemedAt)
 	}
 }
+
+// TestRedeemOutsideValidity: a voucher is redeemed from the first moment of its validity until before the last, as it was bought, by
+// its code and by its order.
+func TestRedeemOutsideValidity(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(9, func(b map[string]any) {
+		b["valid_from"], b["valid_until"] = "2026-11-12T00:00:00Z", "2026-11-13T00:00:00Z"
+	})
+	var orders []orderView
+	for n := range 3 {
+		buyer := e.buyer(n)
+		orders = append(orders, decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK)))
+	}
+	e.admin().patch(v.adminPath(), map[string]any{"valid_from": nil, "valid_until": nil}).want(http.StatusOK)
+	refused := func(o orderView, detail string) {
+		t.Helper()
+		counter := e.staff("13900000004", domain.RoleRedeemer)
+		for _, a := range []answer{
+			counter.post("/api/v1/admin/redeem", map[string]string{"code": o.RedeemCode}), e.admin().post("/api/v1/admin/orders/"+o.ID+"/redeem", nil),
+		} {
+			require.Equal(t, "order "+o.ID+" is "+detail, a.problem(http.StatusConflict, "invalid_state").Detail)
+		}
+	}
+
+	begin := time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)
+	e.clock.advance(begin.Add(-time.Millisecond).Sub(e.clock.now()))
+	refused(orders[0], "valid only from 2026-11-12T00:00:00Z")
+	e.clock.advance(time.Millisecond)
+	e.admin().post("/api/v1/admin/orders/"+orders[0].ID+"/redeem", nil).want(http.StatusOK)
+	e.clock.advance(24*time.Hour - time.Millisecond)
+	e.admin().post("/api/v1/admin/redeem", map[string]string{"code": orders[1].RedeemCode}).want(http.StatusOK)
+	e.clock.advance(time.Millisecond)
+	refused(orders[2], "no longer valid: it was until 2026-11-13T00:00:00Z")
+}

@@ -80,6 +80,18 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// bound is a Time that null removes: at is nil if the field is absent, and zero for null.
+type bound struct{ at *Time }
+
+// UnmarshalJSON implements json.Unmarshaler, which encoding/json calls for null as well.
+func (b *bound) UnmarshalJSON(text []byte) error {
+	b.at = new(Time)
+	if string(text) == "null" {
+		return nil
+	}
+	return b.at.UnmarshalJSON(text)
+}
+
 // typeDetail describes the JSON values that a Go type accepts, for the detail of a field error.
 func typeDetail(t reflect.Type) string {
 	switch t {

@@ -25,10 +25,12 @@ type orderOut struct {
 	Status    string `json:"status"`
 	Amount    int64  `json:"amount"`
 	Currency  string `json:"currency"`
-	// This and the following four as bought.
+	// This and the following six as bought.
 	Title       string     `json:"title"`
 	SubTitle    string     `json:"sub_title,omitempty"`
 	Rules       string     `json:"rules,omitempty"`
+	ValidFrom   *time.Time `json:"valid_from,omitempty"`
+	ValidUntil  *time.Time `json:"valid_until,omitempty"`
 	ShopID      ID         `json:"shop_id"`
 	ShopName    string     `json:"shop_name"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -60,6 +62,8 @@ func newOrderOut(o *domain.Order) orderOut {
 		Title:       bought.Title,
 		SubTitle:    bought.SubTitle,
 		Rules:       bought.Rules,
+		ValidFrom:   bought.ValidFrom,
+		ValidUntil:  bought.ValidUntil,
 		ShopID:      ID(bought.ShopID),
 		ShopName:    bought.ShopName,
 		CreatedAt:   o.CreatedAt,

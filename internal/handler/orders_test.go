@@ -273,6 +273,9 @@ type boughtView struct {
 	Rules    string
 	ShopID   string `json:"shop_id"`
 	ShopName string `json:"shop_name"`
+
+	ValidFrom  string `json:"valid_from"`
+	ValidUntil string `json:"valid_until"`
 }
 
 // describedOrder is an order with what it is for.
@@ -286,8 +289,10 @@ func (e *environment) breakfast(stock int) (voucherView, boughtView) {
 	e.t.Helper()
 	shop := decode[struct{ ID string }](e.admin().post("/api/v1/admin/shops", map[string]any{"name": "桂花茶餐厅"}).want(http.StatusCreated))
 	says := boughtView{Title: "早餐 for two", SubTitle: "every day", Rules: "Not on <Sundays>.\nNo change.", ShopID: shop.ID, ShopName: "桂花茶餐厅"}
+	says.ValidFrom, says.ValidUntil = "2026-11-11T12:00:00Z", "2026-12-31T16:00:00Z"
 	v := e.sale(stock, func(b map[string]any) {
 		b["title"], b["sub_title"], b["rules"], b["shop_id"] = says.Title, says.SubTitle, says.Rules, says.ShopID
+		b["valid_from"], b["valid_until"] = says.ValidFrom, "2027-01-01T00:00:00+08:00"
 	})
 	return v, says
 }
@@ -299,6 +304,7 @@ func (e *environment) replace(v voucherView, says boughtView) {
 	admin.patch("/api/v1/admin/shops/"+says.ShopID, map[string]any{"name": "Another name"}).want(http.StatusOK)
 	admin.patch(v.adminPath(), map[string]any{
 		"title": "Breakfast", "sub_title": "", "rules": "Mondays only", "shop_id": "77", "actual_value": 9000, "status": "off",
+		"valid_from": nil, "valid_until": nil,
 	}).want(http.StatusOK)
 }
 
@@ -332,7 +338,10 @@ func TestOrderKeepsWhatWasBought(t *testing.T) {
 		found := decode[listView[describedOrder]](admin.get("/api/v1/admin/orders?voucher_id=" + v.ID).want(http.StatusOK))
 		require.Equal(t, says, found.Items[0].boughtView)
 		row := admin.get("/api/v1/admin/orders.csv").file()[0]
-		require.Equal(t, says, boughtView{row["title"], row["sub_title"], row["rules"], row["shop_id"], row["shop_name"]})
+		require.Equal(t, says, boughtView{
+			row["title"], row["sub_title"], row["rules"], row["shop_id"], row["shop_name"],
+			strings.Replace(row["valid_from_utc"], " ", "T", 1) + "Z", strings.Replace(row["valid_until_utc"], " ", "T", 1) + "Z",
+		})
 		events := decode[listView[struct{ Payload struct{ Data boughtView } }]](admin.get("/api/v1/admin/events").want(http.StatusOK))
 		require.Len(t, events.Items, 2)
 		for _, event := range events.Items {

@@ -96,7 +96,7 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 	return f, bad.Err()
 }
 
-// columns returns the names of columns. Those whose names end with _at are times.
+// columns returns the names of columns. Those whose names end with _at or begin with valid_ are times.
 func (f *sheetFormat) columns(names ...string) []string {
 	for i, name := range names {
 		if text, ok := f.texts[name]; ok {
@@ -104,7 +104,7 @@ func (f *sheetFormat) columns(names ...string) []string {
 		}
 
 		switch {
-		case name != "at" && !strings.HasSuffix(name, "_at"):
+		case name != "at" && !strings.HasSuffix(name, "_at") && !strings.HasPrefix(name, "valid_"):
 		case f.texts == nil && f.zone == time.UTC:
 			names[i] += "_utc"
 		default:

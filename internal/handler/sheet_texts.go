@@ -10,6 +10,7 @@ var sheetTexts = map[string]map[string]string{
 		"provider_ref": "Payment reference", "payment_ref": "Payment reference",
 		"created_at": "Created at", "updated_at": "Changed at", "expires_at": "Payment due", "paid_at": "Paid at", "redeemed_at": "Redeemed at",
 		"cancelled_at": "Cancelled at", "refunded_at": "Refunded at", "at": "Time",
+		"valid_from": "Valid from", "valid_until": "Valid until",
 		"actor": "Actor", "actor_id": "Actor ID", "action": "Action", "detail": "Details", "role": "Role", "method": "Method",
 		"route": "Route", "target": "Object ID", "request_id": "Request ID", "network": "Network",
 
@@ -25,6 +26,7 @@ var sheetTexts = map[string]map[string]string{
 		"provider_ref": "支付流水号", "payment_ref": "支付流水号",
 		"created_at": "创建时间", "updated_at": "更新时间", "expires_at": "支付截止", "paid_at": "支付时间", "redeemed_at": "核销时间",
 		"cancelled_at": "取消时间", "refunded_at": "退款时间", "at": "时间",
+		"valid_from": "有效期起", "valid_until": "有效期止",
 		"actor": "操作者", "actor_id": "操作者 ID", "action": "操作", "detail": "详情", "role": "角色", "method": "方法",
 		"route": "路由", "target": "对象编号", "request_id": "请求编号", "network": "网络",
 

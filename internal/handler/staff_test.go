@@ -260,6 +260,7 @@ func TestExports(t *testing.T) {
 			"amount": "80.00", "currency": "CNY", "created_at_utc": "2026-11-11 12:00:00", "expires_at_utc": "2026-11-11 12:15:00",
 			"paid_at_utc": "", "redeemed_at_utc": "", "cancelled_at_utc": "", "refunded_at_utc": "",
 			"sub_title": "", "rules": "", "shop_id": "1", "shop_name": "", "face_value": "100.00", "payment_ref": "",
+			"valid_from_utc": "", "valid_until_utc": "",
 		}, rows[0])
 
 		rows = viewer.get("/api/v1/admin/payments.csv").file()

@@ -60,6 +60,8 @@ type voucherOut struct {
 	State        domain.SaleState `json:"state"`
 	ImageID      string           `json:"image_id,omitempty"`
 	ImageURL     string           `json:"image_url,omitempty"`
+	ValidFrom    *time.Time       `json:"valid_from,omitempty"`
+	ValidUntil   *time.Time       `json:"valid_until,omitempty"`
 	InitialStock *int64           `json:"initial_stock,omitempty"`
 	// By stock changes; negative if units were removed.
 	AddedStock   int64      `json:"added_stock,omitempty"`
@@ -131,6 +133,8 @@ func newVoucherOut(v *domain.Voucher, now time.Time) voucherOut {
 		Type:        v.Type.String(),
 		Status:      v.Status.String(),
 		State:       v.State(now),
+		ValidFrom:   v.ValidFrom,
+		ValidUntil:  v.ValidUntil,
 		CreatedAt:   v.CreatedAt,
 		UpdatedAt:   v.UpdatedAt,
 		ServerTime:  now,
@@ -347,10 +351,12 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 // voucherFields are domain.VoucherFields with the ids and times of a request.
 type voucherFields struct {
 	domain.VoucherFields
-	ShopID  *ID   `json:"shop_id"`
-	BeginAt *Time `json:"begin_at"`
-	EndAt   *Time `json:"end_at"`
-	Entry   *struct {
+	ShopID     *ID   `json:"shop_id"`
+	BeginAt    *Time `json:"begin_at"`
+	EndAt      *Time `json:"end_at"`
+	ValidFrom  bound `json:"valid_from"`
+	ValidUntil bound `json:"valid_until"`
+	Entry      *struct {
 		domain.EntryInput
 		OpensAt *Time `json:"opens_at"`
 	} `json:"entry"`
@@ -361,6 +367,8 @@ func (f voucherFields) service() domain.VoucherFields {
 	fields.ShopID = (*int64)(f.ShopID)
 	fields.BeginAt = (*time.Time)(f.BeginAt)
 	fields.EndAt = (*time.Time)(f.EndAt)
+	fields.ValidFrom = (*time.Time)(f.ValidFrom.at)
+	fields.ValidUntil = (*time.Time)(f.ValidUntil.at)
 	if f.Entry != nil {
 		fields.Entry = &f.Entry.EntryInput
 		fields.Entry.OpensAt = (*time.Time)(f.Entry.OpensAt)

@@ -157,11 +157,19 @@ func TestPatchVoucher(t *testing.T) {
 		{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
 		{`{"limit_per_user":3}`, nil},
 		{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
+		{`{"valid_from":"2026-11-12T00:00:00+08:00","valid_until":"2027-01-01T00:00:00+08:00"}`, map[string]any{
+			"valid_from": "2026-11-11T16:00:00Z", "valid_until": "2026-12-31T16:00:00Z",
+		}},
+		{`{"title":"newer"}`, map[string]any{"title": "newer"}},
+		{`{"valid_from":null}`, map[string]any{"valid_from": nil}},
 	} {
 		e.clock.advance(time.Second)
 		after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
 		for field, want := range step.want {
 			before[field] = want
+			if want == nil {
+				delete(before, field)
+			}
 		}
 		before["updated_at"] = after["updated_at"]
 		require.Equal(t, before, after, step.patch)

@@ -17,6 +17,7 @@ type offerRow struct {
 	ActualValue int64
 	ShopID      int64
 	ShopName    string
+	domain.Validity
 }
 
 func (offerRow) TableName() string { return "offers" }
@@ -30,6 +31,7 @@ func (r *offerRow) offer() *domain.Offer {
 		ActualValue: r.ActualValue,
 		ShopID:      r.ShopID,
 		ShopName:    r.ShopName,
+		Validity:    r.Validity,
 	}
 }
 
@@ -52,6 +54,7 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer) error {
 			ActualValue: o.ActualValue,
 			ShopID:      o.ShopID,
 			ShopName:    o.ShopName,
+			Validity:    o.Validity,
 		}
 
 		err := s.db.RetryUnavailable(ctx, func() error {

@@ -25,6 +25,13 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 			return 0, err
 		}
 
+		if m.Check != nil {
+			before := row.order()
+			if err := m.Check(&before); err != nil {
+				return 0, err
+			}
+		}
+
 		if m.Move == domain.MoveUndoRedeem {
 			if err := checkUndo(tx, &row, m.At); err != nil {
 				return 0, err

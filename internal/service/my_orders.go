@@ -80,8 +80,8 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 }
 
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
-// the order without proof. Errors: ErrUnknownCode (the code does not belong to the order), ErrNotFound, ErrInvalidState
-// (it is not paid, or was redeemed before), ErrUnavailable.
+// the order without proof. Errors: ErrUnknownCode (the code does not belong to the order), ErrNotFound,
+// *NotRedeemableError, ErrUnavailable.
 func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int64, code string) (domain.Order, error) {
 	detail := "without a code"
 	if code != "" {
@@ -92,20 +92,18 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 		detail = "by its code"
 	}
 
+	at := domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
 		Move:    domain.MoveRedeem,
 		OrderID: id,
 		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
-		At:      domain.Moment(s.cfg.Now()),
+		At:      at,
 		Detail:  detail,
+		Check:   func(before *domain.Order) error { return before.CheckRedeem(at) },
 		Claim:   claim,
 	})
 	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
-	}
-
-	if errors.Is(err, domain.ErrInvalidState) {
-		return o, &domain.NotRedeemableError{Order: o}
 	}
 
 	if err == nil {
@@ -158,7 +156,7 @@ func (s *Orders) returns() UnitReleaser {
 }
 
 // RedeemCode marks the paid order with the given redeem code as used.
-// Errors: ErrUnknownCode, ErrNotFound, ErrInvalidState, ErrUnavailable.
+// Errors: those of Redeem.
 func (s *Orders) RedeemCode(ctx context.Context, claim *domain.Claim, admin int64, code string) (domain.Order, error) {
 	id, err := s.cfg.Codes.Parse(code)
 	if err != nil {

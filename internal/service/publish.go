@@ -61,6 +61,9 @@ func (p *Publishing) shopExists(ctx context.Context, id int64) (bool, error) {
 
 func (p *Publishing) check(v *domain.Voucher, shopExists bool) domain.Checklist {
 	list := v.CheckOffer(shopExists)
+	if v.ValidUntil != nil && !v.ValidUntil.After(p.Now()) {
+		list.Problems = append(list.Problems, domain.FieldError{Field: "valid_until", Detail: "is over"})
+	}
 	if v.Sale != nil {
 		p.checkSale(v, &list)
 	}
