@@ -15,8 +15,9 @@ import (
 // AdminStore stores roles and second factors. A method is one transaction. Error: ErrUnavailable, besides those given
 // below.
 type AdminStore interface {
-	// Enroll finds or inserts the user with the phone of u, sets their role to that of u, replaces their second factor
-	// by the one that seal encrypts for their id, or by none if seal is nil, and ends their sessions.
+	// Enroll finds or inserts the user with the phone of u, sets their role and shops to those of u, replaces their second factor
+	// by the one that seal encrypts for their id, or by none if seal is nil, and ends their sessions. Error: *InvalidError
+	// (no such shop).
 	Enroll(ctx context.Context, u domain.User, seal func(userID int64) []byte, now, keepUntil time.Time) (domain.User, error)
 	// RemoveAdmin sets the role to buyer, deletes the second factor and ends the sessions. Error: ErrNotFound.
 	RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error)
@@ -42,11 +43,14 @@ type Admins struct {
 	Now    func() time.Time
 }
 
+// maxShops bounds the shops of a redeemer, by the width of their column.
+const maxShops = 50
+
 // Enroll gives a role to the user with this phone, who need not have logged in before, and ends their sessions. An empty
-// role is admin for a phone of a.Phones, and operator for another. If the role needs a second factor, Enroll replaces
+// role is admin for a phone of a.Phones, and operator for another. shops are those of a redeemer; nil: all. If the role needs a second factor, Enroll replaces
 // the user's and returns the key for their authenticator app; otherwise the key is nil. Errors: *InvalidError,
 // ErrUnavailable.
-func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (domain.User, *otp.Key, error) {
+func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role, shops domain.ShopIDs) (domain.User, *otp.Key, error) {
 	phone, _, err := a.Numbers.Parse(phone)
 	if err != nil {
 		return domain.User{}, nil, err
@@ -62,10 +66,15 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (do
 		return domain.User{}, nil, domain.Invalid("role", "must be admin: the phone is one of SECKILL_ADMIN_PHONES")
 	case !role.OnStaff():
 		return domain.User{}, nil, domain.Invalid("role", "must be viewer, redeemer, operator or admin")
+	case len(shops) > 0 && role != domain.RoleRedeemer:
+		return domain.User{}, nil, domain.Invalid("shops", "can be given to the role redeemer only")
+	case len(shops) > maxShops:
+		return domain.User{}, nil, domain.Invalid("shops", "must be at most %d", maxShops)
 	}
 
 	now := domain.Moment(a.Now())
 	u := newUser(phone, role, now)
+	u.ShopIDs = shops
 	if !role.NeedsSecondFactor() {
 		u, err = a.Store.Enroll(ctx, u, nil, now, now.Add(SeedTTL))
 		return u, nil, err

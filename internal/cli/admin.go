@@ -28,6 +28,7 @@ type adminCmd struct {
 
 type enrollAdminCmd struct {
 	Phone string      `required:"" help:"Phone number of the user, who need not have logged in before."`
+	Shops []int64     `help:"Ids of the shops whose vouchers a redeemer may redeem, such as 1,2. Default: all."`
 	Role  domain.Role `enum:",viewer,redeemer,operator,admin" default:"" help:"viewer, redeemer, operator or admin. Default: operator, or admin for a phone in SECKILL_ADMIN_PHONES."`
 }
 
@@ -35,7 +36,7 @@ type enrollAdminCmd struct {
 func (r enrollAdminCmd) Run(e *app.Env) error {
 	return withAdmins(e, func(store *repo.Store, admins *auth.Admins) error {
 		return audited(e.Ctx, store, "admin enroll", domain.MaskPhone(r.Phone), func() error {
-			u, key, err := admins.Enroll(e.Ctx, r.Phone, r.Role)
+			u, key, err := admins.Enroll(e.Ctx, r.Phone, r.Role, r.Shops)
 			if err != nil {
 				return err
 			}
@@ -118,7 +119,7 @@ func printAdmins(e *app.Env, admins *auth.Admins) error {
 	}
 
 	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "user\tphone\trole\tsecond factor\tsource")
+	fmt.Fprintln(w, "user\tphone\trole\tshops\tsecond factor\tsource")
 
 	for _, a := range all {
 		factor := "not needed"
@@ -135,7 +136,12 @@ func printAdmins(e *app.Env, admins *auth.Admins) error {
 			source = "SECKILL_ADMIN_PHONES"
 		}
 
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", a.User.ID, a.User.Phone, a.User.Role, factor, source)
+		shops := "all"
+		if ids := a.User.ShopIDs; len(ids) > 0 {
+			shops = strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
+		}
+
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", a.User.ID, a.User.Phone, a.User.Role, shops, factor, source)
 	}
 
 	return w.Flush()

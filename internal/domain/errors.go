@@ -160,6 +160,17 @@ func (e *NotRedeemableError) Error() string {
 // Unwrap returns ErrInvalidState.
 func (e *NotRedeemableError) Unwrap() error { return ErrInvalidState }
 
+// OtherShopError means that a redeemer is bound to other shops than that of an order. It is an ErrForbidden.
+type OtherShopError struct {
+	// The name of the order's shop.
+	Name string
+}
+
+func (e *OtherShopError) Error() string { return "this is a voucher of another shop: " + e.Name }
+
+// Unwrap returns ErrForbidden.
+func (e *OtherShopError) Unwrap() error { return ErrForbidden }
+
 // ChecklistError lists what keeps a draft from being published. It is an ErrInvalidState; nothing was changed.
 type ChecklistError struct{ Fields []FieldError }
 

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,9 +13,22 @@ type User struct {
 	NickName  string
 	Icon      string
 	Role      Role
+	ShopIDs   ShopIDs `gorm:"serializer:json"`
 	CreatedAt time.Time
 	// DeviceGeneration grows when the user logs out everywhere: the devices known before are unknown afterwards.
 	DeviceGeneration int64
+}
+
+// ShopIDs are the shops whose vouchers a redeemer may redeem. Empty: those of all shops.
+type ShopIDs []int64
+
+// Check returns an *OtherShopError if an order is of another shop.
+func (ids ShopIDs) Check(o *Order) error {
+	bought := o.Bought()
+	if len(ids) == 0 || slices.Contains(ids, bought.ShopID) {
+		return nil
+	}
+	return &OtherShopError{Name: bought.ShopName}
 }
 
 // Admin is a user with a role above buyer.

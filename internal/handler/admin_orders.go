@@ -189,7 +189,7 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	}
 
 	ctx := c.Request.Context()
-	o, err := h.finder.ByCode(ctx, in.Code)
+	o, err := h.finder.ByCode(ctx, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,63 @@ func TestSearchesAreBounded(t *testing.T) {
 	}
 }
 
+// TestRedeemerOfShops: a redeemer who is bound to shops handles the codes of these only, as the vouchers were bought, and reads which
+// shop another code is of. A refusal changes nothing.
+func TestRedeemerOfShops(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	tea, noodles := e.newShop("Tea"), e.newShop("Noodles")
+	codes := map[string]map[string]any{}
+	for n, shop := range []shopView{tea, noodles} {
+		v := e.sale(1, func(b map[string]any) { b["shop_id"] = shop.ID })
+		buyer := e.buyer(n)
+		o := decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK))
+		codes[shop.ID] = map[string]any{"code": o.RedeemCode}
+		e.admin().patch(v.adminPath(), map[string]any{"shop_id": tea.ID}).want(http.StatusOK)
+	}
+
+	cashier := e.staff("13900000004", domain.RoleRedeemer, mustID(t, tea.ID))
+	me := decode[struct {
+		ShopIDs []string `json:"shop_ids"`
+	}](cashier.get("/api/v1/me").want(http.StatusOK))
+	require.Equal(t, []string{tea.ID}, me.ShopIDs)
+	const redeem = "/api/v1/admin/redeem"
+	undo := func(c client, shop shopView) answer {
+		return c.post(redeem+"/undo", map[string]any{"code": codes[shop.ID]["code"], "reason": "x"})
+	}
+
+	before := e.dump()
+	for _, path := range []string{redeem + "/preview", redeem} {
+		p := cashier.post(path, codes[noodles.ID]).problem(http.StatusForbidden, "forbidden")
+		require.Equal(t, "this is a voucher of another shop: Noodles", p.Detail)
+	}
+	require.Equal(t, before, e.dump())
+	cashier.post(redeem+"/preview", codes[tea.ID]).want(http.StatusOK)
+	cashier.post(redeem, codes[tea.ID]).want(http.StatusOK)
+	undo(cashier, tea).want(http.StatusOK)
+
+	anywhere := e.staff("13900000005", domain.RoleRedeemer)
+	anywhere.post(redeem, codes[noodles.ID]).want(http.StatusOK)
+	undo(cashier, noodles).problem(http.StatusForbidden, "forbidden")
+	undo(anywhere, noodles).want(http.StatusOK)
+}
+
+// TestShopsOfRoles: only a redeemer is bound to shops, which exist.
+func TestShopsOfRoles(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	shop := mustID(t, e.newShop("Tea").ID)
+	for role, shops := range map[domain.Role]domain.ShopIDs{
+		domain.RoleOperator: {shop}, domain.RoleRedeemer: {shop, 999}, "": make(domain.ShopIDs, 51),
+	} {
+		_, _, err := e.admins.Enroll(t.Context(), "13900000004", role, shops)
+		var invalid *domain.InvalidError
+		require.ErrorAs(t, err, &invalid, role)
+		require.Equal(t, "shops", invalid.Fields[0].Field)
+	}
+	require.NotContains(t, e.dumpOf("users"), "13900000004")
+}
+
 // TestRedeemPreview: a code shows what it stands for, before and after it is redeemed. The preview changes nothing, is
 // recorded and limited.
 func TestRedeemPreview(t *testing.T) {

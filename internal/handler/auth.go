@@ -98,10 +98,12 @@ type userOut struct {
 	Role     domain.Role `json:"role"`
 
 	Permissions []domain.Permission `json:"permissions,omitempty"`
+	// Of a redeemer who is bound to shops.
+	ShopIDs []ID `json:"shop_ids,omitempty"`
 }
 
 func newUserOut(u domain.User) userOut {
-	return userOut{
+	out := userOut{
 		ID:          ID(u.ID),
 		Phone:       u.Phone,
 		NickName:    u.NickName,
@@ -109,6 +111,12 @@ func newUserOut(u domain.User) userOut {
 		Role:        u.Role,
 		Permissions: u.Role.Permissions(),
 	}
+
+	for _, id := range u.ShopIDs {
+		out.ShopIDs = append(out.ShopIDs, ID(id))
+	}
+
+	return out
 }
 
 // loginOut is the body of a login or refresh answer (RFC 6749, 5.1, plus the user).

@@ -186,6 +186,11 @@ func problemOf(err error) (problem, time.Duration) {
 		p.RedeemedAt = unredeemable.Order.RedeemedAt
 	}
 
+	var otherShop *domain.OtherShopError
+	if errors.As(err, &otherShop) {
+		p.Detail = otherShop.Error()
+	}
+
 	var unfinished *domain.ChecklistError
 	if errors.As(err, &unfinished) {
 		p.Detail = unfinished.Error()

@@ -323,10 +323,10 @@ func (e *environment) admin() client { e.t.Helper(); return e.login(adminPhone) 
 // buyer logs in the n-th buyer.
 func (e *environment) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
 
-// staff gives a phone a role and logs it in.
-func (e *environment) staff(phone string, role domain.Role) client {
+// staff gives a phone a role, in some shops or in all, and logs it in.
+func (e *environment) staff(phone string, role domain.Role, shops ...int64) client {
 	e.t.Helper()
-	_, _, err := e.admins.Enroll(context.Background(), phone, role)
+	_, _, err := e.admins.Enroll(context.Background(), phone, role, shops)
 	require.NoError(e.t, err)
 	return e.login(phone)
 }

@@ -28,7 +28,7 @@ type app struct {
 
 func (e *environment) enroll(phone string, role domain.Role) app {
 	e.t.Helper()
-	_, key, err := e.admins.Enroll(e.t.Context(), phone, role)
+	_, key, err := e.admins.Enroll(e.t.Context(), phone, role, nil)
 	require.NoError(e.t, err)
 	return app{e, key}
 }

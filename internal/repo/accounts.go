@@ -36,6 +36,13 @@ func takeUser(db *gorm.DB, u *userRow, id int64) error {
 	return db.Where("deleted_at IS NULL").Take(u, id).Error
 }
 
+// ShopsOf implements service.ShopStore.
+func (s *Store) ShopsOf(ctx context.Context, userID int64) (domain.ShopIDs, error) {
+	var u userRow
+	err := s.db.Reader(ctx).Select("shop_ids").Where("id = ?", userID).Limit(1).Find(&u).Error
+	return u.ShopIDs, s.db.Translate(err)
+}
+
 // Phones implements service.SearchStore.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow

@@ -209,9 +209,22 @@ func TestEnrollAndRemove(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
 
+		shop := domain.Shop{Name: "Tea", TypeID: 1, CreatedAt: now, UpdatedAt: now}
+		require.NoError(t, s.CreateShop(ctx, nil, &shop, domain.Actor{Kind: domain.ActorSystem}))
+		cashier := domain.User{Phone: "1", Role: domain.RoleRedeemer, ShopIDs: domain.ShopIDs{shop.ID}, CreatedAt: now}
+		enrolled, err := s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, cashier.ShopIDs, enrolled.ShopIDs)
+		stored, err := s.ShopsOf(ctx, u.ID)
+		require.NoError(t, err)
+		require.Equal(t, cashier.ShopIDs, stored)
+
 		removed, err := s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour))
 		require.NoError(t, err)
 		require.Equal(t, domain.RoleBuyer, removed.Role)
+		stored, err = s.ShopsOf(ctx, u.ID)
+		require.NoError(t, err)
+		require.Empty(t, stored)
 		require.ElementsMatch(t, []string{"before", "during"}, revoked())
 		open("after") // noFactor is called without a factor, too
 		list, err = s.Admins(ctx, nil)

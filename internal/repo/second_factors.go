@@ -56,6 +56,11 @@ func (s *Store) Enroll(
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
+		if err := requireShops(tx, newcomer.ShopIDs); err != nil {
+			return err
+		}
+
+		u.ShopIDs = newcomer.ShopIDs
 		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
 			return err
 		}
@@ -70,6 +75,20 @@ func (s *Store) Enroll(
 	return u.User, err
 }
 
+// requireShops returns a *domain.InvalidError if one of the shops does not exist.
+func requireShops(tx *gorm.DB, ids []int64) error {
+	for _, id := range ids {
+		var n int64
+		if err := tx.Table("shops").Where("id = ?", id).Count(&n).Error; err != nil {
+			return err
+		}
+		if n == 0 {
+			return domain.Invalid("shops", "there is no shop %d", id)
+		}
+	}
+	return nil
+}
+
 // RemoveAdmin implements auth.AdminStore.
 func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error) {
 	var u userRow
@@ -78,17 +97,18 @@ func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil ti
 		if err := tx.Where("phone = ?", phone).Take(&u).Error; err != nil {
 			return err
 		}
+		u.ShopIDs = nil
 		return setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
 	})
 	return u.User, err
 }
 
-// setRole changes the role of a user, deletes their second factor and ends their sessions.
+// setRole stores the shops of a user, changes the role, deletes their second factor and ends their sessions.
 func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
 	u.Role = role
 	u.UpdatedAt = now
 
-	if err := tx.Select("role", "updated_at").Updates(u).Error; err != nil {
+	if err := tx.Select("role", "shop_ids", "updated_at").Updates(u).Error; err != nil {
 		return err
 	}
 	if err := tx.Where("user_id = ?", u.ID).Delete(&secondFactorRow{}).Error; err != nil {

@@ -81,7 +81,7 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
 // the order without proof. Errors: ErrUnknownCode (the code does not belong to the order), ErrNotFound,
-// *NotRedeemableError, ErrUnavailable.
+// *OtherShopError, *NotRedeemableError, ErrUnavailable.
 func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int64, code string) (domain.Order, error) {
 	detail := "without a code"
 	if code != "" {
@@ -92,6 +92,11 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 		detail = "by its code"
 	}
 
+	shops, err := s.cfg.Store.ShopsOf(ctx, admin)
+	if err != nil {
+		return domain.Order{}, err
+	}
+
 	at := domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
 		Move:    domain.MoveRedeem,
@@ -99,8 +104,13 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
 		At:      at,
 		Detail:  detail,
-		Check:   func(before *domain.Order) error { return before.CheckRedeem(at) },
-		Claim:   claim,
+		Check: func(before *domain.Order) error {
+			if err := shops.Check(before); err != nil {
+				return err
+			}
+			return before.CheckRedeem(at)
+		},
+		Claim: claim,
 	})
 	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
@@ -114,8 +124,8 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 }
 
 // UndoRedeem takes back a redemption by mistake: the order is paid again, and its code valid. code is its redeem code; if it
-// is empty, id alone names the order. Errors: ErrUnknownCode, *InvalidError (reason), ErrNotFound, ErrInvalidState (it is not
-// redeemed, was redeemed longer ago than UndoTime, or its money has gone back), ErrUnavailable.
+// is empty, id alone names the order. Errors: ErrUnknownCode, *InvalidError (reason), ErrNotFound, *OtherShopError,
+// ErrInvalidState (it is not redeemed, was redeemed longer ago than UndoTime, or its money has gone back), ErrUnavailable.
 func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id int64, code, reason string) (domain.Order, error) {
 	if code != "" {
 		var err error
@@ -128,12 +138,18 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 		return domain.Order{}, err
 	}
 
+	shops, err := s.cfg.Store.ShopsOf(ctx, admin)
+	if err != nil {
+		return domain.Order{}, err
+	}
+
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
 		Move:    domain.MoveUndoRedeem,
 		OrderID: id,
 		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
 		At:      domain.Moment(s.cfg.Now()),
 		Detail:  reason,
+		Check:   shops.Check,
 		Claim:   claim,
 	})
 	if _, done := domain.DoneBefore(err); done {

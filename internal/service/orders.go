@@ -32,6 +32,7 @@ type OrderStore interface {
 	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	BuyerStore
+	ShopStore
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
 	// KeepOffer stores an offer, unless it is stored. Orders refer to it for ever. Error: ErrUnavailable.

@@ -51,6 +51,12 @@ type FoundOrder struct {
 	Phone string
 }
 
+// ShopStore has the shops to which redeemers are bound.
+type ShopStore interface {
+	// ShopsOf returns those of a user. Error: ErrUnavailable.
+	ShopsOf(ctx context.Context, userID int64) (domain.ShopIDs, error)
+}
+
 // SearchStore reads the database. Error: ErrUnavailable, besides those given below.
 type SearchStore interface {
 	// FindOrders returns a page of the orders that match q, newest first. A search by status alone, or by status and
@@ -62,6 +68,7 @@ type SearchStore interface {
 	CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (n, amount int64, err error)
 	// OrderOfPayment returns the id of the order of a payment. Error: ErrNotFound.
 	OrderOfPayment(ctx context.Context, ref string) (int64, error)
+	ShopStore
 	// Phones returns the phone numbers of users, by user id.
 	Phones(ctx context.Context, userIDs []int64) (map[int64]string, error)
 	// UserIDByPhone returns the user with the phone number. Error: ErrNotFound.
@@ -328,14 +335,25 @@ func (s *Search) One(ctx context.Context, userID, id int64) (FoundOrder, error) 
 	return found[0], nil
 }
 
-// ByCode returns the order of a redeem code, whatever its status. Errors: ErrUnknownCode, ErrNotFound,
-// ErrUnavailable.
-func (s *Search) ByCode(ctx context.Context, code string) (FoundOrder, error) {
+// ByCode returns the order of a redeem code, whatever its status, to a user who could redeem it. Errors: ErrUnknownCode,
+// ErrNotFound, *OtherShopError, ErrUnavailable.
+func (s *Search) ByCode(ctx context.Context, userID int64, code string) (FoundOrder, error) {
 	id, err := s.Codes.Parse(code)
 	if err != nil {
 		return FoundOrder{}, err
 	}
-	return s.One(ctx, 0, id)
+
+	shops, err := s.Store.ShopsOf(ctx, userID)
+	if err != nil {
+		return FoundOrder{}, err
+	}
+
+	o, err := s.One(ctx, 0, id)
+	if err == nil {
+		err = shops.Check(&o.Order)
+	}
+
+	return o, err
 }
 
 // PhoneOf returns the phone number of a user, or "" if the user does not exist any more. Error: ErrUnavailable.

@@ -1,0 +1,6 @@
+-- +goose Up
+-- shop_ids: the ids of the shops whose vouchers a redeemer may redeem, as a JSON array; NULL: all.
+ALTER TABLE users ADD COLUMN shop_ids TEXT NULL;
+
+-- +goose Down
+ALTER TABLE users DROP COLUMN shop_ids;
