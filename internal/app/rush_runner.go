@@ -73,13 +73,13 @@ func (r *rushRunner) close(ctx context.Context) {
 }
 
 // Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
-func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64, buyers int, stock int64) (domain.Rush, error) {
-	running, cancel, err := r.begin(ctx, buyers, stock)
+func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64, plan domain.RushPlan) (domain.Rush, error) {
+	running, cancel, err := r.begin(ctx, plan)
 	if err != nil {
 		return domain.Rush{}, err
 	}
 
-	id, err := r.createSale(ctx, claim, admin, stock)
+	id, err := r.createSale(ctx, claim, admin, plan.Stock)
 	if err != nil {
 		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
 		cancel(nil)
@@ -92,7 +92,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	go func() {
 		defer cancel(nil)
 
-		err := errors.Join(r.run(running, id, buyers, stock), r.endSale(running, admin, id))
+		err := errors.Join(r.run(running, id, plan), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
 			last.State = domain.RushDone
 			last.Took = domain.Milliseconds(time.Since(r.begun))
@@ -108,7 +108,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 
 // begin marks a rush as running and returns its context. Errors: domain.ErrUnavailable if the server is not listening,
 // ErrInvalidState if a rush is running.
-func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (context.Context, context.CancelCauseFunc, error) {
+func (r *rushRunner) begin(ctx context.Context, plan domain.RushPlan) (context.Context, context.CancelCauseFunc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -122,8 +122,8 @@ func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (contex
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r.last = domain.Rush{
 		State:  domain.RushRunning,
-		Buyers: buyers,
-		Stock:  stock,
+		Buyers: plan.Buyers,
+		Stock:  plan.Stock,
 	}
 
 	r.begun = time.Now()
@@ -182,16 +182,16 @@ func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 }
 
 // run seeds the buyers, sends their purchases and stores the verdicts.
-func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock int64) error {
+func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushPlan) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
 	defer cancel()
 
-	seeded, err := SeedBuyers(ctx, r.store, r.tokens, buyers)
+	seeded, err := SeedBuyers(ctx, r.store, r.tokens, plan.Buyers)
 	if err != nil {
 		return causeOr(ctx, fmt.Errorf("seed the buyers: %w", err))
 	}
 
-	parallel := min(buyers, rushParallel)
+	parallel := min(plan.Buyers, rushParallel)
 	r.mu.Lock()
 	client, err := rush.NewClient(r.url, parallel)
 	r.mu.Unlock()
@@ -204,8 +204,9 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	simulated := &rush.Buyers{
 		Clients:   []*rush.Client{client},
 		VoucherID: fmt.Sprint(voucherID),
-		Stock:     stock,
+		Stock:     plan.Stock,
 		Parallel:  parallel,
+		For:       time.Duration(plan.For) * time.Second,
 		Progress:  r.progress,
 	}
 

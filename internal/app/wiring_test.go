@@ -114,14 +114,14 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	t.Parallel()
 	r := newRushRunner(nil, nil, nil)
 	r.setURL("http://127.0.0.1:1")
-	running, cancel, err := r.begin(t.Context(), 1, 1) // never finished
+	running, cancel, err := r.begin(t.Context(), domain.RushPlan{Buyers: 1, Stock: 1}) // never finished
 	require.NoError(t, err)
 	defer cancel(nil)
 	deadline, expire := context.WithCancel(t.Context())
 	expire()
 	r.close(deadline)
 	require.ErrorIs(t, context.Cause(running), errShutdown)
-	_, err = r.Start(t.Context(), nil, 1, 1, 1)
+	_, err = r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1})
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 

@@ -22,18 +22,22 @@ import (
 )
 
 type rushCmd struct {
-	URL        string `placeholder:"URL" help:"URL of the server. Default: this machine, at the port of SECKILL_ADDR."`
-	Buyers     int    `default:"1000" help:"Number of buyers (${default})."`
-	Stock      int64  `default:"100" help:"Units of the sale (${default})."`
-	Parallel   int    `default:"256" help:"Buyers with a request in progress (${default})."`
-	Tokens     string `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server; otherwise a server in demo mode simulates the buyers itself."`
-	AdminToken string `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default: as for the buyers."`
+	URL        string        `placeholder:"URL" help:"URL of the server. Default: this machine, at the port of SECKILL_ADDR."`
+	Buyers     int           `default:"1000" help:"Number of buyers (${default})."`
+	Stock      int64         `default:"100" help:"Units of the sale (${default})."`
+	Parallel   int           `default:"256" help:"Buyers with a request in progress (${default})."`
+	For        time.Duration `default:"0s" placeholder:"DURATION" help:"Time over which the buyers arrive, such as 20s to watch the sale in the console. Default: all at once."`
+	Tokens     string        `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server; otherwise a server in demo mode simulates the buyers itself."`
+	AdminToken string        `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default: as for the buyers."`
 }
 
 // Run creates the sale, runs the buyers and checks the invariants.
 func (r rushCmd) Run(e *app.Env) error {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
+	}
+	if r.For < 0 || r.For > time.Hour {
+		return errors.New("--for must be between 0s and 1h")
 	}
 
 	url := cmp.Or(r.URL, localURL(e.Config.Addr))
@@ -70,6 +74,7 @@ func (r rushCmd) Run(e *app.Env) error {
 		Stock:     r.Stock,
 		Tokens:    tokens,
 		Parallel:  r.Parallel,
+		For:       r.For,
 		Progress:  func(done, orders int) { printProgress(e.Out, done, len(tokens), orders, time.Since(began)) },
 	}
 
@@ -165,7 +170,13 @@ func localURL(addr string) string {
 // runOnServer has the server simulate the buyers, which needs none of their tokens, and prints the progress.
 func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
 	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units, because this command cannot reach its database\n", r.Buyers, r.Stock)
-	result, err := client.Simulate(e.Ctx, admin, r.Buyers, r.Stock, func(s domain.Rush, elapsed time.Duration) {
+	plan := domain.RushPlan{
+		Buyers: r.Buyers,
+		Stock:  r.Stock,
+		For:    int(r.For.Round(time.Second) / time.Second),
+	}
+
+	result, err := client.Simulate(e.Ctx, admin, plan, func(s domain.Rush, elapsed time.Duration) {
 		printProgress(e.Out, s.Answered, s.Buyers, s.Orders, elapsed)
 	})
 	if err != nil {

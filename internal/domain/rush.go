@@ -10,9 +10,19 @@ var ErrNoDemo = errors.New("this server is not in demo mode (SECKILL_DEMO)")
 
 // The largest rush that an admin may start.
 const (
-	MaxRushBuyers = 5_000
-	MaxRushStock  = 10_000
+	maxRushBuyers = 5_000
+	maxRushStock  = 10_000
+	// In seconds.
+	maxRushFor = 60
 )
+
+// RushPlan is the size of a rush.
+type RushPlan struct {
+	Buyers int   `json:"buyers"`
+	Stock  int64 `json:"stock"`
+	// Seconds over which the buyers arrive; 0: all at once.
+	For int `json:"for,omitempty"`
+}
 
 // RushState is the state of a rush.
 type RushState string
@@ -49,21 +59,20 @@ type Rush struct {
 type Rusher interface {
 	// Start creates a sale and starts its buyers. Errors: *InvalidError, ErrInvalidState (a rush is running),
 	// ErrUnavailable.
-	Start(ctx context.Context, claim *Claim, admin int64, buyers int, stock int64) (Rush, error)
+	Start(ctx context.Context, claim *Claim, admin int64, plan RushPlan) (Rush, error)
 	// Last returns the rush that was started last, finished or not.
 	Last() Rush
 	// Stop ends the running rush and waits for its end, at most until ctx ends.
 	Stop(ctx context.Context)
 }
 
-// CheckRush checks the size of a rush. Error: *InvalidError.
-func CheckRush(buyers int, stock int64) error {
+// Check returns an *InvalidError if an admin may not start such a rush.
+func (p RushPlan) Check() error {
 	var e InvalidError
-	if buyers < 1 || buyers > MaxRushBuyers {
-		e.Add("buyers", "must be between 1 and %d", MaxRushBuyers)
+	checkRange(p.Buyers, "buyers", 1, maxRushBuyers, &e)
+	if p.Stock < 1 || p.Stock > maxRushStock {
+		e.Add("stock", "must be between 1 and %d", maxRushStock)
 	}
-	if stock < 1 || stock > MaxRushStock {
-		e.Add("stock", "must be between 1 and %d", MaxRushStock)
-	}
+	checkRange(p.For, "for", 0, maxRushFor, &e)
 	return e.Err()
 }

@@ -183,12 +183,12 @@ type fakeRusher struct {
 	started int
 }
 
-func (r *fakeRusher) Start(_ context.Context, _ *domain.Claim, _ int64, buyers int, stock int64) (domain.Rush, error) {
+func (r *fakeRusher) Start(_ context.Context, _ *domain.Claim, _ int64, plan domain.RushPlan) (domain.Rush, error) {
 	if r.last.State == domain.RushRunning {
 		return domain.Rush{}, domain.ErrInvalidState
 	}
 	r.started++
-	r.last = domain.Rush{State: domain.RushRunning, VoucherID: 7, Buyers: buyers, Stock: stock}
+	r.last = domain.Rush{State: domain.RushRunning, VoucherID: 7, Buyers: plan.Buyers, Stock: plan.Stock}
 	return r.last, nil
 }
 
@@ -210,6 +210,7 @@ func TestRushRoutes(t *testing.T) {
 	assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
 	for _, body := range []string{
 		``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
+		`{"buyers":1,"stock":1,"for":61}`, `{"buyers":1,"stock":1,"for":-1}`, `{"buyers":1,"stock":1,"for":"20s"}`,
 		`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
 	} {
 		admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")

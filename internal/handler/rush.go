@@ -29,19 +29,15 @@ func writeRush(c *gin.Context, status int, r domain.Rush) error {
 }
 
 func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
-	var in struct {
-		Buyers int   `json:"buyers"`
-		Stock  int64 `json:"stock"`
+	var plan domain.RushPlan
+	if err := bind(c, &plan); err != nil {
+		return err
 	}
-	if err := bind(c, &in); err != nil {
+	if err := plan.Check(); err != nil {
 		return err
 	}
 
-	if err := domain.CheckRush(in.Buyers, in.Stock); err != nil {
-		return err
-	}
-
-	r, err := h.rush.Start(c.Request.Context(), claim, caller(c).UserID, in.Buyers, in.Stock)
+	r, err := h.rush.Start(c.Request.Context(), claim, caller(c).UserID, plan)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type Buyers struct {
 	// Access tokens, one per buyer.
 	Tokens   []string
 	Parallel int // concurrent buyers
+	// The buyers arrive evenly over this time; 0: at once.
+	For time.Duration
 	// Before the first request of each buyer.
 	Pause time.Duration
 	// Progress, if not nil, is called about once a second with the numbers of buyers that are done and of orders.
@@ -80,6 +82,11 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	group.SetLimit(b.Parallel)
 	start := time.Now()
 	for i := range b.Tokens {
+		arrival := start.Add(b.For * time.Duration(i) / time.Duration(len(b.Tokens)))
+		if wait := time.Until(arrival); wait > 0 {
+			_ = loop.Sleep(ctx, wait)
+		}
+
 		group.Go(func() error {
 			// Buy fails at once if ctx has ended.
 			_ = loop.Sleep(ctx, b.Pause)

@@ -218,6 +218,24 @@ func TestBuyersPause(t *testing.T) {
 	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
 }
 
+// The buyers arrive one third of the time after each other.
+func TestBuyersArriveOverTime(t *testing.T) {
+	t.Parallel()
+	f := honest()
+	f.tries = map[string]int{}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 3)
+	require.NoError(t, err)
+	defer client.Close()
+	const step = 20 * time.Millisecond
+	r := (&Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3, For: 3 * step}).Run(t.Context())
+	for i, a := range r.Answers {
+		require.GreaterOrEqual(t, a.After, time.Duration(i)*step)
+	}
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+}
+
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {

@@ -19,10 +19,10 @@ func (c *Client) Reach(ctx context.Context) error {
 
 // Simulate has the server run a load simulation and returns its result. progress is called when further buyers were answered. Only servers in
 // demo mode do this, one simulation at a time.
-func (c *Client) Simulate(ctx context.Context, adminToken string, buyers int, stock int64, progress func(domain.Rush, time.Duration)) (domain.Rush, error) {
+func (c *Client) Simulate(ctx context.Context, adminToken string, plan domain.RushPlan, progress func(domain.Rush, time.Duration)) (domain.Rush, error) {
 	var s domain.Rush
 	began := time.Now()
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/rush", adminToken, map[string]any{"buyers": buyers, "stock": stock}, &s)
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/rush", adminToken, plan, &s)
 	for err == nil && s.State == domain.RushRunning {
 		select {
 		case <-ctx.Done():
