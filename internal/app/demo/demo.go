@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/locale"
 	"seckill/internal/kit/picture"
 )
 
@@ -48,11 +49,17 @@ func Roles() map[string]domain.Role {
 //go:embed pictures/*.jpg
 var pictures embed.FS
 
-// The titles of the sales that Renew keeps going. A sale with another title is not one of them, even if it was.
+// The titles of the sales that Renewal keeps going. A sale with another title is not one of them, even if it was.
 const (
-	dimSum = "双人早茶 · Dim sum for two"
-	hotPot = "双人火锅 · Hot pot for two"
+	dimSum   = "Dim sum for two"
+	dimSumZH = "双人早茶"
+	hotPot   = "Hot pot for two"
+	hotPotZH = "双人火锅"
 )
+
+func isRenewed(title string) bool {
+	return slices.Contains([]string{dimSum, dimSumZH, hotPot, hotPotZH}, title)
+}
 
 const (
 	// window is the duration of these sales. One begins when the other ends.
@@ -62,17 +69,19 @@ const (
 )
 
 // Content returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
-// ended. The ShopID of a voucher is the position of its shop in the list, from 1. Texts are in both languages of the
-// pages and do not mention times.
+// ended. The ShopID of a voucher is the position of its shop in the list, from 1. Texts are in the language of the
+// user who starts the server, who is the first to see them, and do not mention times.
 func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
 	shops := []domain.Shop{
 		{
-			ID: 1, Name: "桂花茶餐厅 · Osmanthus Tea House", TypeID: 1, Area: "大关", Address: "金华路 29 号 · 29 Jinhua Road", X: 120.149192, Y: 30.316078,
+			ID: 1, Name: locale.Text("Osmanthus Tea House", "桂花茶餐厅"), TypeID: 1, X: 120.149192, Y: 30.316078,
+			Area: locale.Text("Daguan", "大关"), Address: locale.Text("29 Jinhua Road", "金华路 29 号"),
 			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now, UpdatedAt: now,
 		},
 		{
-			ID: 2, Name: "江畔火锅 · Riverside Hot Pot", TypeID: 1, Area: "拱宸桥", Address: "丽水路 66 号 · 66 Lishui Road", X: 120.151505, Y: 30.333422,
+			ID: 2, Name: locale.Text("Riverside Hot Pot", "江畔火锅"), TypeID: 1, X: 120.151505, Y: 30.333422,
+			Area: locale.Text("Gongchen Bridge", "拱宸桥"), Address: locale.Text("66 Lishui Road", "丽水路 66 号"),
 			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now, UpdatedAt: now,
 		},
 	}
@@ -127,20 +136,19 @@ func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher,
 		return v
 	}
 
-	const (
-		daily = "任意一天可用 · Valid on any day"
-		rules = "每人限购一份，营业时间内到店出示核销码。 One per person. Show the code in the shop within its opening hours."
-	)
+	daily := locale.Text("Valid on any day", "任意一天可用")
+	rules := locale.Text("One per person. Show the code in the shop within its opening hours.", "每人限购一份，营业时间内到店出示核销码。")
+	menu := locale.Text("For the whole menu", "全场通用")
 
-	ended := sale(voucher(1, tea, "双人下午茶 · Afternoon tea for two", daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
+	ended := sale(voucher(1, tea, locale.Text("Afternoon tea for two", "双人下午茶"), daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
 
 	// The doctor reports sales that were over when they were published.
 	ended.CreatedAt = ended.Sale.BeginAt
 
 	return shops, images, []domain.Voucher{
-		voucher(1, tea, "50 元代金券 · ¥50 voucher", "全场通用 · For the whole menu", "不找零。 No change is given.", 4750, 5000),
-		sale(voucher(1, steamer, dimSum, daily, rules, 8000, 16000), 100, -window/2, window/2),
-		sale(voucher(2, pot, hotPot, daily, rules, 9900, 19800), 50, window/2, window/2+window),
+		voucher(1, tea, locale.Text("¥50 voucher", "50 元代金券"), menu, locale.Text("No change is given.", "不找零。"), 4750, 5000),
+		sale(voucher(1, steamer, locale.Text(dimSum, dimSumZH), daily, rules, 8000, 16000), 100, -window/2, window/2),
+		sale(voucher(2, pot, locale.Text(hotPot, hotPotZH), daily, rules, 9900, 19800), 50, window/2, window/2+window),
 		ended,
 	}, nil
 }

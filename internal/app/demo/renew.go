@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -87,7 +86,7 @@ func (r *Renewal) find(ctx context.Context) error {
 		}
 
 		for _, v := range vouchers {
-			if slices.Contains([]string{dimSum, hotPot}, v.Title) && v.Sale != nil {
+			if isRenewed(v.Title) && v.Sale != nil {
 				found = append(found, v.ID)
 			}
 		}
@@ -103,7 +102,7 @@ func (r *Renewal) find(ctx context.Context) error {
 
 // ended reports whether the voucher is a sale of the demo that has ended.
 func (r *Renewal) ended(v *domain.Voucher) bool {
-	return slices.Contains([]string{dimSum, hotPot}, v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.Now().Before(v.Sale.EndAt)
+	return isRenewed(v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.Now().Before(v.Sale.EndAt)
 }
 
 // next moves a sale by whole periods to the first window that has not ended at now.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"seckill/internal/kit/locale"
 	"seckill/internal/kit/loop"
 	"seckill/internal/kit/version"
 )
@@ -236,9 +237,9 @@ type Voucher struct {
 	State string `json:"state"`
 }
 
-// SaleTitle returns the title of a load simulation's sale, in both languages of the pages.
+// SaleTitle returns the title of a load simulation's sale.
 func SaleTitle(stock int64) string {
-	return fmt.Sprintf("Load simulation of %d units · 模拟抢购 %[1]d 份", stock)
+	return fmt.Sprintf(locale.Text("Load simulation of %d units", "模拟抢购 %d 份"), stock)
 }
 
 // CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.

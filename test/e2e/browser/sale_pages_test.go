@@ -26,7 +26,8 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · 桂花茶餐厅 · Osmanthus Tea House">`)
+	shop := p.Must(t, rig.Get("/shops/1", ""))["name"].(string)
+	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · `+shop+`">`)
 	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
 	v := visit(p.URL, "en")
