@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -51,6 +53,11 @@ type Config struct {
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
 	Drain         *time.Duration `env:"SECKILL_DRAIN" placeholder:"DURATION" help:"Time between a red /readyz and closing the port after SIGTERM. Default: 0 with the embedded database, 5s otherwise."`
 	Contact       string         `name:"security-contact" env:"SECKILL_SECURITY_CONTACT" placeholder:"URI" help:"Contact for reports of vulnerabilities, such as mailto:security@example.com, served as /.well-known/security.txt. Empty: no such file."`
+	ShopName      string         `env:"SECKILL_SHOP_NAME" placeholder:"NAME" help:"Name of the shop in pages, their titles, previews of links and authenticator apps. Empty: Seckill."`
+	ShopLogo      string         `env:"SECKILL_SHOP_LOGO" placeholder:"URL" help:"Picture in the header of the pages."`
+	ShopColor     string         `env:"SECKILL_SHOP_COLOR" placeholder:"COLOR" help:"Main colour of the pages, such as #c8340a."`
+	ShopImprint   string         `env:"SECKILL_SHOP_IMPRINT" placeholder:"URL" help:"Page about who runs the shop, linked in the footer."`
+	ShopPrivacy   string         `env:"SECKILL_SHOP_PRIVACY" placeholder:"URL" help:"Page about personal data, linked in the footer."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
@@ -211,6 +218,16 @@ func (c Config) Finish() (Config, error) {
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
 	rule(*c.Drain >= 0, "--drain: %s is negative", *c.Drain)
 	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
+	rule(utf8.RuneCountInString(c.ShopName) <= maxShopName, "--shop-name: %q is longer than %d characters", c.ShopName, maxShopName)
+	rule(c.ShopColor == "" || isColor.MatchString(c.ShopColor), "--shop-color: %q is not a colour such as #c8340a", c.ShopColor)
+	page := func(flag, url string) {
+		rule(url == "" || isPage(url), "--%s: %q is not an http or https URL", flag, url)
+	}
+
+	page("shop-logo", c.ShopLogo)
+	page("shop-imprint", c.ShopImprint)
+	page("shop-privacy", c.ShopPrivacy)
+
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
 
@@ -241,6 +258,17 @@ func isContact(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != ""
 }
+
+// isPage reports whether s is a URL that a browser can open.
+func isPage(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http")
+}
+
+var isColor = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+
+// maxShopName is what a title and the header of a phone can show, in characters.
+const maxShopName = 40
 
 func isAddr(s string) bool {
 	_, port, err := net.SplitHostPort(s)

@@ -23,6 +23,7 @@ type pagesConfig struct {
 	DemoAccounts []demo.Account
 	// Whether payments move no money.
 	Sandbox bool
+	Shop    web.Shop
 }
 
 // newPages returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses. It
@@ -50,6 +51,7 @@ func newPages(cfg pagesConfig) (map[string]http.Handler, http.Handler, error) {
 		Sale:     find,
 		Accounts: accounts,
 		Sandbox:  cfg.Sandbox,
+		Shop:     cfg.Shop,
 	})
 }
 

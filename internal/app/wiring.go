@@ -28,6 +28,7 @@ import (
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
+	"seckill/internal/web"
 )
 
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
@@ -393,6 +394,13 @@ func (w *wiring) newAPI(
 		Zone:         w.zone,
 		DemoAccounts: accounts,
 		Sandbox:      w.cfg.PaymentURL == "",
+		Shop: web.Shop{
+			Name:    w.cfg.ShopName,
+			Logo:    w.cfg.ShopLogo,
+			Color:   w.cfg.ShopColor,
+			Imprint: w.cfg.ShopImprint,
+			Privacy: w.cfg.ShopPrivacy,
+		},
 	})
 	if err != nil {
 		return nil, err

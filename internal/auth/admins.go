@@ -40,6 +40,8 @@ type Admins struct {
 	Numbers       AdminNumbers
 	// As in Config.AdminPhones.
 	Phones []string
+	// The name of the shop in authenticator apps; empty: seckill.
+	Issuer string
 	Now    func() time.Time
 }
 
@@ -80,7 +82,7 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role, sho
 		return u, nil, err
 	}
 
-	key, err := newKey(phone)
+	key, err := newKey(a.Issuer, phone)
 	if err != nil {
 		return domain.User{}, nil, err
 	}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -56,9 +57,10 @@ func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
 	return f, nil
 }
 
-func newKey(phone string) (*otp.Key, error) {
+// newKey returns a key that an authenticator app shows under the name of the issuer.
+func newKey(issuer, phone string) (*otp.Key, error) {
 	return totp.Generate(totp.GenerateOpts{
-		Issuer:      tokenParty,
+		Issuer:      cmp.Or(issuer, tokenParty),
 		AccountName: phone,
 		Rand:        rand.Reader,
 	})

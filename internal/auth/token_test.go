@@ -245,8 +245,9 @@ func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 func TestSecondFactorCheck(t *testing.T) {
 	factors, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
 	require.NoError(t, err)
-	key, err := newKey("13800000001")
+	key, err := newKey("Tea House", "13800000001")
 	require.NoError(t, err)
+	require.Equal(t, "Tea House", key.Issuer())
 	u := domain.User{ID: 7}
 	now := time.Date(2026, 11, 11, 12, 0, 10, 0, time.UTC)
 	current := now.Unix() / 30

@@ -208,6 +208,7 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 		SecondFactors: factors,
 		Numbers:       numbers,
 		Phones:        e.Config.AdminPhones,
+		Issuer:        e.Config.ShopName,
 		Now:           time.Now,
 	})
 }

@@ -79,6 +79,7 @@ type Config struct {
 	Accounts []Account
 	// Whether payments move no money.
 	Sandbox bool
+	Shop    Shop
 }
 
 // Account is a phone number with which a visitor of a demo logs in, and its role.
@@ -162,6 +163,9 @@ func newSite(cfg Config) (*site, error) {
 	}
 
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
+	if s.assets["manifest.webmanifest"], err = cfg.Shop.manifest(root); err != nil {
+		return nil, err
+	}
 
 	for _, p := range pages {
 		render, err := s.renderer(root, p)
@@ -198,6 +202,7 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 		Assets, Home, Main string
 		Accounts           []Account
 		Sandbox            bool
+		Title, Shop        string
 		Styles             []string
 		Preview            *preview
 	}{
@@ -207,6 +212,8 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 		Styles:   p.styles,
 		Accounts: s.cfg.Accounts,
 		Sandbox:  s.cfg.Sandbox,
+		Title:    s.cfg.Shop.title(),
+		Shop:     s.cfg.Shop.data(),
 	}
 
 	return func(of *preview) (*file, error) {
@@ -217,7 +224,7 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 			return nil, err
 		}
 
-		return newFile(appFrame, text.Bytes(), p.policy)
+		return newFile(appFrame, text.Bytes(), s.cfg.Shop.allow(p.policy))
 	}, nil
 }
 
