@@ -47,7 +47,8 @@ type Config struct {
 	PaymentURL    string         `name:"payment-url" env:"SECKILL_PAYMENT_URL" placeholder:"URL" help:"Payment provider with the API of docs/payment-provider.json: https, or http on this machine. Requires SECKILL_PAYMENT_SECRET. Empty: the sandbox, which moves no money."`
 	CodeURL       string         `name:"code-url" env:"SECKILL_CODE_URL" placeholder:"URL" help:"Receiver of login codes, which sends them to the phones: https, or http on this machine. Requires SECKILL_EVENTS_SECRET."`
 	EventsURL     string         `name:"events-url" env:"SECKILL_EVENTS_URL" placeholder:"URL" help:"Receiver of the events of orders: https, or http on this machine. Requires SECKILL_EVENTS_SECRET. Empty: no events are recorded."`
-	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL and SECKILL_EVENTS_URL."`
+	AlertURL      string         `name:"alert-url" env:"SECKILL_ALERT_URL" placeholder:"URL" help:"Receiver of the alerts of the console, when they begin and end: https, or http on this machine. Requires SECKILL_EVENTS_SECRET."`
+	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL, SECKILL_EVENTS_URL and SECKILL_ALERT_URL."`
 	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
@@ -199,6 +200,7 @@ func (c Config) Finish() (Config, error) {
 	receiver("payment-url", c.PaymentURL, "payment-secret", c.PaymentSecret)
 	rule(c.PaymentURL == "" || c.Sandbox == (payment.Faults{}), "--sandbox has no effect with --payment-url")
 	receiver("events-url", c.EventsURL, "events-secret", c.EventsSecret)
+	receiver("alert-url", c.AlertURL, "events-secret", c.EventsSecret)
 
 	c.Unsafe, err = parseUnsafe(c.Unsafe)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"seckill/internal/kit/loop"
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/ratelimit"
+	"seckill/internal/ops/alerts"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
@@ -534,8 +535,42 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 	if w.cfg.EventsURL != "" {
 		all = append(all, newOutbox(w.cfg, w.store, w.now, w.log).Run)
 	}
+	if w.cfg.AlertURL != "" {
+		all = append(all, w.newReporter(l, m).Run)
+	}
 
 	return all
+}
+
+// newReporter returns what posts the alerts of the console to the receiver of SECKILL_ALERT_URL.
+func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
+	present := alerts.Collector{
+		Reconciler:  m.reconciler,
+		DeadLetters: l.gate,
+		Failures:    w.store,
+	}
+
+	receiver := webhook.Client{
+		URL:    w.cfg.AlertURL,
+		Secret: domain.ParseKeyring(w.cfg.EventsSecret).Signer(),
+		Now:    w.now,
+		HTTP:   webhook.NewHTTPClient(webhook.DeliveryTimeout),
+	}
+
+	return &alerts.Reporter{
+		Read:     present.Read,
+		Redis:    w.rdb,
+		Instance: l.gate.Instance(),
+		Now:      w.now,
+		Log:      w.log,
+		Post: func(ctx context.Context, body []byte) error {
+			answer, err := receiver.Post(ctx, body)
+			if err == nil {
+				err = answer.Err()
+			}
+			return err
+		},
+	}
 }
 
 // renewal moves the sales of the demo when they have ended.

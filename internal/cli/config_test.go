@@ -87,6 +87,8 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"code URL alone":         {[]string{"--code-url", "https://sms.example"}, []string{"--events-secret (SECKILL_EVENTS_SECRET)", "32"}},
 		"events URL":             {[]string{"--events-url", "http://erp.example", "--events-secret", strings.Repeat("e", 32)}, []string{"--events-url (SECKILL_EVENTS_URL)", "https"}},
 		"events URL alone":       {[]string{"--events-url", "https://erp.example"}, []string{"--events-secret (SECKILL_EVENTS_SECRET)", "32"}},
+		"alert URL":              {[]string{"--alert-url", "http://chat.example", "--events-secret", strings.Repeat("e", 32)}, []string{"--alert-url (SECKILL_ALERT_URL)", "https"}},
+		"alert URL alone":        {[]string{"--alert-url", "https://chat.example"}, []string{"--events-secret (SECKILL_EVENTS_SECRET)", "32"}},
 		"payment URL":            {[]string{"--payment-url", "ftp://pay.example", "--payment-secret", strings.Repeat("p", 32)}, []string{"--payment-url (SECKILL_PAYMENT_URL)", "https"}},
 		"payment URL alone":      {[]string{"--payment-url", "https://pay.example"}, []string{"--payment-secret (SECKILL_PAYMENT_SECRET)", "32"}},
 		"payment URL and faults": {[]string{"--payment-url", "https://pay.example", "--payment-secret", strings.Repeat("p", 32), "--sandbox", "fail"}, []string{"--sandbox (SECKILL_SANDBOX)"}},

@@ -18,6 +18,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/ratelimit"
+	"seckill/internal/ops/alerts"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/entry"
@@ -35,7 +36,7 @@ type Config struct {
 	Subscribers *salestats.Subscribers
 	DeadLetters *service.DeadLetters
 	Events      domain.EventStore
-	Failures    Failures
+	Failures    alerts.Failures
 	Notices     domain.NoticeStore
 	Shops       domain.ShopStore
 	Pictures    *picture.Service

@@ -328,7 +328,7 @@ SELECT (SELECT COUNT(*) FROM (SELECT id FROM order_events WHERE status = ? LIMIT
   (SELECT COUNT(*) FROM (SELECT tries, answered_at, repeated_at FROM order_events WHERE status = ? ORDER BY next_try_at LIMIT ?) p
     WHERE tries > 0 AND answered_at IS NOT NULL AND (repeated_at IS NULL OR answered_at >= repeated_at))`
 
-// FailingEvents implements handler.Failures.
+// FailingEvents implements alerts.Failures.
 func (s *Store) FailingEvents(ctx context.Context, most int) (int, error) {
 	var n int
 	err := s.db.Reader(ctx).Raw(failingQuery, domain.EventFailed, most, domain.EventPending, most).Row().Scan(&n)

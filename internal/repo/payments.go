@@ -713,7 +713,7 @@ const failingRefunds = `
 SELECT * FROM (SELECT * FROM payments WHERE status = ? ORDER BY next_try_at DESC LIMIT ?) p
 WHERE refund_tries >= ? AND refund_error <> '' ORDER BY id LIMIT ?`
 
-// FailingRefunds implements handler.Failures.
+// FailingRefunds implements alerts.Failures.
 func (s *Store) FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error) {
 	var payments []domain.Payment
 	err := s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most).Scan(&payments).Error

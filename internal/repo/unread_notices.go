@@ -172,7 +172,7 @@ func (s *Store) PurgeNotices(ctx context.Context, before time.Time) error {
 	})
 }
 
-// OpenNotices implements handler.Failures.
+// OpenNotices implements alerts.Failures.
 func (s *Store) OpenNotices(ctx context.Context) (int64, error) {
 	var n int64
 	err := s.db.Reader(ctx).Model(&noticeRow{}).Where("closed_at IS NULL").Count(&n).Error
