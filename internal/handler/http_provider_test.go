@@ -167,6 +167,7 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 		}
 		e.exec("UPDATE payments SET created_at = ?", time.Now().UTC().Truncate(time.Millisecond)) // young by the database's clock
 		require.NoError(t, ask(), "an answer before the end does not count")
+		e.exec("UPDATE payments SET queried_at = ?", time.Now().Add(-time.Second).UTC().Truncate(time.Millisecond)) // not in the same millisecond
 		for _, o := range []orderView{inTime.Order, pending.Order, silent.Order, unbegun} {
 			ended(o, 0)
 		}
