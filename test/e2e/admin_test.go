@@ -42,13 +42,19 @@ func TestAdminCommands(t *testing.T) {
 	require.NotContains(t, out, "otpauth")
 	code, out = s.Run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
 	require.Equal(t, 1, code, out)
+	code, out = s.Run(t, "admin", "enroll", "--phone", "13900000004", "--role", "redeemer", "--shops", "1,99")
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "there is no shop 99")
+	code, out = s.Run(t, "admin", "enroll", "--phone", "13900000004", "--role", "redeemer", "--shops", "1,2")
+	require.Zero(t, code, out)
 
 	token := p.LoginToken(t, "13900000002")
 	require.Equal(t, http.StatusOK, p.Do(t, rig.Get("/admin/orders", token)).Status)
 	code, out = s.Run(t, "admin", "list")
 	require.Zero(t, code, out)
-	require.Regexp(t, `13900000002 +operator +since 2`, out)
-	require.Regexp(t, `13900000003 +viewer +not needed`, out)
+	require.Regexp(t, `13900000002 +operator +all +since 2`, out)
+	require.Regexp(t, `13900000003 +viewer +all +not needed`, out)
+	require.Regexp(t, `13900000004 +redeemer +1,2 +since 2`, out)
 
 	code, out = s.Run(t, "admin", "remove", "--phone", "13900000002")
 	require.Zero(t, code, out)
@@ -62,7 +68,7 @@ func TestAdminCommands(t *testing.T) {
 	require.Equal(t, 1, code)
 
 	require.Equal(t, []string{
-		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll 139****0004", "admin enroll 139****0004", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
 	}, p.Commands(t))
 }
 
