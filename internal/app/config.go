@@ -91,8 +91,8 @@ func (c Config) IsDemo() bool {
 // embeddedDemo reports whether the server is a demo on the embedded database, the only one that needs no safe settings.
 func (c Config) embeddedDemo() bool { return c.Embedded() && c.IsDemo() }
 
-// onlyLocal reports whether the server is a demo that listens on a loopback address.
-func (c Config) onlyLocal() bool {
+// OnlyLocal reports whether the server is a demo that listens on a loopback address.
+func (c Config) OnlyLocal() bool {
 	// Valid: checked by Finish.
 	host, _, _ := net.SplitHostPort(c.Addr)
 	return c.IsDemo() && isLoopback(host)

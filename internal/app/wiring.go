@@ -441,7 +441,7 @@ func (w *wiring) newAPI(
 		Now:             w.now,
 		Tracer:          w.tracer.Requests(),
 		Demo:            w.cfg.IsDemo(),
-		LocalHosts:      w.cfg.onlyLocal(),
+		LocalHosts:      w.cfg.OnlyLocal(),
 		RateLimit:       w.cfg.RateLimit == "on",
 		TrustedProxies:  w.cfg.Proxies,
 		SharedLimits:    p.limits,

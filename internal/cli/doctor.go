@@ -116,10 +116,13 @@ func (x *examination) close() {
 }
 
 func (x *examination) groups(ctx context.Context) []doctor.Group {
-	return slices.Concat(
-		[]doctor.Group{app.ConfigToCheck(x.env.Config).Group()}, []doctor.Group{doctor.Machine(doctor.OpenFiles)},
-		x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()},
-	)
+	groups := []doctor.Group{app.ConfigToCheck(x.env.Config).Group()}
+	// A demo for its own machine has few visitors.
+	if !x.env.Config.OnlyLocal() {
+		groups = append(groups, doctor.Machine(doctor.OpenFiles))
+	}
+
+	return slices.Concat(groups, x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()})
 }
 
 func (x *examination) databaseGroups() []doctor.Group {

@@ -94,8 +94,8 @@ func (s *Sales) checkUpcoming(ctx context.Context) Result {
 		return Good("no sale begins within %s", upcomingWithin)
 	}
 	first := s.upcoming[0]
-	return Good("%d sales begin within %s, the first is voucher %d in %s",
-		len(s.upcoming), upcomingWithin, first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
+	return Good("sales that begin within %s: %d, the first is voucher %d in %s",
+		upcomingWithin, len(s.upcoming), first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
 }
 
 func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
@@ -158,7 +158,7 @@ func (s *Sales) checkWindows(context.Context) Result {
 		return Bad(Warn, change, "%s", shorten(warnings))
 	}
 
-	return Good("%d sales have a valid window and units", len(s.upcoming))
+	return Good("sales with a valid window and units: %d", len(s.upcoming))
 }
 
 // checkOffers reports vouchers on sale that a checklist would have kept from being published, and sales that were over
@@ -212,7 +212,7 @@ func (s *Sales) checkOffers(ctx context.Context) Result {
 		return Bad(Warn, "the page of the sale in the console, or PATCH /api/v1/admin/vouchers/{id}", "%s", shorten(wrong))
 	}
 
-	return Good("%d vouchers are on sale with a shop and a sensible price", len(offered))
+	return Good("vouchers on sale with a shop and a sensible price: %d", len(offered))
 }
 
 // shorten joins the first maxListed elements and the number of the others.
@@ -249,7 +249,7 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 		return Bad(Fail, "run seckill verify, which lists the orders; docs/reconcile.md describes the repair", "%s", shorten(wrong))
 	}
 
-	return Good("the totals of %d sales are consistent", len(totals))
+	return Good("sales whose totals are consistent: %d", len(totals))
 }
 
 // checkGates checks that each gate is loaded and matches the database, or can be loaded by the first buyer.

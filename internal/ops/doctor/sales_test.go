@@ -43,14 +43,14 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 		edit func(*domain.Voucher)
 		want Status
 	}{
-		"1 sales have a valid window": {func(*domain.Voucher) {}, OK},
-		"ends before it begins":       {func(v *domain.Voucher) { v.Sale.EndAt = begin }, Fail},
-		"allows no orders":            {func(v *domain.Voucher) { v.Sale.LimitPerUser = 0 }, Fail},
-		"is not published":            {func(v *domain.Voucher) { v.Status = domain.VoucherOff }, Warn},
-		"has no units":                {func(v *domain.Voucher) { v.Sale.Stock = 0 }, Warn},
-		"lasts 1h0m0s, so units":      {func(v *domain.Voucher) { v.Sale.PayTimeout = time.Hour }, Warn},
-		"has a pay_timeout of 30s":    {func(v *domain.Voucher) { v.Sale.PayTimeout = 30 * time.Second }, Warn},
-		"lasts 10m0s":                 {func(v *domain.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, Warn},
+		"valid window and units: 1": {func(*domain.Voucher) {}, OK},
+		"ends before it begins":     {func(v *domain.Voucher) { v.Sale.EndAt = begin }, Fail},
+		"allows no orders":          {func(v *domain.Voucher) { v.Sale.LimitPerUser = 0 }, Fail},
+		"is not published":          {func(v *domain.Voucher) { v.Status = domain.VoucherOff }, Warn},
+		"has no units":              {func(v *domain.Voucher) { v.Sale.Stock = 0 }, Warn},
+		"lasts 1h0m0s, so units":    {func(v *domain.Voucher) { v.Sale.PayTimeout = time.Hour }, Warn},
+		"has a pay_timeout of 30s":  {func(v *domain.Voucher) { v.Sale.PayTimeout = 30 * time.Second }, Warn},
+		"lasts 10m0s":               {func(v *domain.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, Warn},
 	} {
 		r := (&Sales{upcoming: []domain.Voucher{sale(tc.edit)}, PayTimeout: 15 * time.Minute}).checkWindows(t.Context())
 		require.Equal(t, tc.want, r.Status, r.Found)
@@ -93,11 +93,11 @@ func TestDoctorChecksOffers(t *testing.T) {
 		ended []domain.Voucher
 		want  Status
 	}{
-		"1 vouchers are on sale":                        {func(*domain.Voucher) {}, over(created.Add(time.Minute)), OK},
-		"voucher 7: shop_id is not the id of a shop":    {func(v *domain.Voucher) { v.ShopID = 99 }, nil, Warn},
-		"voucher 7: pay_value must not be higher than":  {func(v *domain.Voucher) { v.PayValue = 3 }, nil, Warn},
-		"voucher 7: currency is not a currency":         {func(v *domain.Voucher) { v.Currency = "XXX" }, nil, Warn},
-		"voucher 8: end_at was over when it was publis": {func(*domain.Voucher) {}, over(created.Add(-time.Minute)), Warn},
+		"vouchers on sale with a shop and a sensible price: 1": {func(*domain.Voucher) {}, over(created.Add(time.Minute)), OK},
+		"voucher 7: shop_id is not the id of a shop":           {func(v *domain.Voucher) { v.ShopID = 99 }, nil, Warn},
+		"voucher 7: pay_value must not be higher than":         {func(v *domain.Voucher) { v.PayValue = 3 }, nil, Warn},
+		"voucher 7: currency is not a currency":                {func(v *domain.Voucher) { v.Currency = "XXX" }, nil, Warn},
+		"voucher 8: end_at was over when it was publis":        {func(*domain.Voucher) {}, over(created.Add(-time.Minute)), Warn},
 	} {
 		v := sound
 		tc.edit(&v)

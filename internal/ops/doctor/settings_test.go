@@ -62,6 +62,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"no DSN":                        {func(f *Settings) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
 		"demo":                          {func(f *Settings) { f.Demo = true }, map[string]Status{"demo": Fail}},
 		"demo, embedded":                {func(f *Settings) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
+		"demo of this machine":          {func(f *Settings) { f.Demo, f.DSN, f.Addr = true, "", "127.0.0.1:80" }, map[string]Status{"demo": OK}},
 		"no admin":                      {func(f *Settings) { f.Admins = nil }, map[string]Status{"admins": Warn}},
 		"demo admin":                    {func(f *Settings) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
 		"demo admin in demo mode":       {func(f *Settings) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
