@@ -18,6 +18,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/out/payment"
+	"seckill/internal/repo/sqldb"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
@@ -150,6 +151,11 @@ func (c Config) Finish() (Config, error) {
 
 	rule(isAddr(c.Addr), "--addr: %q is not host:port, such as 127.0.0.1:8080", c.Addr)
 	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port, such as 127.0.0.1:9090", c.OpsAddr)
+
+	if !c.Embedded() {
+		err := sqldb.CheckDSN(c.MySQLDSN)
+		rule(err == nil, "--mysql-dsn: %w", err)
+	}
 
 	// The errors of the CA are reported below.
 	addrsOnly := c

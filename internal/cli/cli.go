@@ -115,7 +115,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace .
 		kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = max(exit, code) }),
-		kong.Vars{"version": version.String()},
+		kong.Vars{"version": version.Details()},
 		kong.Resolvers(kong.ResolverFunc(secretFile)),
 		kong.UsageOnError(),
 		kong.Help(printHelp),

@@ -95,6 +95,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"unsafe settings":        {[]string{"--no-demo", "--rate-limit=off"}, []string{"\n  codes: ", "\n  rate_limit: ", "\n  sandbox: ", "SECKILL_UNSAFE=codes,rate_limit,sandbox\n"}},
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},
 		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
+		"malformed DSN":          {[]string{"--mysql-dsn=root:hidden@localhost/db"}, []string{"--mysql-dsn (SECKILL_MYSQL_DSN)", "network 'localhost'", "tcp(host:3306)"}},
 		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--unsafe=all", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,6 +267,6 @@ func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 	t.Setenv("SECKILL_ORDER_LANE", "nonsense")
 	for _, arg := range []string{"version", "--version"} {
 		code, stdout, stderr := run(t, arg)
-		require.Equal(t, []any{0, version.String() + "\n", ""}, []any{code, stdout, stderr})
+		require.Equal(t, []any{0, version.Details() + "\n", ""}, []any{code, stdout, stderr})
 	}
 }

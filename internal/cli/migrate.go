@@ -10,7 +10,7 @@ import (
 )
 
 type migrateCmd struct {
-	Action string `arg:"" enum:"up,down,status" help:"up applies pending migrations, down rolls back the newest one, status lists all."`
+	Action string `arg:"" name:"up|down|status" enum:"up,down,status" help:"up applies pending migrations, down rolls back the newest one, status lists all."`
 }
 
 // Run applies, rolls back or lists migrations.

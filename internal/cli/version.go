@@ -12,7 +12,7 @@ type versionCmd struct{}
 
 // BeforeReset prints the version before any setting is read, so that an invalid one does not hide it.
 func (versionCmd) BeforeReset(k *kong.Kong) error {
-	_, err := fmt.Fprintln(k.Stdout, version.String())
+	_, err := fmt.Fprintln(k.Stdout, version.Details())
 	k.Exit(0)
 	return err
 }

@@ -19,6 +19,15 @@ func TestReleaseComesBeforeBuildInfo(t *testing.T) {
 	require.Equal(t, "devel", version.Of("", nil))
 }
 
+func TestDetailsNameCommit(t *testing.T) {
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}, {Key: "vcs.time", Value: "2026-11-22T23:00:00Z"},
+	}}
+	require.Equal(t, "1.2.3 (commit 0123456789ab of 2026-11-22T23:00:00Z)", version.DetailsOf("1.2.3", info))
+	require.Equal(t, "devel", version.DetailsOf("devel", &debug.BuildInfo{}))
+	require.Equal(t, "devel", version.DetailsOf("devel", nil))
+}
+
 // A User-Agent is product/version, and both are tokens (RFC 9110, section 10.1.5).
 func TestUserAgentIsAToken(t *testing.T) {
 	require.Regexp(t, "^seckill/[-!#$%&'*+.^_`|~0-9A-Za-z]+$", version.UserAgent())

@@ -2,6 +2,7 @@
 package version
 
 import (
+	"fmt"
 	"runtime/debug"
 	"sync"
 )
@@ -15,6 +16,31 @@ var String = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return Of(release, info)
 })
+
+// Details returns the version and, if the go command recorded it, the commit and its time, as
+// "1.2.3 (commit 0123456789ab of 2026-11-22T23:00:00Z)".
+func Details() string {
+	info, _ := debug.ReadBuildInfo()
+	return DetailsOf(String(), info)
+}
+
+// DetailsOf is Details for a version and what the go command recorded.
+func DetailsOf(version string, info *debug.BuildInfo) string {
+	recorded := map[string]string{}
+	if info != nil {
+		for _, s := range info.Settings {
+			recorded[s.Key] = s.Value
+		}
+	}
+
+	const shortCommit = 12
+	commit := recorded["vcs.revision"]
+	if len(commit) < shortCommit {
+		return version
+	}
+
+	return fmt.Sprintf("%s (commit %s of %s)", version, commit[:shortCommit], recorded["vcs.time"])
+}
 
 // Of is String for a release and what the go command recorded, of which there may be none.
 func Of(release string, info *debug.BuildInfo) string {

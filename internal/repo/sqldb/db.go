@@ -101,19 +101,20 @@ func (db *DB) Dialect() string { return db.dialect.name }
 
 // Ping returns nil if the database answers and accepts writes. Error: domain.ErrUnavailable.
 func (db *DB) Ping(ctx context.Context) error {
-	var errs []error
 	for _, pool := range db.Pools() {
-		if err := db.dialect.ping(ctx, pool); err != nil {
-			errs = append(errs, err)
+		err := db.dialect.ping(ctx, pool)
+		if err == nil {
+			continue
 		}
+
+		if db.dialect.translate(err).kind == faultRefused {
+			db.leaveServer()
+		}
+
+		return Access{db}.Translate(err)
 	}
 
-	err := errors.Join(errs...)
-	if db.dialect.translate(err).kind == faultRefused {
-		db.leaveServer()
-	}
-
-	return Access{db}.Translate(err)
+	return nil
 }
 
 // leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the

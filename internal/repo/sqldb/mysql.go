@@ -33,16 +33,31 @@ const (
 	mysqlIOTimeout    = 2500 * time.Millisecond
 )
 
+// CheckDSN returns an error if OpenMySQL does not accept the DSN. The error does not contain the password.
+func CheckDSN(dsn string) error {
+	_, err := parseDSN(dsn)
+	return err
+}
+
+func parseDSN(dsn string) (*mysqldriver.Config, error) {
+	const form = "as in user:password@tcp(host:3306)/seckill"
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w; write it %s", err, form)
+	}
+	if cfg.DBName == "" {
+		return nil, fmt.Errorf("the name of the database is missing, %s", form)
+	}
+	return cfg, nil
+}
+
 // OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). It overrides
 // every setting of the DSN and of the server that correctness depends on: sessionVariables, times parsed to time.Time,
 // "rows affected" counting changed rows, and dropping connections to a read-only server. It does not connect; Ping does.
 func OpenMySQL(dsn string) (*DB, error) {
-	cfg, err := mysqldriver.ParseDSN(dsn)
+	cfg, err := parseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
-	}
-	if cfg.DBName == "" {
-		return nil, errors.New("MySQL DSN: the name of the database is missing, as in user:password@tcp(host:3306)/seckill")
 	}
 
 	cfg.ParseTime = true
