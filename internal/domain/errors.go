@@ -96,7 +96,8 @@ type RateLimitedError struct {
 }
 
 func (e *RateLimitedError) Error() string {
-	return fmt.Sprintf("%s, try again in %s", cmp.Or(e.Reason, "too many requests"), e.RetryAfter)
+	wait := (e.RetryAfter + time.Second - 1).Truncate(time.Second)
+	return fmt.Sprintf("%s, try again in %s", cmp.Or(e.Reason, "too many requests"), wait)
 }
 
 // FieldError describes an invalid field of the input.

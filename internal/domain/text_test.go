@@ -3,6 +3,7 @@ package domain
 import (
 	"slices"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
@@ -159,4 +160,10 @@ func TestIsCurrency(t *testing.T) {
 	for _, code := range []string{"DEM", "HRK", "BGN", "VEF", "ZWL", "ANG", "CUC", "cny", "XAU", "XDR", "AAA", "", "CNY "} {
 		require.False(t, IsCurrency(code), code)
 	}
+}
+
+func TestWaitIsInWholeSeconds(t *testing.T) {
+	err := &RateLimitedError{RetryAfter: 5*time.Hour + 54*time.Minute + 6481324937*time.Nanosecond, Reason: "too many codes"}
+	require.EqualError(t, err, "too many codes, try again in 5h54m7s")
+	require.EqualError(t, &RateLimitedError{RetryAfter: time.Second}, "too many requests, try again in 1s")
 }

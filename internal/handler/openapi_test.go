@@ -1,8 +1,11 @@
 package handler_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -29,6 +32,14 @@ func TestDocumentIsValid(t *testing.T) {
 	require.NoError(t, err)
 	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	assert.Equal(t, "3.0.3", decode[struct{ OpenAPI string }](a).OpenAPI)
+
+	zipped := newEnv(t).guest().with("Accept-Encoding", "gzip").raw("GET", "/api/v1/openapi.json", nil)
+	assert.Equal(t, "gzip", zipped.header.Get("Content-Encoding"))
+	r, err := gzip.NewReader(bytes.NewReader(zipped.body))
+	require.NoError(t, err)
+	unzipped, err := io.ReadAll(r)
+	require.NoError(t, err)
+	assert.Equal(t, string(a.body), string(unzipped))
 }
 
 var ginParam = regexp.MustCompile(`:([a-z_]+)`)

@@ -1,12 +1,15 @@
 package handler
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	_ "embed"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -91,6 +94,25 @@ type Config struct {
 
 //go:embed openapi.json
 var openAPI []byte
+
+var openAPIGzip = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	// Cannot fail in memory.
+	_, _ = w.Write(openAPI)
+	_ = w.Close()
+	return b.Bytes()
+})
+
+func writeOpenAPI(c *gin.Context) {
+	body := openAPI
+	c.Header("Vary", "Accept-Encoding")
+	if acceptsGzip(c.Request.Header.Values("Accept-Encoding")) {
+		body = openAPIGzip()
+		c.Header("Content-Encoding", "gzip")
+	}
+	c.Data(http.StatusOK, "application/json", body)
+}
 
 // New returns the handler of the public port. Errors: an invalid trusted proxy, or metrics that are registered already.
 func New(cfg Config) (http.Handler, error) {
@@ -271,7 +293,7 @@ func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.e.wrap
 	h := r.h
 
-	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
+	v1.GET("/openapi.json", writeOpenAPI)
 
 	v1.POST("/auth/code", wrap(h.auth.sendCode))
 	v1.POST("/auth/login", wrap(h.auth.login))
