@@ -446,8 +446,7 @@ func TestReadmeDeployment(t *testing.T) {
 			deployed := &rig.Stack{Kind: s.Kind, Database: s.Database, Redis: s.Redis}
 			deployed.Env = regexp.MustCompile(`(?m)^SECKILL_\w+=.*$`).FindAllString(printed, -1)
 			p := deployed.Spawn(t, "")
-			codes.Scan(t, phone, printed)
-			admin, _ := codes.Login(t, p, phone)["access_token"].(string)
+			admin, _ := codes.LoginWith(t, p, phone, printed)["access_token"].(string)
 			_, err := p.CreateSale(t.Context(), admin, 1)
 			require.NoError(t, err)
 		})

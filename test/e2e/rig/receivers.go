@@ -28,9 +28,6 @@ type CodeReceiver struct {
 	mu sync.Mutex
 	// The last code by phone.
 	codes map[string]string
-	// The keys of authenticator apps by phone.
-	apps map[string]string
-	all  []string
 }
 
 const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
@@ -38,10 +35,7 @@ const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 // StartCodeReceiver starts a receiver of login codes.
 func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	t.Helper()
-	r := &CodeReceiver{
-		codes: map[string]string{},
-		apps:  map[string]string{},
-	}
+	r := &CodeReceiver{codes: map[string]string{}}
 
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		r.receive(t, req)
@@ -76,7 +70,6 @@ func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.codes[in.Phone] = in.Code
-	r.all = append(r.all, in.Code)
 }
 
 // CodesTo returns the stack as a server outside demo mode that sends its codes to r.
@@ -91,52 +84,22 @@ func (r *CodeReceiver) Code(phone string) string {
 	return r.codes[phone]
 }
 
-// Sent returns all codes.
-func (r *CodeReceiver) Sent() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string{}, r.all...)
-}
-
-// Enroll gives an admin a second factor, with which login logs in once.
-func (r *CodeReceiver) Enroll(t *testing.T, s *Stack, phone string) {
-	t.Helper()
-	r.apps[phone] = s.Enroll(t, phone)
-}
-
-// Scan is Enroll for a phone that a command has enrolled, which printed the key.
-func (r *CodeReceiver) Scan(t *testing.T, phone, printed string) {
+// LoginWith logs a phone in at a server outside demo mode, with a code and the key that "admin enroll" printed, and returns
+// the body of the answer.
+func (r *CodeReceiver) LoginWith(t *testing.T, p *Server, phone, printed string) map[string]any {
 	t.Helper()
 	key := totpKey.FindStringSubmatch(printed)
 	require.NotNil(t, key, printed)
-	r.apps[phone] = key[1]
-}
+	factor, err := totp.GenerateCode(key[1], time.Now())
+	require.NoError(t, err)
 
-// Request has a code sent to a phone and returns the answer. A slow receiver may get more than one code.
-func (r *CodeReceiver) Request(t *testing.T, p *Server, phone string) Answer {
-	t.Helper()
-	a := p.Do(t, Post("/auth/code", "", map[string]string{"phone": phone}))
-	require.Less(t, a.Status, 300, a.Body)
-	return a
-}
-
-// Login logs a phone in at a server outside demo mode and returns the body of the answer.
-func (r *CodeReceiver) Login(t *testing.T, p *Server, phone string) map[string]any {
-	t.Helper()
-	a := r.Request(t, p, phone)
-	require.Empty(t, a.Header.Get("X-Demo-Code"))
-
-	in := map[string]any{"phone": phone, "code": r.Code(phone)}
-	if id, ok := a.Body["login_id"]; ok {
-		in["login_id"] = id
-	}
-	if key := r.apps[phone]; key != "" {
-		var err error
-		in["totp"], err = totp.GenerateCode(key, time.Now())
-		require.NoError(t, err)
-	}
-
-	return p.Must(t, Post("/auth/login", "", in))
+	sent := p.Must(t, Post("/auth/code", "", map[string]string{"phone": phone}))
+	return p.Must(t, Post("/auth/login", "", map[string]any{
+		"phone":    phone,
+		"login_id": sent["login_id"],
+		"code":     r.Code(phone),
+		"totp":     factor,
+	}))
 }
 
 // eventReceiver is the merchant's system behind SECKILL_EVENTS_URL. While it hangs, it takes events without answering.
