@@ -57,38 +57,3 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 		s.Verify(t)
 	})
 }
-
-// TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders
-// equals the changed stock. Sold units cannot be removed.
-func TestStockChangedInMidRush(t *testing.T) {
-	t.Parallel()
-	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
-		a, b := s.Serve(t), s.Spawn(t, "")
-		tokens, admin := s.Tokens(t, 1000), a.Admin(t)
-		total := int64(400)
-		c := rig.BuyersOf(a.Sale(t, total), total, tokens, a, b)
-		wait := rig.LongRush(t, s, c, 2*time.Second)
-		path, refused := "/admin/vouchers/"+c.VoucherID+"/stock", 0
-		for i, delta := range []int{50, -80, 10, -40, 100, -30, -100_000, 60} {
-			got := []*rig.Server{a, b}[i%2].Do(t, rig.Post(path, admin, map[string]any{"delta": delta, "reason": "counted again"}))
-			if got.Status == http.StatusOK {
-				total += int64(delta)
-				continue
-			}
-			rig.RequireProblem(t, http.StatusConflict, "invalid_state", got)
-			refused++
-		}
-		require.Positive(t, refused, "a removal of 100,000 units")
-		r := wait()
-		c.Stock = total
-		rig.RetryUnserved(t, s, c, r)
-		held := 0
-		for _, a := range r.Answers {
-			if a.Code == "ok" {
-				held++
-			}
-		}
-		require.EqualValues(t, total, held, "answers: %v", r.Codes)
-		rig.RequireInvariants(t, s, c, r)
-	})
-}
