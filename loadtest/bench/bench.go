@@ -67,8 +67,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		b.report.Sections = append(b.report.Sections, sec)
 
 		err := s.run(b, ctx, sec)
+		if err != nil && b.shared != nil {
+			b.showLogs()
+		}
 		if b.shared != nil {
-			b.shared.stopServers()
+			err = errors.Join(err, b.shared.stopServers())
 		}
 
 		if err != nil {
@@ -77,7 +80,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 
 			b.progress("%s: FAILED: %v", s.name, err)
-			b.showLogs()
 			sec.Failed = err
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
@@ -176,12 +178,8 @@ func (b *bench) writeReport() error {
 }
 
 func (b *bench) showLogs() {
-	// The pattern is valid.
-	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log"))
-	for _, log := range logs {
-		if text := tail(log); text != "" {
-			b.progress("  %s:\n%s", filepath.Base(log), text)
-		}
+	for p := range b.shared.servers {
+		b.progress("  %s:\n%s", p.Addr, p.LastLog())
 	}
 }
 

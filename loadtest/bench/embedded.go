@@ -40,10 +40,10 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 
 	rush := func(ctx context.Context, _ time.Duration) ([]*report.Sample, error) {
 		counters := countersOf(ctx, []*process{server})
-		cpu := cpuTime(server.cmd.Process.Pid)
+		cpu := cpuTime(server.PID())
 
 		out, client, err := seckill(ctx, b.binary, []string{data},
-			"rush", "--url", "http://"+server.addr, "--buyers", buyers, "--stock", stock)
+			"rush", "--url", "http://"+server.Addr, "--buyers", buyers, "--stock", stock)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 			Conns:   rushConns,
 			Result:  &loadgen.Result{Elapsed: elapsed},
 			Counts:  orders,
-			CPU:     report.Usage{Server: cpuTime(server.cmd.Process.Pid) - cpu, Client: client},
+			CPU:     report.Usage{Server: cpuTime(server.PID()) - cpu, Client: client},
 			Allocs:  counted.mallocs / float64(orders),
 			Batched: counted.batched / counted.batches,
 		}}, nil

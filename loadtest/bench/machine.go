@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"seckill/loadtest/bench/report"
 )
@@ -23,7 +23,7 @@ func describeMachine(ctx context.Context, root string) []report.Fact {
 	return []report.Fact{
 		{Name: "date", Value: time.Now().UTC().Format(time.DateOnly)},
 		{Name: "commit", Value: commit(ctx, root)},
-		{Name: "CPU", Value: fmt.Sprintf("%s, %d cores", procField("/proc/cpuinfo", "model name"), runtime.NumCPU())},
+		{Name: "CPU", Value: fmt.Sprintf("%s, %d cores", cpuModel(), runtime.NumCPU())},
 		{Name: "memory", Value: fmt.Sprintf("%.1f GiB", float64(memory())/(1<<30))},
 		{Name: "kernel", Value: runtime.GOOS + " " + strings.TrimSpace(string(kernel))},
 		{Name: "Go", Value: runtime.Version() + " " + runtime.GOARCH},
@@ -84,48 +84,46 @@ func fileSystem(dir string) string {
 		return ""
 	}
 
-	mounts, _ := os.ReadFile("/proc/mounts")
-	found := ""
-	longest := ""
-	for line := range strings.Lines(string(mounts)) {
-		f := strings.Fields(line)
-		if len(f) < 3 || len(f[1]) < len(longest) {
-			continue
+	mounts, _ := procfs.GetMounts()
+	found := &procfs.MountInfo{}
+	for _, m := range mounts {
+		rel, err := filepath.Rel(m.MountPoint, dir)
+		if err == nil && filepath.IsLocal(rel) && len(m.MountPoint) >= len(found.MountPoint) {
+			found = m
 		}
-
-		rel, err := filepath.Rel(f[1], dir)
-		if err != nil || !filepath.IsLocal(rel) {
-			continue
-		}
-
-		longest = f[1]
-		found = f[2] + ", " + f[0]
 	}
 
-	return found
+	return found.FSType + ", " + found.Source
 }
 
-// procField returns the value of a line "name : value", or an empty string.
-func procField(file, name string) string {
-	text, _ := os.ReadFile(file) //nolint:gosec // a file of /proc
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
+// cpuModel returns the name of the processor, or an empty string without /proc.
+func cpuModel() string {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return ""
 	}
 
-	return ""
+	cpus, err := proc.CPUInfo()
+	if err != nil || len(cpus) == 0 {
+		return ""
+	}
+
+	return cpus[0].ModelName
 }
 
 // memory returns the memory of the machine in bytes, or 1 GiB if it is unknown.
 func memory() int64 {
-	kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 1 << 30
 	}
 
-	return kb << 10
+	info, err := proc.Meminfo()
+	if err != nil || info.MemTotalBytes == nil {
+		return 1 << 30
+	}
+
+	return int64(*info.MemTotalBytes) //nolint:gosec // no machine has more
 }
 
 // useDisk moves the temporary directory to a disk if there is one, because an fsync on a tmpfs costs nothing.
@@ -179,31 +177,22 @@ func fsyncTime() string {
 	return took[len(took)/2].Round(time.Microsecond).String()
 }
 
-// tick is the unit of CPU time in /proc, 1/100 s on every Linux.
-const tick = 10 * time.Millisecond
+// statOf returns the kernel's figures of a process, which are 0 without /proc.
+func statOf(pid int) procfs.ProcStat {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}
+	}
+
+	// Fails if the process has ended.
+	stat, _ := p.Stat()
+	return stat
+}
 
 // cpuTime returns the user and system CPU time of a process, or 0 without /proc.
 func cpuTime(pid int) time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:gosec // a number
-	if err != nil {
-		return 0
-	}
-
-	// The second field is a name in brackets that may contain spaces. utime and stime are the 14th and the 15th field.
-	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte{' '})
-	fields := bytes.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-
-	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
-	return time.Duration(user+system) * tick
+	return time.Duration(statOf(pid).CPUTime() * float64(time.Second))
 }
 
 // residentMiB returns the resident memory of a process in MiB, or 0 without /proc.
-func residentMiB(pid int) float64 {
-	rss := procField(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
-	kb, _ := strconv.ParseFloat(strings.TrimSuffix(rss, " kB"), 64)
-	return kb / 1024
-}
+func residentMiB(pid int) float64 { return float64(statOf(pid).ResidentMemory()) / (1 << 20) }

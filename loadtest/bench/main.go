@@ -37,8 +37,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 3 && args[0] == referenceCommand {
-		return serveReference(ctx, stdout, args[1], args[2])
+	if len(args) == 4 && args[0] == referenceCommand {
+		return serveReference(ctx, args[1], args[2], args[3])
 	}
 
 	opts, err := parseOptions(args, stderr)

@@ -75,7 +75,7 @@ func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
 		loads[i] = p.load
 		loads[i].Name = p.subject
 		for _, server := range p.servers {
-			loads[i].Addrs = append(loads[i].Addrs, server.addr)
+			loads[i].Addrs = append(loads[i].Addrs, server.Addr)
 		}
 	}
 	return loadgen.Run(ctx, loads...)
@@ -83,12 +83,12 @@ func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
 
 func (s *stack) usage(servers []*process) report.Usage {
 	u := report.Usage{
-		Database: cpuTime(s.dbPID),
-		Redis:    cpuTime(s.rdbPID),
+		Database: cpuTime(s.mariadb.PID()),
+		Redis:    cpuTime(s.redis.PID()),
 		Client:   cpuTime(os.Getpid()),
 	}
 	for _, p := range servers {
-		u.Server += cpuTime(p.cmd.Process.Pid)
+		u.Server += cpuTime(p.PID())
 	}
 	return u
 }

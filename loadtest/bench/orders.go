@@ -130,7 +130,7 @@ func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
 }
 
 func buyOne(ctx context.Context, p *process, request []byte) error {
-	c, err := loadgen.Dial(ctx, p.addr)
+	c, err := loadgen.Dial(ctx, p.Addr)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -57,17 +56,16 @@ const jsonType = "application/json; charset=utf-8"
 const referenceCommand = "reference"
 
 // serveReference runs a reference server until ctx ends: gin with fixed answers, or gin with one script call per order.
-func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+func serveReference(ctx context.Context, kind, redisAddr, addr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer l.Close() //nolint:errcheck // usually closed before
 
-	fmt.Fprintf(out, "reference%s%s (%s)\n", listensOn, l.Addr(), kind)
-
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
+	r.GET("/healthz", func(*gin.Context) {})
 
 	switch kind {
 	case bareGin:

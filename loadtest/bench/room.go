@@ -28,7 +28,7 @@ func (b *bench) room(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 
-	before := residentMiB(server.cmd.Process.Pid)
+	before := residentMiB(server.PID())
 	began := time.Now()
 	requests, err := st.join(ctx, server, sale, b.opts.conns)
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *bench) room(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 
-	after := residentMiB(server.cmd.Process.Pid)
+	after := residentMiB(server.PID())
 	sec.Note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
 		before, after, (after-before)*(1<<20)/float64(len(requests)))
 
@@ -122,7 +122,7 @@ func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([
 
 	for worker := range conns {
 		group.Go(func() error {
-			c, err := loadgen.Dial(ctx, p.addr)
+			c, err := loadgen.Dial(ctx, p.Addr)
 			if err != nil {
 				return err
 			}

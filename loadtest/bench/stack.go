@@ -24,11 +24,9 @@ import (
 type stack struct {
 	mariadb *servers.Database
 	db      *sql.DB
-	dbPID   int
 
-	redis  *servers.Redis
-	rdb    *redis.Client
-	rdbPID int
+	redis *servers.Redis
+	rdb   *redis.Client
 
 	// Path of the seckill program.
 	binary string
@@ -98,7 +96,6 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 		"SECKILL_REDIS_ADDRS=" + s.redis.Addr,
 		"SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"),
-		"SECKILL_ADDR=127.0.0.1:0",
 
 		// Because the admin logs in often.
 		"SECKILL_DEMO=true",
@@ -112,17 +109,11 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 		"SECKILL_DRAIN=0s",
 	}
 
-	if err := s.findPIDs(ctx); err != nil {
-		return nil, err
-	}
-
 	return s, s.seed(ctx, users)
 }
 
 func (s *stack) close() error {
-	s.stopServers()
-
-	var errs []error
+	errs := []error{s.stopServers()}
 	if s.rdb != nil {
 		errs = append(errs, s.rdb.Close())
 	}
@@ -138,30 +129,6 @@ func (s *stack) close() error {
 
 	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a directory of this program
 	return errors.Join(errs...)
-}
-
-func (s *stack) findPIDs(ctx context.Context) error {
-	var file string
-	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
-		return err
-	}
-
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-
-	if s.dbPID, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
-		return fmt.Errorf("process ID of the database: %w", err)
-	}
-
-	info, err := s.rdb.Info(ctx, "server").Result()
-	if err != nil {
-		return err
-	}
-
-	s.rdbPID, err = strconv.Atoi(infoField(info, "process_id"))
-	return err
 }
 
 func infoField(info, name string) string {
@@ -216,33 +183,31 @@ func (s *stack) seed(ctx context.Context, users int) error {
 
 // serve starts a server with the lane, and further settings.
 func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*process, error) {
-	name := fmt.Sprintf("%s-%d", lane, time.Now().UnixNano())
-	return s.start(ctx, name, slices.Concat(s.env, []string{"SECKILL_ORDER_LANE=" + lane}, settings))
+	return s.start(ctx, slices.Concat(s.env, []string{"SECKILL_ORDER_LANE=" + lane}, settings))
 }
 
 // serveEmbedded starts a server with default settings, except for its addresses and its data directory, which is new. It
 // returns the setting of that directory too.
 func (s *stack) serveEmbedded(ctx context.Context) (*process, string, error) {
 	data := "SECKILL_DATA_DIR=" + filepath.Join(s.dir, "embedded")
-	p, err := s.start(ctx, "embedded", []string{data, "SECKILL_ADDR=127.0.0.1:0"})
+	p, err := s.start(ctx, []string{data})
 	return p, data, err
 }
 
 // start starts a server of the product whose metrics can be read.
-func (s *stack) start(ctx context.Context, name string, settings []string) (*process, error) {
+func (s *stack) start(ctx context.Context, settings []string) (*process, error) {
 	ops, _, err := servers.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	env := slices.Concat(settings, []string{"SECKILL_OPS_ADDR=" + ops})
-	p, err := startProcess(ctx, env, filepath.Join(s.dir, name+".log"), s.binary, "serve")
+	settings = slices.Concat(settings, []string{"SECKILL_OPS_ADDR=" + ops})
+	p, err := s.startProcess(ctx, s.binary, settings, func(addr string) []string { return []string{"serve", "--addr", addr} })
 	if err != nil {
 		return nil, err
 	}
 
 	p.ops = ops
-	s.servers[p] = true
 	return p, nil
 }
 
@@ -252,26 +217,24 @@ func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 		return nil, err
 	}
 
-	p, err := startProcess(ctx, nil, filepath.Join(s.dir, kind+".log"), self, referenceCommand, kind, s.redis.Addr)
-	if err != nil {
-		return nil, err
-	}
-
-	s.servers[p] = true
-	return p, nil
+	return s.startProcess(ctx, self, nil, func(addr string) []string {
+		return []string{referenceCommand, kind, s.redis.Addr, addr}
+	})
 }
 
-func (s *stack) stopServers() {
+func (s *stack) stopServers() error {
+	var errs []error
 	for p := range s.servers {
-		p.stop()
+		errs = append(errs, p.Terminate(stopTimeout), p.Stop())
 	}
 
 	clear(s.servers)
+	return errors.Join(errs...)
 }
 
 // admin logs the admin in. The token expires before this program ends.
 func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, error) {
-	client, err := rush.NewClient("http://"+p.addr, 1)
+	client, err := rush.NewClient("http://"+p.Addr, 1)
 	if err != nil {
 		return nil, "", err
 	}

@@ -157,6 +157,25 @@ func (s *Process) Answers() bool {
 	return s.child.alive() && !s.paused
 }
 
+// PID returns the id of the process, or 0 if it is not running.
+func (s *Process) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.child.alive() {
+		return 0
+	}
+	return s.child.proc.Pid
+}
+
+// LastLog returns the end of the log.
+func (s *Process) LastLog() string {
+	log, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(lastLines(log))
+}
+
 func (s *Process) kill() {
 	if s.child != nil {
 		s.child.kill()
