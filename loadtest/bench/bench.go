@@ -41,7 +41,7 @@ func newBench(o options, stdout, stderr io.Writer) *bench {
 		report: report.Report{
 			Quick:   o.quick,
 			Rounds:  o.rounds,
-			RunTime: o.seconds,
+			RunTime: o.length,
 			Users:   o.orders,
 		},
 	}
@@ -88,7 +88,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	b.report.Took = time.Since(b.start).Round(time.Second)
 	fmt.Fprint(b.stdout, b.report.Summary())
 
-	if b.opts.out != "" {
+	if !b.opts.quick && len(b.opts.only) == 0 {
 		failed = append(failed, b.writeReport())
 	}
 
@@ -146,7 +146,7 @@ func (b *bench) stack(ctx context.Context) (*stack, error) {
 func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	b.progress("starting MariaDB and Redis, seeding %d users", b.opts.orders)
 
-	buffer := min(b.opts.sizes.buffer, max(memory()/8, 128<<20))
+	buffer := min(b.opts.buffer, max(memory()/8, 128<<20))
 	s, err := newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, buffer)
 	if err != nil {
 		return nil, err
@@ -169,11 +169,7 @@ func (b *bench) close() error {
 }
 
 func (b *bench) writeReport() error {
-	path := b.opts.out
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(b.root, path)
-	}
-
+	path := filepath.Join(b.root, "loadtest", "RESULTS.md")
 	return os.WriteFile(path, []byte(b.report.Markdown()), 0o644) //nolint:gosec // a public report
 }
 

@@ -34,8 +34,8 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 
-	buyers := strconv.Itoa(b.opts.sizes.rush[0])
-	stock := strconv.Itoa(b.opts.sizes.rush[1])
+	buyers := strconv.Itoa(b.opts.rush[0])
+	stock := strconv.Itoa(b.opts.rush[1])
 	subject := "rush --buyers " + buyers + " --stock " + stock
 
 	rush := func(ctx context.Context, _ time.Duration) ([]*report.Sample, error) {

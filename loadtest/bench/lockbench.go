@@ -68,7 +68,7 @@ func (b *bench) lockCycles(ctx context.Context, sec *report.Section) error {
 func (b *bench) runLockbench(ctx context.Context) (lockRun, string, error) {
 	numbers := filepath.Join(b.dir, "locks.json")
 	cmd := exec.CommandContext(ctx, "go", "run", ".", //nolint:gosec // values of this program
-		"-rounds", strconv.Itoa(b.opts.rounds), "-length", b.opts.sizes.cycles.String(), "-json", numbers)
+		"-rounds", strconv.Itoa(b.opts.rounds), "-length", b.opts.cycles.String(), "-json", numbers)
 	cmd.Dir = filepath.Join(b.root, "loadtest", "lockbench")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 

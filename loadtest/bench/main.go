@@ -53,18 +53,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 type options struct {
 	quick  bool
 	rounds int
-	conns  int
-	// Length of a run.
-	seconds time.Duration
-	// Limit of orders per run, one for each user.
-	orders int
 	only   []string
-	out    string
-	sizes  sizes
+	sizes
 }
 
 // sizes are the dimensions of the scenarios. They are smaller with -quick.
 type sizes struct {
+	conns int
+	// Length of a run.
+	length time.Duration
+	// Limit of orders per run, one for each user.
+	orders int
 	// Existing orders: few, and many.
 	history [2]int
 	// Sales at the same time.
@@ -81,6 +80,9 @@ type sizes struct {
 
 var (
 	fullSizes = sizes{
+		conns:    256,
+		length:   4 * time.Second,
+		orders:   100_000,
 		history:  [2]int{1_000, 5_000_000},
 		vouchers: 1000,
 		servers:  4,
@@ -89,6 +91,9 @@ var (
 		cycles:   2 * time.Second,
 	}
 	quickSizes = sizes{
+		conns:    64,
+		length:   500 * time.Millisecond,
+		orders:   2_000,
 		history:  [2]int{1_000, 20_000},
 		vouchers: 10,
 		servers:  2,
@@ -105,25 +110,18 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	o := options{sizes: fullSizes}
 	f.BoolVar(&o.quick, "quick", false, "run everything once and briefly; the numbers are not meaningful")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds per scenario")
-	f.IntVar(&o.conns, "conns", 256, "connections")
-	seconds := f.Float64("seconds", 4, "maximum length of a run")
-	f.IntVar(&o.orders, "orders", 100_000, "number of users; each orders once per run")
-	only := f.String("only", "", "scenarios, of "+strings.Join(scenarioNames(), ",")+" (default all)")
-	f.StringVar(&o.out, "out", "", "write the report to this file (default loadtest/RESULTS.md, for a full run)")
+	only := f.String("only", "", "scenarios, of "+strings.Join(scenarioNames(), ",")+" (default all, and a report in loadtest/RESULTS.md)")
 
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-
-	set := map[string]bool{}
-	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	o.seconds = time.Duration(*seconds * float64(time.Second))
+	if o.rounds < 1 || f.NArg() > 0 {
+		return o, errors.New("-rounds must be positive, and there are no arguments; see -help")
+	}
 
 	if o.quick {
-		o.makeQuick(set)
-	}
-	if !o.quick && !set["out"] && *only == "" {
-		o.out = "loadtest/RESULTS.md"
+		o.rounds = 1
+		o.sizes = quickSizes
 	}
 
 	if *only != "" {
@@ -135,27 +133,5 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		}
 	}
 
-	if o.rounds < 1 || o.conns < fewerConns || o.orders < 1 || o.seconds <= 0 || f.NArg() > 0 {
-		return o, fmt.Errorf("-rounds, -seconds and -orders must be positive, -conns at least %d, and there are no other arguments; see -help", fewerConns)
-	}
-
 	return o, nil
-}
-
-// makeQuick changes the values that were not set by a flag.
-func (o *options) makeQuick(set map[string]bool) {
-	o.sizes = quickSizes
-
-	if !set["rounds"] {
-		o.rounds = 1
-	}
-	if !set["conns"] {
-		o.conns = 64
-	}
-	if !set["seconds"] {
-		o.seconds = 500 * time.Millisecond
-	}
-	if !set["orders"] {
-		o.orders = 2_000
-	}
 }

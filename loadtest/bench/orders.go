@@ -210,7 +210,7 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *report.Section) error {
 	}
 
 	many := one
-	many.vouchers = b.opts.sizes.vouchers
+	many.vouchers = b.opts.vouchers
 	many.subject = "vouchers: " + report.Thousands(int64(many.vouchers))
 
 	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, many), buyers(st, one))
@@ -221,7 +221,7 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *report.Section) error {
 
 // serversAtOnce spreads the same buyers over several server processes on this machine instead of one.
 func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
-	st, p, err := b.servers(ctx, slices.Repeat([]string{"batch"}, b.opts.sizes.servers)...)
+	st, p, err := b.servers(ctx, slices.Repeat([]string{"batch"}, b.opts.servers)...)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
 		}
 	}()
 
-	for i, orders := range b.opts.sizes.history {
+	for i, orders := range b.opts.history {
 		st, err := b.newStack(ctx, fmt.Sprintf("history-%d", i))
 		if err != nil {
 			return err

@@ -90,7 +90,7 @@ func (b *bench) poll(ctx context.Context, sec *report.Section, st *stack, server
 		Conns:    b.opts.conns,
 		Requests: requests,
 		Endless:  true,
-		Limit:    b.opts.seconds,
+		Limit:    b.opts.length,
 	}
 
 	samples, err := st.measure(ctx, part{subject, servers, l})

@@ -48,14 +48,14 @@ type contender func(ctx context.Context, limit time.Duration) ([]*report.Sample,
 // heap.
 func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack, contenders ...contender) error {
 	for _, c := range contenders {
-		if _, err := c(ctx, b.opts.seconds/5); err != nil {
+		if _, err := c(ctx, b.opts.length/5); err != nil {
 			return err
 		}
 	}
 
 	for round := range b.opts.rounds {
 		for i := range contenders {
-			samples, err := contenders[(i+round)%len(contenders)](ctx, b.opts.seconds)
+			samples, err := contenders[(i+round)%len(contenders)](ctx, b.opts.length)
 			if err != nil {
 				return err
 			}

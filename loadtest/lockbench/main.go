@@ -2,7 +2,6 @@
 // tables. It is a separate module, so that the product does not depend on the other libraries.
 //
 //	cd loadtest/lockbench && go run .          # some three minutes
-//	cd loadtest/lockbench && go run . -quick   # checks that it works
 //	cd loadtest/lockbench && go run . -systems # one Redis, RedLock of three and ZooKeeper of three instead
 //
 // loadtest/bench runs it too, and reads the results from the file named by -json.
@@ -25,17 +24,11 @@ import (
 )
 
 func main() {
-	quick := flag.Bool("quick", false, "one short round; its numbers are not meaningful")
 	rounds := flag.Int("rounds", 5, "number of rounds; every lock is measured in each")
 	length := flag.Duration("length", 2*time.Second, "length of a run")
 	systems := flag.Bool("systems", false, "compare one Redis, a RedLock of three and a ZooKeeper of three instead")
 	numbers := flag.String("json", "", "also write the results as JSON to this file")
 	flag.Parse()
-
-	if *quick {
-		*rounds = 1
-		*length = 200 * time.Millisecond
-	}
 
 	var err error
 	if *systems {
