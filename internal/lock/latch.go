@@ -2,32 +2,18 @@ package lock
 
 import (
 	"context"
-	_ "embed"
-)
-
-var (
-	//go:embed lua/latch_acquire.lua
-	latchAcquire string
-	//go:embed lua/latch_leave.lua
-	latchLeave string
-	//go:embed lua/latch_set.lua
-	latchSet string
-	//go:embed lua/latch_down.lua
-	latchDown string
-	//go:embed lua/latch_count.lua
-	latchCount string
 )
 
 var latchKind = &kind{
 	name:    "latch",
-	acquire: newScript(latchAcquire),
-	release: newScript(latchLeave),
+	acquire: newScript(lua("latch_acquire")),
+	release: newScript(lua("latch_leave")),
 }
 
 var (
-	latchSetScript   = newScript(requestSource + latchSet)
-	latchDownScript  = newScript(requestSource + latchDown)
-	latchCountScript = newScript(latchCount)
+	latchSetScript   = newScript(lua("request", "latch_set"))
+	latchDownScript  = newScript(lua("request", "latch_down"))
+	latchCountScript = newScript(lua("latch_count"))
 )
 
 // A Latch is a count in Redis that is decremented to zero, and then admits all callers that wait for that. It can be

@@ -2,23 +2,13 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 )
-
-//go:embed lua/mutex_acquire.lua
-var mutexAcquire string
-
-//go:embed lua/mutex_renew.lua
-var mutexRenew string
-
-//go:embed lua/mutex_release.lua
-var mutexRelease string
 
 var mutexKind = &kind{
 	name:    "mutex",
-	acquire: newScript(mutexAcquire),
-	renew:   newScript(mutexRenew),
-	release: newScript(mutexRelease),
+	acquire: newScript(lua("mutex_acquire")),
+	renew:   newScript(lua("mutex_renew")),
+	release: newScript(lua("mutex_release")),
 }
 
 // A Mutex is the plain lock: one holder, at the lowest cost of the family. Waiters are woken in order of arrival, but a
@@ -38,13 +28,10 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return m.lock(ctx, opts, false)
 }
 
-//go:embed lua/fair_acquire.lua
-var fairAcquire string
-
 // A fair lock differs from a mutex only in the order in which it is granted.
 var fairKind = &kind{
 	name:    "fair",
-	acquire: newScript(fairAcquire),
+	acquire: newScript(lua("fair_acquire")),
 	renew:   mutexKind.renew,
 	release: mutexKind.release,
 }

@@ -3,26 +3,13 @@ package lock
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 )
-
-//go:embed lua/reentrant.lua
-var reentrantSource string
-
-//go:embed lua/reentrant_acquire.lua
-var reentrantAcquire string
-
-//go:embed lua/reentrant_renew.lua
-var reentrantRenew string
-
-//go:embed lua/reentrant_release.lua
-var reentrantRelease string
 
 var reentrantKind = &kind{
 	name:    "reentrant",
-	acquire: newScript(reentrantSource + reentrantAcquire),
-	renew:   newScript(reentrantSource + reentrantRenew),
-	release: newScript(reentrantSource + reentrantRelease),
+	acquire: newScript(lua("reentrant", "reentrant_acquire")),
+	renew:   newScript(lua("reentrant", "reentrant_renew")),
+	release: newScript(lua("reentrant", "reentrant_release")),
 }
 
 // An Owner identifies the holder of a reentrant lock. It stands for a unit of work such as one request, not for a

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -12,9 +11,6 @@ import (
 // times as long (REMEMBER in request.lua). Only a server that stalls for the difference, with a repetition in its
 // socket, executes one twice.
 const repeatWindow = 10 * time.Second
-
-//go:embed lua/request.lua
-var requestSource string
 
 // A request is a change that the server executes once, however often it is sent, because it remembers the reply by the
 // request's id. The reply is a number.

@@ -2,41 +2,23 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
 )
-
-//go:embed lua/rw.lua
-var rwSource string
-
-//go:embed lua/rw_read.lua
-var rwRead string
-
-//go:embed lua/rw_write.lua
-var rwWrite string
-
-//go:embed lua/rw_renew.lua
-var rwRenew string
-
-//go:embed lua/rw_release.lua
-var rwRelease string
-
-func newRWScript(source string) *script { return newScript(rwSource + source) }
 
 // The two sides of the lock differ only in how they are acquired. Renewal and release find the hold of an id on either
 // side.
 var (
 	rwReadKind = &kind{
 		name:    "rw",
-		acquire: newRWScript(rwRead),
-		renew:   newRWScript(rwRenew),
-		release: newRWScript(rwRelease),
+		acquire: newScript(lua("rw", "rw_read")),
+		renew:   newScript(lua("rw", "rw_renew")),
+		release: newScript(lua("rw", "rw_release")),
 	}
 	rwWriteKind = &kind{
 		name:    rwReadKind.name,
-		acquire: newRWScript(rwWrite),
+		acquire: newScript(lua("rw", "rw_write")),
 		renew:   rwReadKind.renew,
 		release: rwReadKind.release,
 		refusal: ErrUpgrade,
@@ -114,13 +96,10 @@ func rwKeys(prefix, name string, owner Owner) []string {
 	return keysOf(prefix, rwReadKind.name, name, more...)
 }
 
-//go:embed lua/rw_downgrade.lua
-var rwDowngrade string
-
 // A downgrade is a renewal that turns a write hold into a read hold.
 var rwDowngradeKind = &kind{
 	name:    rwWriteKind.name,
-	renew:   newRWScript(rwDowngrade),
+	renew:   newScript(lua("rw", "rw_downgrade")),
 	release: rwWriteKind.release,
 }
 

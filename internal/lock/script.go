@@ -2,7 +2,7 @@ package lock
 
 import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -11,8 +11,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/common.lua
-var commonSource string
+//go:embed lua
+var sources embed.FS
+
+// lua returns the joined text of files in the folder lua. A missing file is a panic when the program starts.
+func lua(names ...string) string {
+	var joined strings.Builder
+	for _, name := range names {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		joined.Write(text)
+	}
+	return joined.String()
+}
 
 // A script is one of the package's Lua scripts, including the shared text before it.
 type script struct {
@@ -22,7 +35,7 @@ type script struct {
 	joint *script
 }
 
-func newScript(source string) *script { return rawScript(commonSource + source) }
+func newScript(source string) *script { return rawScript(lua("common") + source) }
 
 // rawScript returns a script that does not use common.lua.
 func rawScript(source string) *script {
@@ -34,12 +47,9 @@ func rawScript(source string) *script {
 // the set-up of a script per call, which costs Redis as much as a short script itself, and miniredis ten times as much.
 func newJointScript(source string) *script {
 	s := rawScript(source)
-	s.joint = rawScript("local function each(KEYS, ARGV)\n" + source + "\nend\n" + jointSource)
+	s.joint = rawScript("local function each(KEYS, ARGV)\n" + source + "\nend\n" + lua("joint"))
 	return s
 }
-
-//go:embed lua/joint.lua
-var jointSource string
 
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 

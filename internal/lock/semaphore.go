@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -15,35 +14,16 @@ const MaxPermits = 1 << 50
 // unleased is the lease of a claim for something without a lease. A claim drops a grant that arrives later than that.
 const unleased = MaxLease
 
-var (
-	//go:embed lua/semaphore.lua
-	semaphoreSource string
-	//go:embed lua/semaphore_acquire.lua
-	semaphoreAcquire string
-	//go:embed lua/semaphore_leave.lua
-	semaphoreLeave string
-	//go:embed lua/semaphore_release.lua
-	semaphoreRelease string
-	//go:embed lua/semaphore_set.lua
-	semaphoreSet string
-	//go:embed lua/semaphore_add.lua
-	semaphoreAdd string
-	//go:embed lua/semaphore_drain.lua
-	semaphoreDrain string
-	//go:embed lua/semaphore_available.lua
-	semaphoreAvailable string
-)
-
 var semaphoreKind = &kind{
 	name:    "semaphore",
-	acquire: newScript(semaphoreSource + semaphoreAcquire),
-	release: newScript(semaphoreSource + semaphoreLeave),
+	acquire: newScript(lua("semaphore", "semaphore_acquire")),
+	release: newScript(lua("semaphore", "semaphore_leave")),
 }
 
 var (
-	semaphorePool   = newPoolScripts(semaphoreSource)
-	releaseScript   = newScript(semaphoreSource + requestSource + semaphoreRelease)
-	drainScript     = newScript(semaphoreSource + requestSource + semaphoreDrain)
+	semaphorePool   = newPoolScripts(lua("semaphore"))
+	releaseScript   = newScript(lua("semaphore", "request", "semaphore_release"))
+	drainScript     = newScript(lua("semaphore", "request", "semaphore_drain"))
 	errTooFewHeld   = fmt.Errorf("%w: fewer permits are held than were to be released", ErrNotHeld)
 	errTooManyTotal = errors.New("the total would exceed MaxPermits or fall below -MaxPermits")
 )
@@ -156,9 +136,9 @@ type poolScripts struct {
 // newPoolScripts returns the scripts for a kind whose counters source defines.
 func newPoolScripts(source string) *poolScripts {
 	return &poolScripts{
-		set:       newScript(source + requestSource + semaphoreSet),
-		add:       newScript(source + requestSource + semaphoreAdd),
-		available: newScript(source + semaphoreAvailable),
+		set:       newScript(source + lua("request", "semaphore_set")),
+		add:       newScript(source + lua("request", "semaphore_add")),
+		available: newScript(source + lua("semaphore_available")),
 	}
 }
 
@@ -202,25 +182,14 @@ func (p *pool) Available(ctx context.Context) (int64, error) {
 	return p.query(ctx, p.scripts.available)
 }
 
-var (
-	//go:embed lua/leased.lua
-	leasedSource string
-	//go:embed lua/leased_acquire.lua
-	leasedAcquire string
-	//go:embed lua/leased_renew.lua
-	leasedRenew string
-	//go:embed lua/leased_release.lua
-	leasedRelease string
-)
-
 var leasedKind = &kind{
 	name:    "leased",
-	acquire: newScript(semaphoreSource + leasedSource + leasedAcquire),
-	renew:   newScript(semaphoreSource + leasedSource + leasedRenew),
-	release: newScript(semaphoreSource + leasedSource + leasedRelease),
+	acquire: newScript(lua("semaphore", "leased", "leased_acquire")),
+	renew:   newScript(lua("semaphore", "leased", "leased_renew")),
+	release: newScript(lua("semaphore", "leased", "leased_release")),
 }
 
-var leasedPool = newPoolScripts(semaphoreSource + leasedSource)
+var leasedPool = newPoolScripts(lua("semaphore", "leased"))
 
 // A LeasedSemaphore is a [Semaphore] whose permits have a lease, as a [Hold] has: they are returned by themselves when
 // their holder has died. Permits are released only by the [Permits] of the Acquire that took them, all at once.

@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
 	"slices"
@@ -16,10 +15,7 @@ import (
 	"seckill/internal/domain"
 )
 
-//go:embed lua/replay.lua
-var replaySource string
-
-var replayScript = script(replaySource)
+var replayScript = script("replay")
 
 // maxDeadLetters bounds one page of dead letters.
 const maxDeadLetters = 500

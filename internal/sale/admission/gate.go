@@ -2,7 +2,7 @@ package admission
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -91,11 +91,20 @@ func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error
 	return segmentsOf(voucherID, n), nil
 }
 
-//go:embed lua/common.lua
-var commonSource string
+//go:embed lua
+var sources embed.FS
 
-// script prepends common.lua to the source of a script.
-func script(source string) *redis.Script { return redis.NewScript(commonSource + source) }
+// lua returns the text of a file in the folder lua. A missing file is a panic when the program starts.
+func lua(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// script returns the script in a file, after common.lua.
+func script(name string) *redis.Script { return redis.NewScript(lua("common") + lua(name)) }
 
 // unavailable wraps an error of Redis in domain.ErrUnavailable.
 func unavailable(err error, format string, args ...any) error {

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -17,12 +16,7 @@ import (
 // scanCount is the page size for hashes. A page blocks Redis while it is read.
 const scanCount = 1000
 
-var (
-	//go:embed lua/count_buyers.lua
-	countBuyersSource string
-
-	countBuyersScript = script(countBuyersSource)
-)
+var countBuyersScript = script("count_buyers")
 
 // Holders implements service.HolderStore. It includes buyers with queued admissions. The result is not a snapshot. While
 // the gate may lack admissions, because Redis has lost data, it returns ErrGateLacking.

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"log/slog"
 	"strconv"
@@ -31,28 +30,13 @@ const (
 )
 
 var (
-	//go:embed lua/load_take.lua
-	loadTakeSource string
-	//go:embed lua/load_mark.lua
-	loadMarkSource string
-	//go:embed lua/load_sweep.lua
-	loadSweepSource string
-	//go:embed lua/load_restore.lua
-	loadRestoreSource string
-	//go:embed lua/load_renew.lua
-	loadRenewSource string
-	//go:embed lua/load_finish.lua
-	loadFinishSource string
-	//go:embed lua/load_drop.lua
-	loadDropSource string
-
-	loadTakeScript    = script(loadTakeSource)
-	loadMarkScript    = script(loadMarkSource)
-	loadSweepScript   = script(loadSweepSource)
-	loadRestoreScript = script(loadRestoreSource)
-	loadRenewScript   = script(loadRenewSource)
-	loadFinishScript  = script(loadFinishSource)
-	loadDropScript    = script(loadDropSource)
+	loadTakeScript    = script("load_take")
+	loadMarkScript    = script("load_mark")
+	loadSweepScript   = script("load_sweep")
+	loadRestoreScript = script("load_restore")
+	loadRenewScript   = script("load_renew")
+	loadFinishScript  = script("load_finish")
+	loadDropScript    = script("load_drop")
 )
 
 // errStale reports that a load lost its token: Redis lost the data, the lease expired, or the stock changed since the

@@ -16,7 +16,7 @@ import (
 type mutant struct {
 	fault      string
 	script     **redis.Script
-	source     string // without common.lua
+	source     string // the file in the folder lua
 	what, with string // replaced text, there or else in common.lua, and its replacement
 	find       func(t testing.TB, rdb *redis.Client)
 }
@@ -35,68 +35,68 @@ func byLoss(t testing.TB, rdb *redis.Client) {
 }
 
 var mutants = []mutant{
-	{"a buyer gets one order too many", &reserveScript, reserveSource, `>= tonumber(limit)`, `> tonumber(limit)`, byModel},
-	{"one unit too many is admitted", &reserveScript, reserveSource, `#rows >= units`, `#rows > units`, byModel},
-	{"a purchase without an order gets a unit", &reserveScript, reserveSource, `order == '0' or`, ``, byLoss},
-	{"a repeated call admits again", &reserveScript, reserveSource, `if not has_order(list, order) then`, `if true then`, byModel},
-	{"a duplicate names the oldest order", &reserveScript, reserveSource, `'[^,]*$'`, `'^[^,]*'`, byModel},
-	{"a call takes one unit for all", &reserveScript, reserveSource, `'DECRBY', STOCK, #rows`, `'DECRBY', STOCK, 1`, byModel},
-	{"a purchase does not change the sum", &reserveScript, reserveSource, `redis.call('HINCRBY', META, 'sum', sum)`, ``, byModel},
-	{"a purchase does not change the version", &reserveScript, reserveSource, `increment_version()`, ``, byModel},
-	{"purchases during a load are lost", &reserveScript, reserveSource, `if loading then`, `if false then`, byStorm},
+	{"a buyer gets one order too many", &reserveScript, "reserve", `>= tonumber(limit)`, `> tonumber(limit)`, byModel},
+	{"one unit too many is admitted", &reserveScript, "reserve", `#rows >= units`, `#rows > units`, byModel},
+	{"a purchase without an order gets a unit", &reserveScript, "reserve", `order == '0' or`, ``, byLoss},
+	{"a repeated call admits again", &reserveScript, "reserve", `if not has_order(list, order) then`, `if true then`, byModel},
+	{"a duplicate names the oldest order", &reserveScript, "reserve", `'[^,]*$'`, `'^[^,]*'`, byModel},
+	{"a call takes one unit for all", &reserveScript, "reserve", `'DECRBY', STOCK, #rows`, `'DECRBY', STOCK, 1`, byModel},
+	{"a purchase does not change the sum", &reserveScript, "reserve", `redis.call('HINCRBY', META, 'sum', sum)`, ``, byModel},
+	{"a purchase does not change the version", &reserveScript, "reserve", `increment_version()`, ``, byModel},
+	{"purchases during a load are lost", &reserveScript, "reserve", `if loading then`, `if false then`, byStorm},
 
-	{"an entry is settled twice", &settleScript, settleSource, `redis.call('XDEL', STREAM, entry) == 1`, `redis.call('XDEL', STREAM, entry) >= 0`, byModel},
-	{"a retried order forgets its tries", &settleScript, settleSource, `add_entry(row, 'tries', tries)`, `add_entry(row, 'tries', 0)`, byModel},
-	{"a rejected order keeps its unit", &settleScript, settleSource, `release_order(user, order)`, ``, byModel},
-	{"settled tickets stay", &settleScript, settleSource, `remove_tickets(users, prefixes)`, ``, byModel},
-	{"entries are counted instead of orders", &settleScript, settleSource, `'queued', -removed_rows`, `'queued', -removed_entries`, byModel},
-	{"a dead order has no letter", &settleScript, settleSource, `redis.call('XADD', DEAD, '*', 'dead_entry', entry, 'dead_reason', reason, 'dead_tries', tries, 'row', row)`, ``, byModel},
-	{"settlements during a load are lost", &settleScript, settleSource, `if loading then`, `if false then`, byStorm},
+	{"an entry is settled twice", &settleScript, "settle", `redis.call('XDEL', STREAM, entry) == 1`, `redis.call('XDEL', STREAM, entry) >= 0`, byModel},
+	{"a retried order forgets its tries", &settleScript, "settle", `add_entry(row, 'tries', tries)`, `add_entry(row, 'tries', 0)`, byModel},
+	{"a rejected order keeps its unit", &settleScript, "settle", `release_order(user, order)`, ``, byModel},
+	{"settled tickets stay", &settleScript, "settle", `remove_tickets(users, prefixes)`, ``, byModel},
+	{"entries are counted instead of orders", &settleScript, "settle", `'queued', -removed_rows`, `'queued', -removed_entries`, byModel},
+	{"a dead order has no letter", &settleScript, "settle", `redis.call('XADD', DEAD, '*', 'dead_entry', entry, 'dead_reason', reason, 'dead_tries', tries, 'row', row)`, ``, byModel},
+	{"settlements during a load are lost", &settleScript, "settle", `if loading then`, `if false then`, byStorm},
 
-	{"each release returns a unit", &releaseScript, releaseSource, `if not list or not has_order(list, order) then`, `if not list then`, byModel},
-	{"a release frees all orders of a buyer", &releaseScript, releaseSource, `remove_order(list, order))`, `'')`, byModel},
-	{"releases during a load are lost", &releaseScript, releaseSource, `if loading then add_notes('- '`, `if false then add_notes('- '`, byStorm},
+	{"each release returns a unit", &releaseScript, "release", `if not list or not has_order(list, order) then`, `if not list then`, byModel},
+	{"a release frees all orders of a buyer", &releaseScript, "release", `remove_order(list, order))`, `'')`, byModel},
+	{"releases during a load are lost", &releaseScript, "release", `if loading then add_notes('- '`, `if false then add_notes('- '`, byStorm},
 
-	{"more units are removed than are free", &addStockScript, addStockSource, `return 'short'`, `delta = 0`, byModel},
-	{"a load may miss a change of the stock", &addStockScript, addStockSource, `if loading then abort_load() end`, ``, byStorm},
+	{"more units are removed than are free", &addStockScript, "add_stock", `return 'short'`, `delta = 0`, byModel},
+	{"a load may miss a change of the stock", &addStockScript, "add_stock", `if loading then abort_load() end`, ``, byStorm},
 
-	{"the lender keeps its units", &lendScript, lendSource, `redis.call('DECRBY', STOCK, units)`, ``, bySegments},
-	{"more units are lent than are free", &lendScript, lendSource, `math.min(tonumber(redis.call('GET', STOCK)), tonumber(most))`, `tonumber(most)`, bySegments},
-	{"a segment knows the last loan only", &lendScript, lendSource, `'HINCRBY', LOANS`, `'HSET', LOANS`, bySegments},
-	{"a repeated loan counts twice", &borrowScript, borrowSource, `redis.call('HGET', LOANS, 'from:' .. other) or 0`, `0`, bySegments},
-	{"a loan outlives a load", &borrowScript, borrowSource, `or redis.call('HGET', LOANS, 'epoch') ~= epoch`, ``, bySegments},
+	{"the lender keeps its units", &lendScript, "lend", `redis.call('DECRBY', STOCK, units)`, ``, bySegments},
+	{"more units are lent than are free", &lendScript, "lend", `math.min(tonumber(redis.call('GET', STOCK)), tonumber(most))`, `tonumber(most)`, bySegments},
+	{"a segment knows the last loan only", &lendScript, "lend", `'HINCRBY', LOANS`, `'HSET', LOANS`, bySegments},
+	{"a repeated loan counts twice", &borrowScript, "borrow", `redis.call('HGET', LOANS, 'from:' .. other) or 0`, `0`, bySegments},
+	{"a loan outlives a load", &borrowScript, "borrow", `or redis.call('HGET', LOANS, 'epoch') ~= epoch`, ``, bySegments},
 
-	{"a replay takes no unit", &replayScript, replaySource, `redis.call('DECR', STOCK)`, ``, byModel},
-	{"a replay ignores the limit", &replayScript, replaySource, `>= tonumber(limit)`, `>= 10`, byModel},
-	{"a replayed letter stays", &replayScript, replaySource, `redis.call('XDEL', DEAD, letter)`, ``, byModel},
+	{"a replay takes no unit", &replayScript, "replay", `redis.call('DECR', STOCK)`, ``, byModel},
+	{"a replay ignores the limit", &replayScript, "replay", `>= tonumber(limit)`, `>= 10`, byModel},
+	{"a replayed letter stays", &replayScript, "replay", `redis.call('XDEL', DEAD, letter)`, ``, byModel},
 
-	{"changes before the mark count again", &loadMarkScript, loadMarkSource, `redis.call('UNLINK', NOTES)`, ``, byStorm},
-	{"changes in the snapshot count again", &loadFinishScript, loadFinishSource, `if has_order(list, order) == (n > 0) then return end`, ``, byStorm},
-	{"a stale load is put in place", &loadFinishScript, loadFinishSource, `redis.call('GET', LOADING) ~= token or`, ``, byStorm},
-	{"a load keeps loans that it has counted", &loadFinishScript, loadFinishSource, `redis.call('UNLINK', LOANS)`, ``, bySegments},
-	{"a load of a lost gate does not raise the generation", &loadTakeScript, loadTakeSource, `whole and 'taken' or 'fence'`, `'taken'`, byLoss},
-	{"a load trusts a generation that the database has lost", &loadTakeScript, loadTakeSource, `<= tonumber(ARGV[4])`, `>= 0`, byLoss},
-	{"a gate forgets its server", &loadTakeScript, loadTakeSource, `known and history == server_history()`, `known`, byLoss},
-	{"a gate without a server is complete", &reserveScript, reserveSource, `has_all_admissions() and 'sold_out' or 'unsure'`, `'sold_out'`, byLoss},
-	{"a load keeps the old generation", &loadFinishScript, loadFinishSource, `if generation ~= '' then`, `if false then`, byLoss},
-	{"a load ends on another server", &loadFinishScript, loadFinishSource, `server_history() ~= history`, `false`, byLoss},
-	{"entries have no generation", &reserveScript, reserveSource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
-	{"a retried order has no generation", &settleScript, settleSource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
-	{"a replayed order has no generation", &replayScript, replaySource, `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
-	{"any entry with the id is confirmed", &confirmScript, confirmSource, `prefix, 1, true) == 1`, `prefix, 1, true) ~= 0`, byLoss},
-	{"a lost entry is confirmed", &confirmScript, confirmSource, `if not found then return false end`, `if not found then return 1 end`, byLoss},
+	{"changes before the mark count again", &loadMarkScript, "load_mark", `redis.call('UNLINK', NOTES)`, ``, byStorm},
+	{"changes in the snapshot count again", &loadFinishScript, "load_finish", `if has_order(list, order) == (n > 0) then return end`, ``, byStorm},
+	{"a stale load is put in place", &loadFinishScript, "load_finish", `redis.call('GET', LOADING) ~= token or`, ``, byStorm},
+	{"a load keeps loans that it has counted", &loadFinishScript, "load_finish", `redis.call('UNLINK', LOANS)`, ``, bySegments},
+	{"a load of a lost gate does not raise the generation", &loadTakeScript, "load_take", `whole and 'taken' or 'fence'`, `'taken'`, byLoss},
+	{"a load trusts a generation that the database has lost", &loadTakeScript, "load_take", `<= tonumber(ARGV[4])`, `>= 0`, byLoss},
+	{"a gate forgets its server", &loadTakeScript, "load_take", `known and history == server_history()`, `known`, byLoss},
+	{"a gate without a server is complete", &reserveScript, "reserve", `has_all_admissions() and 'sold_out' or 'unsure'`, `'sold_out'`, byLoss},
+	{"a load keeps the old generation", &loadFinishScript, "load_finish", `if generation ~= '' then`, `if false then`, byLoss},
+	{"a load ends on another server", &loadFinishScript, "load_finish", `server_history() ~= history`, `false`, byLoss},
+	{"entries have no generation", &reserveScript, "reserve", `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"a retried order has no generation", &settleScript, "settle", `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"a replayed order has no generation", &replayScript, "replay", `generation or redis.call('HGET', META, 'generation') or '0'`, `'0'`, byLoss},
+	{"any entry with the id is confirmed", &confirmScript, "confirm", `prefix, 1, true) == 1`, `prefix, 1, true) ~= 0`, byLoss},
+	{"a lost entry is confirmed", &confirmScript, "confirm", `if not found then return false end`, `if not found then return 1 end`, byLoss},
 
-	{"tickets of lost entries stay", &loadSweepScript, loadSweepSource, `remove_tickets(users, rows)`, ``, byModel},
+	{"tickets of lost entries stay", &loadSweepScript, "load_sweep", `remove_tickets(users, rows)`, ``, byModel},
 }
 
 // plant replaces a script by its mutant until the test ends.
 func (m mutant) plant(t *testing.T) {
 	t.Helper()
-	common, own := commonSource, strings.ReplaceAll(m.source, m.what, m.with)
-	if own == m.source {
-		common = strings.ReplaceAll(commonSource, m.what, m.with)
+	common, own := lua("common"), strings.ReplaceAll(lua(m.source), m.what, m.with)
+	if own == lua(m.source) {
+		common = strings.ReplaceAll(lua("common"), m.what, m.with)
 	}
-	require.NotEqual(t, commonSource+m.source, common+own, "the script has changed; update the mutant")
+	require.NotEqual(t, lua("common")+lua(m.source), common+own, "the script has changed; update the mutant")
 	sound := *m.script
 	*m.script = redis.NewScript(common + own)
 	t.Cleanup(func() { *m.script = sound })

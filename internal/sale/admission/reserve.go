@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,10 +17,7 @@ import (
 	"seckill/internal/kit/loop"
 )
 
-//go:embed lua/reserve.lua
-var reserveSource string
-
-var reserveScript = script(reserveSource)
+var reserveScript = script("reserve")
 
 // refusals maps the fixed answers of reserve.lua and replay.lua to errors.
 var refusals = map[string]error{

@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"log/slog"
 	"slices"
@@ -29,13 +28,8 @@ import (
 // the units that are on their way as free.
 
 var (
-	//go:embed lua/lend.lua
-	lendSource string
-	//go:embed lua/borrow.lua
-	borrowSource string
-
-	lendScript   = script(lendSource)
-	borrowScript = script(borrowSource)
+	lendScript   = script("lend")
+	borrowScript = script("borrow")
 )
 
 // segment is the state of one segment at one moment. Different segments are read at different moments.

@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -14,16 +13,9 @@ import (
 )
 
 var (
-	//go:embed lua/settle.lua
-	settleSource string
-	//go:embed lua/confirm.lua
-	confirmSource string
-	//go:embed lua/dead_letter.lua
-	deadLetterSource string
-
-	settleScript     = script(settleSource)
-	confirmScript    = script(confirmSource)
-	deadLetterScript = script(deadLetterSource)
+	settleScript     = script("settle")
+	confirmScript    = script("confirm")
+	deadLetterScript = script("dead_letter")
 )
 
 // Confirm returns the generation under which the admissions of an entry may be committed: that of the present gate, which

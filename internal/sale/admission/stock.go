@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -13,13 +12,8 @@ import (
 )
 
 var (
-	//go:embed lua/release.lua
-	releaseSource string
-	//go:embed lua/add_stock.lua
-	addStockSource string
-
-	releaseScript  = script(releaseSource)
-	addStockScript = script(addStockSource)
+	releaseScript  = script("release")
+	addStockScript = script("add_stock")
 )
 
 // Level is the state of a voucher's gate at one moment.
