@@ -57,7 +57,7 @@ func refuseUnsafe(e *Env) error {
 
 	var text strings.Builder
 	var names []string
-	for _, f := range doctor.Run(e.Ctx, []doctor.Group{ConfigToCheck(e.Config).Checks()}) {
+	for _, f := range doctor.Run(e.Ctx, []doctor.Group{ConfigToCheck(e.Config).Group()}) {
 		name := doctor.UnsafeName(f.Check)
 
 		switch {

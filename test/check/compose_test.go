@@ -262,7 +262,7 @@ func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed [
 	require.NoError(t, err)
 	cfg, err = cfg.Finish()
 	require.NoError(t, err)
-	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Checks()}) {
+	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Group()}) {
 		if f.Status == doctor.Fail {
 			failed = append(failed, doctor.UnsafeName(f.Check))
 		}

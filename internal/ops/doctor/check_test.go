@@ -204,15 +204,3 @@ func TestUnreachableSQLite(t *testing.T) {
 	want(t, found, map[string]Status{"database.reachable": Fail, "database.journal": Skipped})
 	assert.True(t, found["database.reachable"].Unasked)
 }
-
-func TestDisk(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, OK, diskResult("d", 1<<30).Status)
-	assert.Equal(t, Warn, diskResult("d", 1<<30-1).Status)
-	assert.Equal(t, Fail, diskResult("d", 99<<20).Status)
-	free, err := freeDisk(t.TempDir())
-	require.NoError(t, err)
-	require.Positive(t, free)
-	_, err = freeDisk(filepath.Join(t.TempDir(), "none"))
-	require.Error(t, err)
-}

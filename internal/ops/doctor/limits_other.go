@@ -6,5 +6,3 @@ import "errors"
 
 // OpenFiles is not supported here.
 func OpenFiles() (uint64, error) { return 0, errors.ErrUnsupported }
-
-func freeDisk(string) (uint64, error) { return 0, errors.ErrUnsupported }

@@ -29,7 +29,6 @@ var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see
 type SalesStore interface {
 	reconcile.Store
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
-	Shop(ctx context.Context, id int64) (domain.Shop, error)
 	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
 	// Admins returns the users with a role above buyer, and those whose phone is one of phones.
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
@@ -75,7 +74,6 @@ func (s Sales) Group() Group {
 		Checks: []Check{
 			{Name: "sales.schema", Run: s.checkSchema},
 			{Name: "sales.windows", Run: s.checkWindows},
-			{Name: "sales.offers", Run: s.checkOffers},
 			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
 			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
 			{Name: "sales.queue", Run: s.checkQueue},
@@ -159,60 +157,6 @@ func (s *Sales) checkWindows(context.Context) Result {
 	}
 
 	return Good("sales with a valid window and units: %d", len(s.upcoming))
-}
-
-// checkOffers reports vouchers on sale that a checklist would have kept from being published, and sales that were over
-// when they were published. The API publishes them, because it cannot know what is meant.
-func (s *Sales) checkOffers(ctx context.Context) Result {
-	now := time.Now()
-	on := domain.VoucherFilter{
-		Status: domain.VoucherOn,
-		Now:    now,
-		Lasts:  true,
-		Page:   domain.Page{Limit: maxSales},
-	}
-
-	offered, err := s.Store.ListVouchers(ctx, on)
-	if err != nil {
-		return Unanswered(err, "see database.reachable")
-	}
-
-	// Whether they exist.
-	shops := map[int64]bool{}
-	var wrong []string
-	for i := range offered {
-		v := &offered[i]
-		if _, known := shops[v.ShopID]; !known {
-			_, err := s.Store.Shop(ctx, v.ShopID)
-			if err != nil && !errors.Is(err, domain.ErrNotFound) {
-				return Unanswered(err, "see database.reachable")
-			}
-			shops[v.ShopID] = err == nil
-		}
-
-		for _, p := range v.CheckOffer(shops[v.ShopID]).Problems {
-			wrong = append(wrong, fmt.Sprintf("voucher %d: %s %s", v.ID, p.Field, p.Detail))
-		}
-	}
-
-	on.Lasts = false
-	on.State = domain.StateEnded
-	ended, err := s.Store.ListVouchers(ctx, on)
-	if err != nil {
-		return Unanswered(err, "see database.reachable")
-	}
-
-	for _, v := range ended {
-		if v.Sale != nil && !v.Sale.EndAt.After(v.CreatedAt) {
-			wrong = append(wrong, fmt.Sprintf("voucher %d: end_at was over when it was published", v.ID))
-		}
-	}
-
-	if len(wrong) > 0 {
-		return Bad(Warn, "the page of the sale in the console, or PATCH /api/v1/admin/vouchers/{id}", "%s", shorten(wrong))
-	}
-
-	return Good("vouchers on sale with a shop and a sensible price: %d", len(offered))
 }
 
 // shorten joins the first maxListed elements and the number of the others.

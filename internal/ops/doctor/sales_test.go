@@ -61,52 +61,6 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 	require.Contains(t, many.checkWindows(t.Context()).Found, "and 2 more")
 }
 
-// offers is the part of a SalesStore that checkOffers reads. Shop 1 exists.
-type offers struct {
-	SalesStore
-	lasting, ended []domain.Voucher
-}
-
-func (o offers) ListVouchers(_ context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	if f.State == domain.StateEnded {
-		return o.ended, nil
-	}
-	return o.lasting, nil
-}
-
-func (offers) Shop(_ context.Context, id int64) (domain.Shop, error) {
-	if id != 1 {
-		return domain.Shop{}, domain.ErrNotFound
-	}
-	return domain.Shop{ID: id}, nil
-}
-
-func TestDoctorChecksOffers(t *testing.T) {
-	t.Parallel()
-	created := time.Now().Add(-time.Hour)
-	over := func(at time.Time) []domain.Voucher {
-		return []domain.Voucher{{ID: 8, CreatedAt: created, Sale: &domain.Sale{EndAt: at}}}
-	}
-	sound := domain.Voucher{ID: 7, ShopID: 1, PayValue: 1, ActualValue: 2, Currency: "CNY"}
-	for found, tc := range map[string]struct {
-		edit  func(*domain.Voucher)
-		ended []domain.Voucher
-		want  Status
-	}{
-		"vouchers on sale with a shop and a sensible price: 1": {func(*domain.Voucher) {}, over(created.Add(time.Minute)), OK},
-		"voucher 7: shop_id is not the id of a shop":           {func(v *domain.Voucher) { v.ShopID = 99 }, nil, Warn},
-		"voucher 7: pay_value must not be higher than":         {func(v *domain.Voucher) { v.PayValue = 3 }, nil, Warn},
-		"voucher 7: currency is not a currency":                {func(v *domain.Voucher) { v.Currency = "XXX" }, nil, Warn},
-		"voucher 8: end_at was over when it was publis":        {func(*domain.Voucher) {}, over(created.Add(-time.Minute)), Warn},
-	} {
-		v := sound
-		tc.edit(&v)
-		r := (&Sales{Store: offers{lasting: []domain.Voucher{v}, ended: tc.ended}}).checkOffers(t.Context())
-		require.Equal(t, tc.want, r.Status, r.Found)
-		require.Contains(t, r.Found, found)
-	}
-}
-
 // adminList is the part of a SalesStore that checkAdmins reads.
 type adminList struct {
 	SalesStore

@@ -65,17 +65,10 @@ type Settings struct {
 	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Group returns all checks of the configuration. It reads facts about this machine.
+// Group returns the checks, without I/O but for facts about this machine and the resolution of a host name in OpsAddr. A
+// server refuses to start while one fails whose name is not in c.Unsafe. An accepted failure becomes a warning with
+// Result.Accepted.
 func (c Settings) Group() Group {
-	c = c.onThisMachine()
-	g := c.checks()
-	g.Checks = append(g.Checks, Check{Name: "config.addr", Run: c.checkAddr})
-	return g
-}
-
-// Checks returns the checks without I/O but for the resolution of a host name in OpsAddr. A server refuses to start while one
-// fails whose name is not in c.Unsafe. An accepted failure becomes a warning with Result.Accepted.
-func (c Settings) Checks() Group {
 	return c.onThisMachine().checks()
 }
 
@@ -107,7 +100,7 @@ func (c Settings) onThisMachine() Settings {
 
 	c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 
-	// Without them checkAddr warns about any address but loopback.
+	// Without them the address of a container counts as public.
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
@@ -431,34 +424,6 @@ func trustedShare(networks []netip.Prefix) float64 {
 		}
 	}
 	return max(share[true], share[false])
-}
-
-// checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
-func (c Settings) checkAddr(ctx context.Context) Result {
-	// Valid: checked by Finish.
-	host, _, _ := net.SplitHostPort(c.Addr)
-	if host == "" {
-		return Good("%s, on all addresses", c.Addr)
-	}
-
-	ips, err := c.lookup(ctx, "ip", host)
-	if err != nil {
-		return FromError(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
-	}
-
-	for _, ip := range ips {
-		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {
-			return Good("%s", c.Addr)
-		}
-
-		for _, ours := range c.addresses {
-			if ours.Unmap() == ip.WithZone("") {
-				return Good("%s", c.Addr)
-			}
-		}
-	}
-
-	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
 }
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a

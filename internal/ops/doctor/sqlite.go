@@ -34,7 +34,6 @@ func (s SQLite) Groups() []Group {
 		}},
 		{Checks: []Check{
 			{Name: "data.permissions", Run: s.checkPermissions},
-			{Name: "data.disk", Run: s.checkDisk},
 		}},
 	}
 }
@@ -113,32 +112,3 @@ func (s *SQLite) checkPermissions(context.Context) Result {
 
 func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode.Perm()) }
 
-// Thresholds of free disk space. An order takes about 300 bytes with its indexes, and the write-ahead log a few times
-// that.
-const (
-	diskWarn = 1 << 30
-	diskFail = 100 << 20
-)
-
-func (s *SQLite) checkDisk(context.Context) Result {
-	dir := s.Dir
-	if _, err := os.Stat(dir); err != nil {
-		dir = filepath.Dir(filepath.Clean(dir))
-	}
-	free, err := freeDisk(dir)
-	if err != nil {
-		return FromError(Skipped, "", "the free space cannot be determined: ", err)
-	}
-	return diskResult(dir, free)
-}
-
-func diskResult(dir string, free uint64) Result {
-	found := fmt.Sprintf("%d MiB free in %s", free>>20, dir)
-	switch {
-	case free < diskFail:
-		return Bad(Fail, "free disk space, or set SECKILL_DATA_DIR to a larger disk", "%s: sales stop when the disk is full", found)
-	case free < diskWarn:
-		return Bad(Warn, "free disk space, or set SECKILL_DATA_DIR to a larger disk", "%s", found)
-	}
-	return Good("%s", found)
-}
