@@ -5,9 +5,10 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/kit/redisconn"
 )
 
 // The pub/sub channels of invalidation messages.
@@ -69,31 +70,12 @@ func (b *invalidationBus) send(ctx context.Context) {
 
 // receive calls handle for each id received, until ctx ends. Malformed ids are ignored.
 func (b *invalidationBus) receive(ctx context.Context, handle func(id int64)) {
-	subscribe(ctx, b.rdb, b.channel, func(message string) {
+	// Without a client there is nothing to receive.
+	_ = redisconn.Receive(ctx, b.rdb, b.channel, func(message string) {
 		for text := range strings.SplitSeq(message, ",") {
 			if id, err := strconv.ParseInt(text, 10, 64); err == nil {
 				handle(id)
 			}
 		}
 	})
-}
-
-// subscribe calls handle for each message on a channel, until ctx ends. It reconnects after a failure; messages sent
-// meanwhile are lost.
-func subscribe(ctx context.Context, rdb redis.UniversalClient, channel string, handle func(message string)) {
-	sub := rdb.Subscribe(ctx, channel)
-	defer func() { _ = sub.Close() }()
-
-	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m, ok := <-messages:
-			if !ok {
-				return
-			}
-			handle(m.Payload)
-		}
-	}
 }

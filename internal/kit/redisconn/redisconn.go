@@ -128,6 +128,37 @@ func Ping(ctx context.Context, rdb redis.UniversalClient) error {
 	return rdb.Ping(ctx).Err()
 }
 
+const (
+	// healthCheck is the interval at which an idle subscription is checked, and with it the time until it reconnects.
+	healthCheck = 3 * time.Second
+	// maxReceived is the number of messages that wait for Receive; later ones are lost.
+	maxReceived = 1000
+)
+
+// Receive calls handle for each message on a channel until ctx ends, and then returns nil. It reconnects after a failure;
+// messages that are published meanwhile are lost. If the client is closed first, the error is redis.ErrClosed.
+func Receive(ctx context.Context, rdb redis.UniversalClient, channel string, handle func(message string)) error {
+	sub := rdb.Subscribe(ctx, channel)
+	messages := sub.Channel(redis.WithChannelHealthCheckInterval(healthCheck), redis.WithChannelSize(maxReceived))
+
+	for {
+		select {
+		case <-ctx.Done():
+			err := sub.Close()
+
+			// The client's goroutine closes the channel when it ends.
+			for range messages {
+			}
+			return err
+		case m, open := <-messages:
+			if !open {
+				return errors.Join(redis.ErrClosed, sub.Close())
+			}
+			handle(m.Payload)
+		}
+	}
+}
+
 // absentKey names a key that never exists.
 const absentKey = "seckill:absent"
 

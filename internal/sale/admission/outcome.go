@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 )
 
 const (
@@ -19,8 +19,6 @@ const (
 	// to maxRecheck.
 	recheck    = 250 * time.Millisecond
 	maxRecheck = time.Second
-	// outcomeBuffer is the number of messages that are buffered for Run. A message has the outcomes of a batch.
-	outcomeBuffer = 1000
 )
 
 // OutcomeChannels is a pattern that matches the outcome channels of all instances.
@@ -95,27 +93,10 @@ func (e *OutcomeWaiter) Wait(
 	}
 }
 
-// Run delivers the outcomes that are published for this instance to the subscriptions of Expect. It returns nil when ctx ends, and
-// an error if the Redis client is closed before. After a lost connection it reconnects by itself; Wait's checks make up
-// for the messages it missed.
+// Run delivers the outcomes that are published for this instance to the subscriptions of Expect until ctx ends. Its error is
+// that of redisconn.Receive. Wait's checks make up for the messages that are lost.
 func (t *Tracker) Run(ctx context.Context) error {
-	sub := t.rdb.Subscribe(ctx, outcomeChannel(t.instance))
-	messages := sub.Channel(redis.WithChannelSize(outcomeBuffer))
-	for {
-		select {
-		case <-ctx.Done():
-			err := sub.Close()
-			// The client's goroutine closes the channel when it ends.
-			for range messages {
-			}
-			return err
-		case m, open := <-messages:
-			if !open {
-				return errors.Join(errors.New("tracking: the Redis client was closed"), sub.Close())
-			}
-			t.deliver(m.Payload)
-		}
-	}
+	return redisconn.Receive(ctx, t.rdb, outcomeChannel(t.instance), t.deliver)
 }
 
 // deliver hands the outcomes of a message to their subscriptions. The format is that of Publish.
