@@ -37,24 +37,24 @@ func (m EntryMode) String() string {
 
 // Entry is how buyers are admitted to a sale.
 type Entry struct {
-	Mode EntryMode
+	Mode EntryMode `gorm:"column:entry_mode"`
 	// Whether a buyer must prove to be human before entering.
-	Challenge bool
+	Challenge bool `gorm:"column:entry_challenge"`
 	// How long a pass is valid.
-	PassTTL time.Duration
+	PassTTL time.Duration `gorm:"column:pass_ttl;not null;serializer:optional"`
 	// Passes of earlier epochs are void.
-	Epoch uint32
+	Epoch uint32 `gorm:"column:entry_epoch"`
 
 	// The settings of the waiting room follow.
 
 	// From when buyers may wait; zero: defaultLobby before the start.
-	OpensAt time.Time
+	OpensAt time.Time `gorm:"column:entry_opens_at;serializer:optional"`
 	// The most buyers admitted per second.
-	Rate int
+	Rate int `gorm:"column:entry_rate"`
 	// Whether no buyer is admitted.
-	Paused bool
+	Paused bool `gorm:"column:entry_paused"`
 	// Shown to waiting buyers.
-	Message string
+	Message string `gorm:"column:entry_message"`
 }
 
 // The defaults of an entry.

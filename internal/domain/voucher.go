@@ -89,25 +89,25 @@ type Voucher struct {
 type Sale struct {
 	InitialStock int64
 	// Units added since the sale was created, less those removed.
-	Added   int64
+	Added   int64 `gorm:"->"`
 	Stock   int64 // units left
 	BeginAt time.Time
 	EndAt   time.Time
 	// The most active orders of a user.
 	LimitPerUser int
-	Entry        Entry
+	Entry        Entry `gorm:"embedded"`
 	// How long an order may remain unpaid; 0 selects the server's default.
-	PayTimeout time.Duration
+	PayTimeout time.Duration `gorm:"serializer:optional"`
 	// See MaxUnpaid; nil selects its default.
 	UnpaidLimit *int
 	// The parts of the gate in lane queue, over which the stock is spread; at least 1.
 	Segments int
 	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
 	// if the sale limits unpaid orders.
-	EndedUnpaid bool
+	EndedUnpaid bool `gorm:"-"`
 	// ChangedAt differs after every sale and every return of units. Package service compares it: units that were
 	// returned and sold again between two reads show in nothing else.
-	ChangedAt time.Time
+	ChangedAt time.Time `gorm:"column:updated_at"`
 }
 
 // Unpublished reports whether only admins may know that the voucher exists.

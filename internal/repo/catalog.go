@@ -1,7 +1,12 @@
 package repo
 
 import (
+	"context"
+	"database/sql"
+	"reflect"
 	"time"
+
+	"gorm.io/gorm/schema"
 
 	"seckill/internal/domain"
 )
@@ -17,31 +22,16 @@ type voucherRow struct {
 func (voucherRow) TableName() string { return "vouchers" }
 
 type saleRow struct {
-	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
-	InitialStock int64
-	// Only of saleColumns.
-	Added        int64 `gorm:"->"`
-	Stock        int64
-	BeginAt      time.Time
-	EndAt        time.Time
-	LimitPerUser int
-	EntryMode    int8
-	PassTTL      int `gorm:"column:pass_ttl"` // seconds
-	EntryEpoch   uint32
-
-	EntryChallenge bool
-	EntryOpensAt   *time.Time
-	EntryRate      int
-	EntryPaused    bool
-	EntryMessage   string
-
-	PayTimeout  *int // seconds
-	UnpaidLimit *int
-	Segments    int
-
+	VoucherID int64 `gorm:"primaryKey;autoIncrement:false"`
+	domain.Sale
 	CreatedAt time.Time
-	// Set by package service.
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+}
+
+// newSaleRow returns the row of a sale, which has at least one segment.
+func newSaleRow(voucherID int64, s *domain.Sale) saleRow {
+	row := saleRow{VoucherID: voucherID, Sale: *s}
+	row.Segments = max(1, s.Segments)
+	return row
 }
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
@@ -57,70 +47,44 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	}
 
 	if s != nil {
-		v.Sale = &domain.Sale{
-			InitialStock: s.InitialStock,
-			Added:        s.Added,
-			Stock:        s.Stock,
-			BeginAt:      s.BeginAt,
-			EndAt:        s.EndAt,
-			LimitPerUser: s.LimitPerUser,
-			Entry:        s.entry(),
-			UnpaidLimit:  s.UnpaidLimit,
-			Segments:     s.Segments,
-			ChangedAt:    s.UpdatedAt,
-		}
-
-		if s.PayTimeout != nil {
-			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second
-		}
+		v.Sale = &s.Sale
 	}
 
 	return v
 }
 
-// payTimeoutOf returns the column of a sale's time to pay: seconds, or nil for the default of the server.
-func payTimeoutOf(s *domain.Sale) *int {
-	if s.PayTimeout == 0 {
-		return nil
+// optional is the serializer of durations, which are columns of seconds, and of times. The zero value is NULL, but 0 seconds in
+// a column that is never NULL.
+type optional struct{}
+
+// Scan implements schema.SerializerInterface.
+func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value, value any) error {
+	if field.FieldType == reflect.TypeFor[time.Time]() {
+		var at sql.NullTime
+		err := at.Scan(value)
+		field.ReflectValueOf(ctx, row).Set(reflect.ValueOf(at.Time))
+		return err
 	}
-	seconds := int(s.PayTimeout / time.Second)
-	return &seconds
+
+	var seconds sql.NullInt64
+	err := seconds.Scan(value)
+	field.ReflectValueOf(ctx, row).SetInt(seconds.Int64 * int64(time.Second))
+	return err
 }
 
-func (s *saleRow) entry() domain.Entry {
-	e := domain.Entry{
-		Mode:      domain.EntryMode(s.EntryMode),
-		Challenge: s.EntryChallenge,
-		PassTTL:   time.Duration(s.PassTTL) * time.Second,
-		Epoch:     s.EntryEpoch,
-		Rate:      s.EntryRate,
-		Paused:    s.EntryPaused,
-		Message:   s.EntryMessage,
+// Value implements schema.SerializerInterface.
+func (optional) Value(_ context.Context, field *schema.Field, _ reflect.Value, value any) (any, error) {
+	d, isDuration := value.(time.Duration)
+	switch {
+	case isDuration && (d != 0 || field.NotNull):
+		return int64(d / time.Second), nil
+	case reflect.ValueOf(value).IsZero():
+		return nil, nil //nolint:nilnil // NULL
 	}
-
-	if s.EntryOpensAt != nil {
-		e.OpensAt = *s.EntryOpensAt
-	}
-
-	return e
+	return value, nil
 }
 
-func (s *saleRow) setEntry(e *domain.Entry) {
-	s.EntryMode = int8(e.Mode)
-	s.PassTTL = int(e.PassTTL / time.Second)
-	s.EntryEpoch = e.Epoch
-	s.EntryChallenge = e.Challenge
-	s.EntryRate = e.Rate
-	s.EntryPaused = e.Paused
-	s.EntryMessage = e.Message
-	s.EntryOpensAt = nil
-
-	if !e.OpensAt.IsZero() {
-		s.EntryOpensAt = &e.OpensAt
-	}
-}
-
-// entryColumns are the columns that setEntry sets.
+// entryColumns are the columns of a domain.Entry.
 var entryColumns = []string{
 	"entry_mode", "pass_ttl", "entry_epoch", "entry_challenge", "entry_opens_at", "entry_rate", "entry_paused", "entry_message",
 }

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
@@ -32,6 +33,8 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 }
 
 func newStore(db *sqldb.DB) *Store {
+	schema.RegisterSerializer("optional", optional{})
+
 	return &Store{
 		DB:     db,
 		db:     sqldb.Access{DB: db},

@@ -44,21 +44,8 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	}
 
 	v.Sale.ChangedAt = v.UpdatedAt
-	sale := saleRow{
-		VoucherID:    v.ID,
-		InitialStock: v.Sale.InitialStock,
-		Stock:        v.Sale.Stock,
-		BeginAt:      v.Sale.BeginAt,
-		EndAt:        v.Sale.EndAt,
-		LimitPerUser: v.Sale.LimitPerUser,
-		PayTimeout:   payTimeoutOf(v.Sale),
-		UnpaidLimit:  v.Sale.UnpaidLimit,
-		Segments:     max(1, v.Sale.Segments),
-		CreatedAt:    v.CreatedAt,
-		UpdatedAt:    v.UpdatedAt,
-	}
-
-	sale.setEntry(&v.Sale.Entry)
+	sale := newSaleRow(v.ID, v.Sale)
+	sale.CreatedAt = v.CreatedAt
 	return tx.Create(&sale).Error
 }
 
@@ -130,18 +117,7 @@ func (s *Store) ChangeVoucher(
 		}
 
 		v.Sale.ChangedAt = v.UpdatedAt
-		sale := saleRow{
-			VoucherID:    id,
-			BeginAt:      v.Sale.BeginAt,
-			EndAt:        v.Sale.EndAt,
-			LimitPerUser: v.Sale.LimitPerUser,
-			UpdatedAt:    v.UpdatedAt,
-			PayTimeout:   payTimeoutOf(v.Sale),
-			UnpaidLimit:  v.Sale.UnpaidLimit,
-			Segments:     max(1, v.Sale.Segments),
-		}
-
-		sale.setEntry(&v.Sale.Entry)
+		sale := newSaleRow(id, v.Sale)
 		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 	})
 
@@ -212,8 +188,7 @@ func (s *Store) ChangeRoom(
 		}
 
 		v.Sale.ChangedAt = at
-		sale := saleRow{VoucherID: id, UpdatedAt: at}
-		sale.setEntry(&v.Sale.Entry)
+		sale := newSaleRow(id, v.Sale)
 
 		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
 			return 0, err
