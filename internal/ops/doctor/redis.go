@@ -259,7 +259,45 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 			"cluster-require-full-coverage yes: while one master is down, all masters refuse commands, and no sale continues")
 	}
 
+	if result.Status == OK {
+		return n.checkOpenSlots(ctx, result)
+	}
+
 	return result
+}
+
+// checkOpenSlots returns the result of a cluster in order, or a warning if this node is giving away or receiving a slot.
+func (n *redisNode) checkOpenSlots(ctx context.Context, inOrder Result) Result {
+	nodes, err := n.Client.ClusterNodes(ctx).Result()
+	switch {
+	case refused(err):
+		return FromError(Skipped, "allow it, or see redis-cli --cluster check: no slot may be open during a sale", "CLUSTER NODES is refused: ", err)
+	case err != nil:
+		return Unanswered(err, redisFix(err))
+	}
+
+	if open := openSlots(nodes); len(open) > 0 {
+		return Bad(Warn, "wait for the end of the resharding, or redis-cli --cluster fix. Do not reshard during a sale",
+			"slots are being moved (%s): locks and sales in them are refused (TRYAGAIN)", strings.Join(open, ", "))
+	}
+
+	return inOrder
+}
+
+// openSlots returns the slots that the node which answered CLUSTER NODES gives away ([slot->-node]) or receives
+// ([slot-<-node]). A node knows only its own.
+func openSlots(nodes string) []string {
+	var open []string
+	for line := range strings.Lines(nodes) {
+		for field := range strings.FieldsSeq(line) {
+			slot, _, found := strings.Cut(strings.TrimPrefix(field, "["), "-")
+			if found && strings.HasPrefix(field, "[") {
+				open = append(open, slot)
+			}
+		}
+	}
+
+	return open
 }
 
 // probeScript names a key by a variable, as most scripts of the program do.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,24 @@ func TestClusterOfRedis(t *testing.T) {
 	single := env.StartRedis(t)
 	want(t, check(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
 
+	// A slot that is being moved.
+	id := func(n *env.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
+	slot := c.Client(t).ClusterKeySlot(t.Context(), "x").Val()
+	master, err := c.Client(t).MasterForKey(t.Context(), "x")
+	require.NoError(t, err)
+	owner := slices.IndexFunc(c.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
+	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target))
+	for _, n := range []*env.Redis{source, target} {
+		want(t, check(t, n, inCluster), map[string]Status{"redis.cluster": Warn})
+	}
+	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "STABLE")
+	do(t, source.Client(t), "CLUSTER", "SETSLOT", slot, "STABLE")
+	assert.Equal(t, OK, check(t, source, inCluster)["redis.cluster"].Status)
+	do(t, source.Client(t), "ACL", "SETUSER", "default", "-cluster|nodes")
+	assert.Equal(t, Skipped, check(t, source, inCluster)["redis.cluster"].Status)
+	do(t, source.Client(t), "ACL", "SETUSER", "default", "+cluster|nodes")
 	for _, n := range c.Nodes {
 		assert.Equal(t, OK, check(t, n, inCluster)["redis.scripts"].Status)
 	}
