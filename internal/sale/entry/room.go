@@ -359,7 +359,8 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	} else {
 		t.ahead = l.ahead(i)
 		wait := l.wait(t.ahead, sale.Entry.Rate)
-		if !sale.Entry.Paused {
+		// The rate tells nothing while every unit is held by a pass.
+		if !sale.Entry.Paused && l.room.Stock > l.outstanding() {
 			t.eta = wait
 		}
 		t.poll = min(max(wait/pollsPerWait, minPoll), maxPoll)

@@ -246,6 +246,22 @@ func TestLeavingLobby(t *testing.T) {
 	require.Equal(t, 1, r.ask(0).ahead+r.ask(2).ahead)
 }
 
+// While every unit is held by a pass, the rate does not tell when the next turn comes.
+func TestNoEstimateWithoutFreeUnit(t *testing.T) {
+	r := newTestRoom(t, 3)
+	r.room.Stock = 2
+	r.read()
+	last := LobbyOrder(r.room.Seed, 3)[2]
+	require.Positive(t, r.ask(last).eta)
+
+	require.Len(t, r.admit(time.Second), 2)
+	require.Zero(t, r.ask(last).eta)
+
+	r.now = r.now.Add(r.sale.Entry.PassTTL)
+	r.read()
+	require.Positive(t, r.ask(last).eta)
+}
+
 // The interval between questions grows with the time until the turn, and nobody is told to ask before the start.
 func TestPollInterval(t *testing.T) {
 	r := newTestRoom(t, 5000)
